@@ -50,6 +50,7 @@ _NEEDS_BY_FOLDER = {
     "unit/runner/lattice": "compiler",
     "unit/runner/output": "slow",
     "unit/runner/particles": "compiler",
+    "unit/runner/rare": "compiler",
     "unit/scripts": "slow",
 }
 _NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}

@@ -25,6 +25,8 @@ _PAGES = {
             "clusters", "dask"),
     "rdme": ("lattices", "rdme", "halo"),
     "dbn": ("dbn", "ode"),
+    "rare": ("rare-events",),
+    "filter": ("particles",),
     "info": ("file-format",),
     "plot": ("summaries",),
     "report": ("tables", "file-format"),

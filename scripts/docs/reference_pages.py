@@ -11,6 +11,7 @@ from tauslab import dbn, geometry
 from tauslab.model import errors
 from tauslab.model.network import network
 from tauslab.runner.api import api
+from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.results import modes, result
 from tauslab.runner.results.dbn import network as dbn_network
 
@@ -79,7 +80,7 @@ PAGES = (
             _entry(ts.read),
             _entry(ts.run),
             Entry(api.run_ensemble, "tauslab.run of a network", "tauslab.run"),
-            Entry(api.run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
+            Entry(run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
             _entry(ts.SSA),
             _entry(ts.TauLeaping),
             _entry(ts.Auto),
@@ -118,6 +119,13 @@ PAGES = (
                 ts.SensitivityResult,
                 "tauslab.SensitivityResult, a class",
                 "tauslab.SensitivityResult",
+                made_by_user=False,
+            ),
+            _entry(ts.expectation),
+            Entry(
+                ts.Expectation,
+                "tauslab.Expectation, a class",
+                "tauslab.Expectation",
                 made_by_user=False,
             ),
         ),

@@ -160,7 +160,7 @@ def _make(how: Kind, path: Path) -> None:
             changed.enter_context(mock.patch(place, return_value=sizes))
         if how.unfinished:
             answers = [False] * how.unfinished
-            place = "tauslab.runner.cli.commands.stop_in_order"
+            place = "tauslab.runner.cli.commands.run.stop_in_order"
             asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
             changed.enter_context(asked)
         run([*how.words, *HERE, "-o", str(path)], {75} if how.unfinished else {0})

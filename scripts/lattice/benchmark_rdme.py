@@ -27,7 +27,7 @@ from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.api.api import run_on_lattice
+from tauslab.runner.api.lattice import run_on_lattice
 
 SPACING, STEP = 32e-9, 1e-4
 CUBE = (256, 256, 256)

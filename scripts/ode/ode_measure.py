@@ -15,7 +15,8 @@ from ode_cases import Case, equations
 
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
-from tauslab.kernels.ode.engine import Ode, OdeSettings
+from tauslab.kernels.ode.engine import Ode
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import TauslabError
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device

@@ -11,6 +11,8 @@ from tauslab._version import __version__ as __version__
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
+    from tauslab._unions import AnyResult as AnyResult
+    from tauslab._unions import Model as Model
     from tauslab.model.errors import ConfigError as ConfigError
     from tauslab.model.errors import DecompositionError as DecompositionError
     from tauslab.model.errors import DeviceError as DeviceError
@@ -28,8 +30,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.network import Network as Network
-    from tauslab.runner.api.api import AnyResult as AnyResult
-    from tauslab.runner.api.api import Model as Model
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import pmmh as pmmh
     from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
+    from tauslab.runner.api.sensitivity import expectation as expectation
     from tauslab.runner.api.sensitivity import sensitivity as sensitivity
     from tauslab.runner.api.simulator import Simulator as Simulator
     from tauslab.runner.api.simulator import simulator as simulator
@@ -60,6 +61,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.runner.results.result import Result as Result
+    from tauslab.runner.sensitivity.expectation import Expectation as Expectation
     from tauslab.runner.sensitivity.result import SensitivityResult as SensitivityResult
 
 _HOMES = {
@@ -80,12 +82,13 @@ _HOMES = {
     "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.network": ("Network",),
-    "tauslab.runner.api.api": ("AnyResult", "Model", "open", "read", "run"),
+    "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
-    "tauslab.runner.api.sensitivity": ("sensitivity",),
+    "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab._unions": ("AnyResult", "Model"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
@@ -96,6 +99,7 @@ _HOMES = {
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
     "tauslab.runner.results.result": ("Result",),
+    "tauslab.runner.sensitivity.expectation": ("Expectation",),
     "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -20,14 +20,18 @@ RUN = [folder.name for folder in FOLDERS if dsmts.exclusion(folder) is None]
 COSTLY = {"00023": 500, "00039": 3000}  # the first has 90,000 events a trajectory
 
 
-def test_only_refused_cases_are_left_out():
-    with (CASES / "excluded.csv").open() as file:
-        refused = {row["case"] for row in csv.DictReader(file)}
-    assert set(RUN) == {folder.name for folder in FOLDERS} - refused
-    assert len(RUN) == 25
+# One compilation each: of the cases that draw by package distrib, those of unlike kinds.
+DRAWN = [name for name in RUN if name > "00040"]
+SHORT = [name for name in RUN if name <= "00040" or name in ("00048", "00058", "00064")]
 
 
-@pytest.mark.parametrize("name", RUN)
+def test_every_case_runs():
+    assert [folder.name for folder in FOLDERS] == RUN
+    assert len(RUN) == 66
+    assert len(DRAWN) == 41
+
+
+@pytest.mark.parametrize("name", SHORT)
 def test_case(name):
     """No abs(Z) or abs(Y) above 5, and nothing inexact: false alarms below 1e-3 in all cases.
 
@@ -123,4 +127,3 @@ def test_the_script_writes_its_tables_and_tells_by_its_exit_code(tmp_path, monke
         rows = list(csv.DictReader(file))
     assert [row["variable"] for row in rows] == ["X", "y"]
     assert {row["verdict"] for row in rows} == {"pass" if passed else "FAIL"}
-    assert "00043" in table.with_suffix(".md").read_text()

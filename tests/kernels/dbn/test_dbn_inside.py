@@ -22,9 +22,9 @@ from tauslab.kernels.dbn import count_tables as dbn
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Family
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
-from tauslab.kernels.ode.counting import Counting, chosen_to_count
-from tauslab.kernels.ode.engine import Ode, OdeSettings
-from tauslab.kernels.ode.layout_choice import (
+from tauslab.kernels.ode.engine import Ode
+from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
+from tauslab.kernels.ode.layouts.layout_choice import (
     LayoutChoice,
     Wishes,
     choices,
@@ -34,6 +34,7 @@ from tauslab.kernels.ode.layout_choice import (
 )
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
 from tauslab.runner.dbn import build as dbn_build

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
-from event_models import everything, growing
+from event_models import every_distribution, everything, growing, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
 
@@ -21,6 +21,7 @@ from tauslab.kernels.exact.table_network import TEAMS, tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
@@ -95,10 +96,18 @@ def scores_of(network: LoweredNetwork) -> str:
 
 def test_events_compile_and_contract_nothing(architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    for entry, network in (("ssa_events", everything()), ("ssa_flow", growing())):
-        header = events_header(lowered_events(network))
-        texts = csrc_texts() | {"model.h": header}
-        assert set(compile_usage(f"events/{entry}.cc", texts, architecture)) == {entry}
+    for entry, network in (
+        ("events/ssa_events", everything()),
+        ("events/ssa_events", every_distribution()),
+        ("events/ssa_events", waiting()),
+        ("events/ssa_flow", growing()),
+        ("leaping/tau_events", many()),
+        ("leaping/tau_flow", growing()),
+    ):
+        header = event_leap_header if entry.startswith("leaping") else events_header
+        texts = csrc_texts() | {"model.h": header(lowered_events(network))}
+        found = compile_usage(f"{entry}.cc", texts, architecture)
+        assert set(found) == {entry.split("/")[1]}
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):
@@ -278,6 +287,8 @@ def test_the_oldest_device_takes_every_file():
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
         "lattice/rdme.cc": lattice,
+        "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
+        "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),

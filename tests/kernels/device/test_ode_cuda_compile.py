@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from count_operations import counted, operations_ptx
 from cuda_usage import A_FEW, Usage, compile_usage, require_nvrtc
 from ode_probe import CLOCK, DATA, system_of
 
 from tauslab.kernels.backends.cache import csrc_texts
-from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
-from tauslab.kernels.ode.costs import PIPES, counted, tabulated
 from tauslab.kernels.ode.engine import FILES, with_layout
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layout_choice import Wishes, thread_choice, warps_choice
+from tauslab.kernels.ode.layouts.costs import PIPES, tabulated
+from tauslab.kernels.ode.layouts.layout_choice import Wishes, thread_choice, warps_choice
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
@@ -81,9 +81,8 @@ def test_counting_spills_nothing_of_what_integrates(memory):
 
 
 def test_operations_are_counted_in_what_the_compiler_makes_of_them():
-    for precision, real in (("single", "float"), ("double", "double")):
-        texts = csrc_texts() | {"model.h": f"#pragma once\ntypedef {real} Real;\n"}
-        found = counted(compile_ptx("ode/costs.cc", texts, nvrtc_flags("compute_90", 128)))
+    for precision in ("single", "double"):
+        found = counted(operations_ptx(precision))
         table = tabulated(precision)
         assert found.keys() == table.slots.keys()
         issue = PIPES.index("issue")

@@ -8,7 +8,7 @@ import pytest
 import tauslab as ts
 from tauslab.kernels.exact.composition import HIGHEST, highest_exponent
 from tauslab.kernels.network.lowering import lower
-from tauslab.runner.cli.commands import summary
+from tauslab.runner.cli.commands.answer import summary
 
 
 def switch(rate: float, back: float) -> ts.Network:

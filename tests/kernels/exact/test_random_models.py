@@ -22,7 +22,7 @@ from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.lattice.codegen import in_warp_tiles, tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.leaping.tau_leap import TauLeap
-from tauslab.kernels.ode.engine import SOLVERS, OdeSettings
+from tauslab.kernels.ode.settings import SOLVERS, OdeSettings
 from tauslab.model.lattice.placement import ParticleStart
 
 CASES = os.environ.get("TAUSLAB_FUZZ_CASES")

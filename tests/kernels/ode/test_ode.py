@@ -12,9 +12,9 @@ import pytest
 from ode_probe import CLOCK, DATA, integrate, system_of
 from scipy.integrate import solve_ivp
 
-from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.expressions.expression import Call, Expression, Number, Symbol
 from tauslab.model.network.network import Network
 from tauslab.model.network.synthetic import synthetic_equations

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from ode_probe import CLOCK, system_of
 
-from tauslab.kernels.ode.costs import PIPES
-from tauslab.kernels.ode.layout_choice import (
+from tauslab.kernels.ode.layouts.costs import PIPES
+from tauslab.kernels.ode.layouts.layout_choice import (
     Wishes,
     choices,
     chosen,
     thread_choice,
     warps_choice,
 )
-from tauslab.kernels.ode.placement import Prices, place
+from tauslab.kernels.ode.layouts.placement import Prices, place
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from count_operations import counted, operations_ptx
 from ode_cases import CASES, equations
 
-from tauslab.kernels.backends.cache import csrc_texts
-from tauslab.kernels.backends.nvrtc import compile_ptx, nvrtc_flags
-from tauslab.kernels.ode.costs import CostTable, counted, tabulated
-from tauslab.kernels.ode.layout_choice import Wishes, choices, chosen
+from tauslab.kernels.ode.layouts.costs import CostTable, tabulated
+from tauslab.kernels.ode.layouts.layout_choice import Wishes, choices, chosen
 
 MULTIPROCESSORS = 132
 WITHIN = 1.03  # of the fastest
@@ -45,7 +44,7 @@ FEW = {
 
 @pytest.fixture(scope="module", params=["tabulated", "compiled"])
 def costs(request) -> CostTable:
-    """Costs of operations with and without a compiler."""
+    """Costs of operations from the table, and as this compiler has them."""
     if request.param == "tabulated":
         return tabulated("single")
     try:
@@ -56,9 +55,7 @@ def costs(request) -> CostTable:
         if os.environ.get("TAUSLAB_REQUIRE_NVRTC", "") not in {"", "0"}:
             raise
         pytest.skip(f"no NVRTC: {error}")
-    texts = csrc_texts() | {"model.h": "#pragma once\ntypedef float Real;\n"}
-    assembly = compile_ptx("ode/costs.cc", texts, nvrtc_flags("compute_90", 128))
-    return CostTable("instructions", counted(assembly))
+    return CostTable("instructions", counted(operations_ptx("single")))
 
 
 def wishes_for(trajectories: int) -> Wishes:

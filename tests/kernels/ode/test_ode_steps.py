@@ -11,10 +11,10 @@ from ode_probe import DATA, integrate, system_of
 from tauslab.kernels.ode import engine as ode
 from tauslab.kernels.ode import functions as ode_functions
 from tauslab.kernels.ode.codegen import ode_header
-from tauslab.kernels.ode.engine import OdeSettings
 from tauslab.kernels.ode.graph import ExpressionGraph
 from tauslab.kernels.ode.jacobian import Differentiator, Elimination, eliminate, jacobian
 from tauslab.kernels.ode.lowering import OdeEvent, OdeSystem, lower_ode, spans
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

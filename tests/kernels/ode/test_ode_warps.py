@@ -16,14 +16,15 @@ from ode_probe import DATA, Course, integrate, system_of
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import codegen as ode_codegen
 from tauslab.kernels.ode.codegen import count_constants, ode_header
-from tauslab.kernels.ode.engine import OdeSettings, with_layout
-from tauslab.kernels.ode.layout_choice import (
+from tauslab.kernels.ode.engine import with_layout
+from tauslab.kernels.ode.layouts.layout_choice import (
     LayoutChoice,
     Wishes,
     global_choice,
     handover_bytes,
     warps_choice,
 )
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.readers.sbml.reader import read_sbml
 
 

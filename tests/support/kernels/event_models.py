@@ -54,7 +54,37 @@ def everything() -> ts.Network:
     return net
 
 
-def growing() -> ts.Network:
+def many() -> ts.Network:
+    """Events among so many molecules that leaps pay; its parts do not touch each other."""
+    net = ts.Network("many")
+    # Births and deaths; at 1 all are washed out and births become faster: Poisson at all times.
+    net.add_species("A", 0)
+    net.add_species("k", 2000, fixed=True)
+    net.add_reaction("-> A", law="k")
+    net.add_reaction("A ->", rate=0.5)
+    net.add_event("wash", trigger="time >= 1", assignments={"A": 0, "k": "2 * k"})
+    # A counter that is emptied at 1000: with M ~ Poisson(3000 t), C = M // 1000, X = M mod 1000.
+    net.add_species("X", 0)
+    net.add_species("C", 0)
+    net.add_reaction("-> X", rate=3000)
+    net.add_event("full", trigger="X >= 1000", assignments={"X": 0, "C": "C + 1"})
+    # Balanced noise: F is whether a symmetric walk has ever been 60 above its start.
+    net.add_species("W", 1000)
+    net.add_species("F", 0)
+    net.add_reaction("-> W", rate=500)
+    net.add_reaction("W ->", law="500")
+    net.add_event("hit", trigger="F == 0 && W >= 1060", assignments={"F": 1})
+    # Doses a thousandth apart, far closer than a leap, between 1.5 and 1.6.
+    net.add_species("D", 0)
+    net.add_species("last", 0, fixed=True)
+    net.add_event(
+        "dose", trigger="time - last >= 1 / 1024 && time >= 1.5 && time < 1.6", early=False,
+        assignments={"D": "D + 1", "last": "time"},
+    )  # fmt: skip
+    return net
+
+
+def growing(scale: float = 1.0) -> ts.Network:
     """Births in a volume that grows and divides, and births whose rate follows a sine."""
     net = ts.Network("growing")
     net.add_species("V", 1, fixed=True)
@@ -62,8 +92,60 @@ def growing() -> ts.Network:
     net.add_species("phase", 0, fixed=True)
     net.add_rate("phase", "3")
     net.add_event("division", trigger="V >= 2", assignments={"V": "V / 2"})
-    for name, law in (("X", "10 * V"), ("Y", "20 * (1 + sin(phase))")):
+    for name, law in (
+        ("X", f"{10 * scale} * V"),
+        ("Y", f"{20 * scale} * (1 + sin(phase))"),
+    ):
         net.add_species(name, 0)
         net.add_reaction(f"-> {name}", law=law)
         net.add_reaction(f"{name} ->", rate=0.3)
+    return net
+
+
+def noisy() -> ts.Network:
+    """Draws in initial values, delays, priorities and assignments."""
+    net = ts.Network("noisy")
+    net.add_parameter("k", "lognormal(0, 0.5)")
+    net.add_species("X", "poisson(20)")
+    net.add_species("Y", "2 * X + 1")  # of the number that was drawn
+    net.add_species("Z", 0)
+    net.add_species("A", 0)
+    net.add_species("B", 0)
+    net.add_reaction("X ->", rate="k")
+    net.add_reaction("Y ->", rate=0.1)
+    net.add_event("late", trigger="time >= 1", delay="exponential(0.5)", assignments={"Z": 1})
+    first = {"trigger": "time >= 2", "priority": "bernoulli(0.5)"}
+    net.add_event("one", **first, assignments={"A": "if(A == 0, 1, A)"}, early=False)
+    net.add_event("two", **first, assignments={"A": "if(A == 0, 2, A)"}, early=False)
+    net.add_event(
+        "apart", trigger="time >= 3", assignments={"B": "100 + floor(uniform(0, 9)) - "
+        "floor(uniform(0, 9))"},
+    )  # fmt: skip
+    return net
+
+
+def every_distribution() -> ts.Network:
+    """An event that draws from every distribution, whole and between bounds."""
+    net = ts.Network("every distribution")
+    laws = ["uniform(0, 1)", "bernoulli(0.5)"]
+    for name, given in (
+        *(("normal", "0, 1"), ("binomial", "30, 0.5"), ("cauchy", "0, 1"), ("gamma", "2, 1")),
+        *(("laplace", "0, 1"), ("lognormal", "0, 1"), ("chisquare", "3"), ("exponential", "1")),
+        *(("poisson", "30"), ("rayleigh", "1")),
+    ):
+        laws += [f"{name}({given})", f"{name}({given}, 1, 20)"]
+    for k in range(len(laws)):
+        net.add_species(f"X{k}", 0)
+    net.add_event("all", time=1, assignments={f"X{k}": law for k, law in enumerate(laws)})
+    return net
+
+
+def waiting() -> ts.Network:
+    """Delayed reactions of both kinds, one with a delay that is drawn."""
+    net = ts.Network("waiting")
+    net.add_species("X", 10)
+    net.add_species("Y", 0)
+    net.add_reaction("-> X", rate=5, delay="exponential(2)")
+    net.add_reaction("X -> Y", rate=1, delay=2)
+    net.add_reaction("Y ->", rate=1, delay="X / 10", consuming=False)
     return net

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from event_models import everything, growing
+from event_models import everything, growing, many
 from places import TESTS
 
 from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
@@ -13,6 +13,7 @@ from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
+from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
 from tauslab.kernels.network.codegen import Style, table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, lower, real_species
@@ -96,7 +97,6 @@ def headers():
     found = jacobian(system)
     yield "ode/rk4.cc", ode_header(system, precision="single", wide=False)
     yield "ode/global.cc", ode_header(system)
-    yield "ode/costs.cc", "#pragma once\ntypedef float Real;\n"
     yield "ode/dopri5.cc", ode_header(system)
     yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
 
@@ -104,6 +104,8 @@ def headers():
     values = network.parameter_values()
     yield "events/ssa_events.cc", events_header(lowered_events(network))
     yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
+    yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()))
+    yield "leaping/tau_flow.cc", event_leap_header(lowered_events(growing()))
     system = lower_ode(network, parameters=values)
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)

@@ -12,9 +12,10 @@ from places import TESTS
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
-from tauslab.kernels.ode.engine import Ode, OdeSettings
+from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Priors
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

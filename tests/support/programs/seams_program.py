@@ -22,7 +22,7 @@ from lattice_program import STEP, changing, crowded
 
 from tauslab.model.errors import TauslabError
 from tauslab.runner.api.api import ranks
-from tauslab.runner.cli import commands
+from tauslab.runner.cli.commands import run
 from tauslab.runner.cli.main import main
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice.run import run_lattice
@@ -130,12 +130,12 @@ def calls(
 
 def stopped(words: list[str]) -> int:
     """Run a command that is asked to stop when some of its blocks are done."""
-    asked, real = count(), commands.stop_in_order
-    commands.stop_in_order = lambda *_: lambda: next(asked) > 1
+    asked, real = count(), run.stop_in_order
+    run.stop_in_order = lambda *_: lambda: next(asked) > 1
     try:
         return main(words)
     finally:
-        commands.stop_in_order = real
+        run.stop_in_order = real
 
 
 def lattice_case(features: frozenset[str]) -> tuple[list[int], str]:

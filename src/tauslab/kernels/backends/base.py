@@ -145,9 +145,6 @@ class Backend(Protocol):
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
 
-    def assembly(self, source: KernelSource) -> tuple[str, str] | None:
-        """Name of the compiler and readable instructions of the kernels; None where it has none."""
-
     def stream(self, *, urgent: bool = False) -> Stream:
         """Open a stream; work on an urgent one goes before that on others."""
 

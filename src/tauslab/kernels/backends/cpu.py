@@ -256,10 +256,6 @@ class CpuBackend:
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
         return CpuProgram(path, source.entries, layouts, self)
 
-    def assembly(self, source: KernelSource) -> None:
-        """None: nothing is placed by what instructions cost here."""
-        del source
-
     def stream(self, *, urgent: bool = False) -> CpuStream:
         """Open a queue; all are alike."""
         del urgent

@@ -32,7 +32,7 @@ from tauslab.kernels.backends.cache import (
     has_home,
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
-from tauslab.kernels.backends.nvrtc import compile_cubin, compile_ptx, nvrtc_flags, nvrtc_version
+from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError
 from tauslab.model.files.extras import installing
@@ -245,7 +245,7 @@ class CudaBackend:
     def compile(self, source: KernelSource) -> CudaProgram:
         """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()
-        texts, flags = self._to_compile(source, "sm")
+        texts, flags = self._to_compile(source)
         key = _key_of(source, texts, flags)
 
         def build(out: Path) -> None:
@@ -256,22 +256,9 @@ class CudaBackend:
         layouts = layouts_of(source.file, texts)
         return CudaProgram(path, source, layouts, self.multiprocessors)
 
-    def assembly(self, source: KernelSource) -> tuple[str, str]:
-        """PTX by NVRTC, or from the cache."""
-        texts, flags = self._to_compile(source, "compute")
-
-        def build(out: Path) -> None:
-            out.write_text(compile_ptx(source.file, texts, flags), encoding="ascii")
-
-        path, _ = compiled(_key_of(source, texts, flags), ".ptx", build)
-        return f"NVRTC {nvrtc_version()}", path.read_bytes().decode("ascii", "ignore")
-
-    def _to_compile(
-        self, source: KernelSource, architecture: str
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Texts and flags for an architecture of this device, real (sm) or virtual (compute)."""
-        name = f"{architecture}_{self.capability[0]}{self.capability[1]}"
-        flags = nvrtc_flags(name, THREADS_PER_BLOCK)
+    def _to_compile(self, source: KernelSource) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Texts and flags for the architecture of this device."""
+        flags = nvrtc_flags(f"sm_{self.capability[0]}{self.capability[1]}", THREADS_PER_BLOCK)
         texts = csrc_texts() | dict(source.generated)
         return with_layout_checks(source.file, texts), flags
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from tauslab.kernels.events.tables import EventShape, Numbered, event_tables
+from tauslab.kernels.events.draws import numbered
+from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, event_tables
 from tauslab.kernels.network.codegen import (
     LawWriter,
     check_constants,
@@ -25,13 +26,20 @@ _MOST_INLINE = 64
 _LONGEST_INLINE = 500  # characters of a law
 
 
-def events_header(network: LoweredNetwork) -> str:
-    """`model.h` for `ssa_events`: straight-line code on an array of doubles."""
+def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> str:
+    """`model.h` for `ssa_events`: straight-line code on an array of doubles.
+
+    Parameters
+    ----------
+    delay_queue
+        Delayed reactions that may wait for their completion in a trajectory.
+    """
     names: dict[int, str] = {}
     writer = LawWriter("x", names)
     return "\n".join(
         [
             _HEADER,
+            _draws(network),
             _sizes(network),
             check_constants(network),
             *_shared(network, writer, names),
@@ -39,7 +47,9 @@ def events_header(network: LoweredNetwork) -> str:
             _set_reals(network),
             _flow(network, writer),
             _fire(network),
-            _events(network, writer),
+            _events(network, writer, names),
+            _drawn(network, writer, names),
+            _delays(network, writer, names, delay_queue),
             _records(network, writer),
         ]
     )
@@ -155,7 +165,67 @@ def _fire(network: LoweredNetwork) -> str:
     )
 
 
-def _events(network: LoweredNetwork, writer: LawWriter) -> str:
+def _draws(network: LoweredNetwork) -> str:
+    """What formulas read: constants, and random numbers where the network draws."""
+    return f'#include "events/{"" if network.draws else "no_"}draws.h"\n'
+
+
+def _drawn(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
+    """Initial values that are drawn, or use such."""
+    assert network.dynamics is not None
+    lines = ""
+    for number, law in network.dynamics.drawn:
+        found = numbered(law, writer, names)
+        lines += (
+            f"    {{\n{found.statements}"
+            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
+        )
+    return (
+        "// Initial values that are drawn; false if a species may not have one.\n"
+        "template <class Constants, class Assign>\n"
+        "DEVICE_SHARED bool set_drawn([[maybe_unused]] double *x, "
+        "[[maybe_unused]] const Constants &c,\n"
+        "                             [[maybe_unused]] const Assign &assign) {\n"
+        f"{lines}    return true;\n}}\n"
+    )
+
+
+def _delays(
+    network: LoweredNetwork, writer: LawWriter, names: dict[int, str], delay_queue: int
+) -> str:
+    """Which reactions complete later, when, and what that changes."""
+    delayed = {j: r for j, r in enumerate(network.reactions) if r.delay is not None}
+    flags = ", ".join(str(int(r.delay is not None)) for r in network.reactions) or "0"
+    delays = ends = ""
+    for j, reaction in delayed.items():
+        assert reaction.delay is not None
+        found = numbered(reaction.delay, writer, names)
+        value = f"            return {found.value};\n"
+        delays += f"        case {j}: {{\n{found.statements}{value}        }}\n"
+        # Of a reaction that takes at its end: it changes nothing where too little is left.
+        short = " || ".join(f"x[{i}] < {-by}" for i, by in reaction.later if by < 0)
+        body = [f"if ({short}) return true;"] if short else []
+        body += [f"x[{i}] += {by};" for i, by in reaction.later]
+        over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in reaction.later if by > 0)
+        body.append(f"return {f'!({over})' if over else 'true'};")
+        lines = "".join(f"            {line}\n" for line in body)
+        ends += f"        case {j}: {{\n{lines}        }}\n"
+    return (
+        f"constexpr bool HAS_DELAYS = {str(bool(delayed)).lower()};\n"
+        f"constexpr int DELAY_QUEUE = {delay_queue};\n"
+        f"TABLE bool IS_DELAYED[{max(1, len(network.reactions))}] = {{{flags}}};\n"
+        "// The time that a reaction takes which begins now.\n"
+        "template <class Constants>\n"
+        "DEVICE_SHARED double reaction_delay(int reaction, [[maybe_unused]] const double *x,\n"
+        "                                    [[maybe_unused]] const Constants &c) {\n"
+        f"    switch (reaction) {{\n{delays}        default: return 0;\n    }}\n}}\n"
+        "// What a completion changes; false where a count passed 2147483647.\n"
+        "DEVICE_SHARED bool complete(int reaction, [[maybe_unused]] double *x) {\n"
+        f"    switch (reaction) {{\n{ends}        default: return true;\n    }}\n}}\n"
+    )
+
+
+def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
     assert network.dynamics is not None
     events, switches = network.dynamics.events, network.dynamics.switches
     laws: list[Law] = [event.trigger for event in events]
@@ -163,12 +233,10 @@ def _events(network: LoweredNetwork, writer: LawWriter) -> str:
     for event in events:
         laws += event.laws()[1:]
     return event_tables(
-        [shape(event) for event in events], len(switches), list(_numbered(laws, writer))
+        [shape(event) for event in events],
+        len(switches),
+        [numbered(law, writer, names) for law in laws],
     )
-
-
-def _numbered(laws: Iterable[Law], writer: LawWriter) -> Iterable[Numbered]:
-    return (Numbered(*writer.read(law)) for law in laws)
 
 
 def shape(event: LoweredEvent) -> EventShape:

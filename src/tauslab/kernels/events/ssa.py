@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
-from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.ensemble.launch import (
+    LAUNCHES_IN_FLIGHT,
+    MAX_STEPS,
+    Launch,
+    Launcher,
+    SampleBuffers,
+)
 from tauslab.kernels.events.codegen import events_header, shape
-from tauslab.kernels.events.tables import kept_words
+from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 
 # Beyond it the unrolled kernel takes too long to compile.
 MOST_REACTIONS = 2000
+WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction
 
 
 class EventSsa:
@@ -25,7 +34,13 @@ class EventSsa:
         There are more reactions than the kernel is made for.
     """
 
-    def __init__(self, backend: Backend, network: LoweredNetwork, times: Sequence[float]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        delay_queue: int = DELAY_QUEUE,
+    ) -> None:
         if len(network.reactions) > MOST_REACTIONS:
             raise ConfigError(
                 f"ssa runs models with events of up to {MOST_REACTIONS} reactions, not "
@@ -37,23 +52,35 @@ class EventSsa:
         self._launcher = Launcher(backend, times)
         shapes = [shape(event) for event in network.dynamics.events]
         self._kept_words = kept_words(len(network.species), shapes)
-        source = KernelSource(
-            f"events/{self.entry}.cc", (self.entry,), {"model.h": events_header(network)}
-        )
+        self._delays = any(reaction.delay is not None for reaction in network.reactions)
+        self._delay_queue = delay_queue
+        header = events_header(network, delay_queue)
+        source = KernelSource(f"events/{self.entry}.cc", (self.entry,), {"model.h": header})
         self.program: Program = backend.compile(source)
 
-    def trajectories_in_flight(self, launches: int = 1) -> int:  # noqa: ARG002 - as every engine
-        """Trajectories that run at the same time; each takes a thread."""
-        return self.program.resident(self.entry)
+    def trajectories_in_flight(self, launches: int = 1) -> int:
+        """Trajectories that run at the same time; each takes a thread.
+
+        Queues of delayed reactions take half of the memory that is free, at most.
+        """
+        resident = self.program.resident(self.entry)
+        if not self._delays:
+            return resident
+        share = self.backend.free_memory() // (2 * launches)
+        return max(1, min(resident, share // (WORDS_OF_A_DELAY * 8 * self._delay_queue)))
 
     @property
     def kept_words(self) -> int:
         """Doubles of the whole state of a trajectory."""
         return self._kept_words
 
-    def scratch(self, rows: int) -> Any:  # noqa: ARG002 - as every engine
-        """None: registers and local memory hold the state."""
-        return None
+    def scratch(self, rows: int) -> Any:
+        """Queues of delayed reactions; None without, where local memory holds the state."""
+        if not self._delays:
+            return None
+        items = min(rows, self.trajectories_in_flight(LAUNCHES_IN_FLIGHT))
+        lanes = self.backend.launched_items(items)
+        return self.backend.empty((lanes, WORDS_OF_A_DELAY * self._delay_queue), np.uint64)
 
     def start(
         self,
@@ -66,6 +93,9 @@ class EventSsa:
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
-        arguments = self.program.arguments(self.entry, **values)
-        items = self.backend.work_stealing_items(launch.rows, self.program.resident(self.entry))
+        arguments = self.program.arguments(self.entry, launch=values, waiting=buffers.scratch)
+        resident = self.program.resident(self.entry)
+        if buffers.scratch is not None:
+            resident = min(resident, int(buffers.scratch.shape[0]))
+        items = self.backend.work_stealing_items(launch.rows, resident)
         self.program.launch(self.entry, items, arguments, stream)

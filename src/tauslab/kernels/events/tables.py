@@ -8,6 +8,8 @@ from dataclasses import dataclass
 # Executions that may wait in a trajectory: as many as there are events, and these besides.
 SPARE_WAITING = 32
 SPARE_WITH_DELAYS = 128
+DELAY_QUEUE = 1024  # delayed reactions that may wait, if nobody says how many
+MOST_DELAYED = 1 << 24
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.model.arrays import FloatArray
-from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, choose_time_step
+from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.placement import Particles, ParticleStart
 from tauslab.model.lattice.site_map import SiteArray, SiteMap

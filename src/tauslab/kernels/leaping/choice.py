@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.leaping.event_tau import EventTau
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -23,14 +24,24 @@ def leaping_engine(
     epsilon: float,
     *,
     checked: bool = False,
-) -> TauLeap | CheckedTauLeap | FineTau:
+) -> TauLeap | CheckedTauLeap | FineTau | EventTau:
     """The engine of `leaper_of` for the network, compiled.
 
     Raises
     ------
     ConfigError
-        The check after leaps (`checked`) is asked for a network that leaps from tables.
+        The check after leaps (`checked`) is asked for a network that leaps from tables, or has
+        events; or one with events has too many reactions.
     """
+    if network.dynamics is not None:
+        if checked:
+            raise ConfigError("--post-leap-check is not for models with events: leave it out")
+        if leaper_of(network) != "unrolled":
+            raise ConfigError(
+                f"tau runs models with events of up to {LARGEST_LEAPING} reactions, not "
+                f"{len(network.reactions)}; --method ssa can run it"
+            )
+        return EventTau(backend, network, times, epsilon)
     if leaper_of(network) == "unrolled":
         return (CheckedTauLeap if checked else TauLeap)(backend, network, times, epsilon)
     if checked:

@@ -32,14 +32,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     checked
         Also what a check after a leap needs.
     """
-    sizes = _SIZES.format(
-        channels=len(channels(network)),
-        cells=shared_cells(network),
-        words=parked_words(network),
-    )
-    parts = [unrolled_header(network, style), sizes]
-    parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
-    parts += [_plan(network), _second_half(network), _critical(network), _apply(network)]
+    parts = [unrolled_header(network, style), *leap_parts(network)]
     if checked:
         parts += [_propensities(network), _check(network)]
     # Exact events from arrays have code for every pair of reactions where there are branches.
@@ -47,6 +40,27 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     in_arrays = len(network.reactions) <= most
     parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
     return "\n".join(parts)
+
+
+def leap_parts(network: LoweredNetwork, count: str = "i32", bounds: str = "") -> list[str]:
+    """Sizes and functions that every leap needs, behind those of the propensities.
+
+    Parameters
+    ----------
+    count
+        The type of the elements of a state.
+    bounds
+        Statements that shorten ``plan.limit`` further.
+    """
+    sizes = _SIZES.format(
+        channels=len(channels(network)),
+        cells=shared_cells(network),
+        words=parked_words(network),
+    )
+    parts = [sizes]
+    parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
+    parts += [_plan(network, count, bounds), _second_half(network, count)]
+    return [*parts, _critical(network, count), _apply(network, count)]
 
 
 def channels(network: LoweredNetwork) -> list[tuple[int, ...]]:
@@ -94,7 +108,7 @@ def _critical_test(j: int, reaction: LoweredReaction) -> str:
     )
 
 
-def _plan(network: LoweredNetwork) -> str:
+def _plan(network: LoweredNetwork, count: str, bounds: str) -> str:
     sums = []
     for i, reactions in enumerate(channels(network)):
         terms = [f"share(propensity_{j}(x, c), critical_{j}(x), plan)" for j in reactions]
@@ -106,15 +120,15 @@ def _plan(network: LoweredNetwork) -> str:
         "which a\n"
         f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
         "template <class Cells>\n"
-        "DEVICE Plan plan_leap([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+        f"DEVICE Plan plan_leap([[maybe_unused]] {count} *x, [[maybe_unused]] const double *c,\n"
         "                      const Cells &leaping,\n"
         "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
         "    Plan plan = {0.0, 0.0, {1.0, 0.0}};\n"
-        f"{''.join(sums)}    RELOAD;\n{''.join(limits)}    return plan;\n}}\n"
+        f"{''.join(sums)}    RELOAD;\n{''.join(limits)}{bounds}    return plan;\n}}\n"
     )
 
 
-def _second_half(network: LoweredNetwork) -> str:
+def _second_half(network: LoweredNetwork, count: str) -> str:
     sums = []
     for i, reactions in enumerate(channels(network)):
         terms = [
@@ -132,7 +146,7 @@ def _second_half(network: LoweredNetwork) -> str:
         "// Propensities for the second half of a leap: `first` are those that it began with, in "
         "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
         "template <class Before, class First, class Cells>\n"
-        "DEVICE bool second_half([[maybe_unused]] const i32 *x,\n"
+        f"DEVICE bool second_half([[maybe_unused]] const {count} *x,\n"
         "                        [[maybe_unused]] const Before &before,\n"
         "                        [[maybe_unused]] const double *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
@@ -141,7 +155,7 @@ def _second_half(network: LoweredNetwork) -> str:
     )
 
 
-def _critical(network: LoweredNetwork) -> str:
+def _critical(network: LoweredNetwork, count: str) -> str:
     lines = [
         f"    choose({i}, critical_{j}(x) ? propensity_{j}(x, c) : 0.0, target, sum, chosen);\n"
         for i, reactions in enumerate(channels(network))
@@ -150,7 +164,7 @@ def _critical(network: LoweredNetwork) -> str:
     ]
     return (
         "// The channel of the critical reaction that fires.\n"
-        "DEVICE int choose_critical([[maybe_unused]] const i32 *x, "
+        f"DEVICE int choose_critical([[maybe_unused]] const {count} *x, "
         "[[maybe_unused]] const double *c,\n"
         "                           [[maybe_unused]] double target) {\n"
         f"    [[maybe_unused]] double sum = 0;\n    int chosen = -1;\n{''.join(lines)}"
@@ -268,7 +282,7 @@ def _check(network: LoweredNetwork) -> str:
     )
 
 
-def _apply(network: LoweredNetwork) -> str:
+def _apply(network: LoweredNetwork, count: str) -> str:
     lines = [
         f"    add(x[{index}], {_change(network, index)}, outcome);\n"
         for index in range(len(network.species))
@@ -277,7 +291,7 @@ def _apply(network: LoweredNetwork) -> str:
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
         "template <class Cells>\n"
-        "DEVICE int apply_firings([[maybe_unused]] i32 *x,\n"
+        f"DEVICE int apply_firings([[maybe_unused]] {count} *x,\n"
         "                         [[maybe_unused]] const Cells &firings) {\n"
         f"    int outcome = FITS;\n{''.join(lines)}    return outcome;\n}}\n"
     )

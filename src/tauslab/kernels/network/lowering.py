@@ -18,6 +18,7 @@ import numpy as np
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
+    DRAWS,
     Call,
     Expression,
     Number,
@@ -29,6 +30,7 @@ from tauslab.model.expressions.expression import (
     symbols,
     written_sizes,
 )
+from tauslab.model.expressions.expression import draws_in as expression_draws
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
@@ -78,7 +80,8 @@ class LoweredReaction:
 
     `change` is what one event adds to each count.  Mass action: propensity = `constant` times
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
-    its entry in `needs`, so that no event can take molecules that are not there.
+    its entry in `needs`, so that no event can take molecules that are not there. After its `delay`
+    a reaction changes counts by `later`; then `change` is what its beginning adds.
     """
 
     name: str
@@ -87,6 +90,8 @@ class LoweredReaction:
     orders: tuple[tuple[int, int], ...]
     law: Law | None
     needs: tuple[tuple[int, int], ...]
+    delay: Law | None = None
+    later: tuple[tuple[int, int], ...] = ()
 
     def depends_on(self) -> set[int]:
         """Numbers of the species the propensity reads."""
@@ -121,6 +126,7 @@ class Dynamics:
     the time in a law or a trigger changes; `reals` the species that hold any number, with what they
     start from. `flows` are the rates of those of them that have an equation of their own. `moves`
     says whether anything changes between events: a flow, or a rate that depends on the time.
+    `drawn` are initial values that draw random numbers, or use such, each after those it uses.
     """
 
     events: tuple[LoweredEvent, ...]
@@ -128,6 +134,7 @@ class Dynamics:
     reals: tuple[tuple[int, Law], ...]
     flows: tuple[tuple[int, Law], ...] = ()
     moves: bool = False
+    drawn: tuple[tuple[int, Law], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,15 @@ class LoweredNetwork:
     observables: tuple[tuple[str, Law], ...]
     shared: tuple[Operation, ...] = ()
     dynamics: Dynamics | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything is drawn at random beside what happens next."""
+        if self.dynamics is None:
+            return False
+        laws = [law for event in self.dynamics.events for law in event.laws()]
+        laws += [reaction.delay for reaction in self.reactions if reaction.delay is not None]
+        return bool(self.dynamics.drawn) or any(draws_in(law) for law in laws)
 
     def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
         """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
@@ -216,11 +232,12 @@ class _NetworkLowering:
         self.moving = set(self.reacting)
         self.rules = network.rule_expressions()
         self.reals = dict(reals)
+        self.drawn = network.drawn_amounts()
         self.is_dynamic = has_dynamics(network)
         self.switches = Switches(lambda change: not symbols(change) & network.rates.keys())
         if self.is_dynamic:
             self.moving.update(*(event.assignments for event in network.events), ("time",))
-            self.moving.update(network.rates)
+            self.moving.update(network.rates, self.drawn)
             self.reacting -= network.rates.keys()
             self.number.setdefault("time", len(network.species))
         # Long rules of counts are lowered once and shared, not repeated in every law.
@@ -283,7 +300,11 @@ class _NetworkLowering:
         while len(switches) < len(self.switches.changes):
             switches.append(self.law(self.switches.changes[len(switches)]))
         moves = bool(flows) or not is_stepwise(steps_of(self.network))
-        return Dynamics(tuple(events), tuple(switches), reals, tuple(flows), moves)
+        drawn = []
+        for name, tree in self.drawn.items():
+            with _naming(f"initial value of {name}"):
+                drawn.append((self.number[name], self.law(tree)))
+        return Dynamics(tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn))
 
     def event(self, event: Event) -> LoweredEvent:
         event = event.mapped(lambda tree: substitute(tree, self.rules))
@@ -300,6 +321,8 @@ class _NetworkLowering:
 
     def start_of(self, name: str) -> Law:
         """The initial value of a species that holds any number."""
+        if name in self.drawn:
+            return Number(0.0)
         if name in self.varying:
             return self.constant(Symbol(name))
         trees = {n: s.initial for n, s in self.network.species.items() if n not in self.varying}
@@ -316,9 +339,14 @@ class _NetworkLowering:
         law = substitute(reaction.law, self.short)
         change = {
             self.number[name]: by
-            for name, by in reaction.net_change().items()
+            for name, by in reaction.begins_with().items()
             if name in self.reacting
         }
+        later = sorted(
+            (self.number[name], by)
+            for name, by in reaction.ends_with().items()
+            if name in self.reacting
+        )
         action = recognise(law, self.counted)
         if action is not None and symbols(action.constant) & self.moving:
             action = None  # an event may change the constant
@@ -335,7 +363,12 @@ class _NetworkLowering:
             if change.get(self.number[name], 0) < 0 and falls.get(self.number[name], 0) < count
         )
         moves = tuple(sorted(change.items()))
-        return LoweredReaction(reaction.name, moves, constant, orders, lowered, needs)
+        delay = None
+        if reaction.delay is not None:
+            delay = self.law(substitute(reaction.delay, self.short))
+        return LoweredReaction(
+            reaction.name, moves, constant, orders, lowered, needs, delay, tuple(later)
+        )
 
     def observable(self, name: str) -> Law:
         with _naming(f"rule for {name}"):
@@ -389,7 +422,9 @@ class _NetworkLowering:
             if isinstance(node, Symbol):
                 moves = node.name in self.moving or node.name in self.rules
             else:
-                moves = isinstance(node, Call) and any(id(a) in found for a in node.arguments)
+                moves = isinstance(node, Call) and (
+                    node.function in DRAWS or any(id(a) in found for a in node.arguments)
+                )
             if moves:
                 found.add(id(node))
         return found
@@ -412,7 +447,9 @@ class _NetworkLowering:
 
 def has_dynamics(network: Network) -> bool:
     """Whether anything but reactions changes propensities or the state of an exact trajectory."""
-    if network.events or network.rates:
+    if network.events or network.rates or network.drawn_amounts():
+        return True
+    if any(reaction.delay is not None for reaction in network.reactions):
         return True
     trees = (*(r.law for r in network.reactions), *(r.expression for r in network.rules.values()))
     names = {*network.species, *network.parameters, *network.rules}
@@ -432,15 +469,26 @@ def real_species(network: Network) -> list[str]:
     """Species that hold any number.
 
     They have an equation of their own; or they are fixed, set by an event, and in no compartment,
-    as parameters and compartments that events change are.
+    as parameters and compartments that events change are; or a draw sets them, and no reaction.
     """
     assigned = {name for event in network.events for name in event.assignments}
+    drawn = _unmoved_draws(network)
     return [
         name
         for name, species in network.species.items()
         if name in network.rates
+        or name in drawn
         or (name in assigned and species.fixed and species.compartment is None)
     ]
+
+
+def _unmoved_draws(network: Network) -> set[str]:
+    """Species that draws set and no reaction changes."""
+    changed = {name for reaction in network.reactions for name in reaction.net_change()}
+    names = set(network.drawn_amounts())
+    for event in network.events:
+        names |= {name for name, tree in event.assignments.items() if expression_draws(tree)}
+    return names - {name for name in changed if not network.species[name].fixed}
 
 
 def _operation(function: str, arguments: tuple[Law, ...]) -> Operation:
@@ -487,6 +535,11 @@ def arguments_of(law: Law) -> tuple[Law, ...]:
 
 def _arguments_not_read(law: Law) -> tuple[Law, ...]:
     return law.arguments if isinstance(law, Operation) and "reads" not in vars(law) else ()
+
+
+def draws_in(law: Law) -> bool:
+    """Whether a lowered law draws random numbers."""
+    return any(isinstance(p, Operation) and p.function in DRAWS for p in operations_first(law))
 
 
 def counts_in(law: Law) -> frozenset[int]:

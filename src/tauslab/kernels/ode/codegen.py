@@ -16,6 +16,7 @@ from tauslab.kernels.network.codegen import literal
 from tauslab.kernels.ode.functions import Function
 from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, SETUP, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.kernels.ode.settings import PRECISIONS
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _OWN_NAMES = {"sqrt": "root", "reciprocal": "reciprocal"}
@@ -35,7 +36,6 @@ LONG_STEP = 2000
 # them, so only what is too long for registers anyway is cut there.
 LONGEST = 4000
 LONGEST_OF_ADAPTIVE = 1000
-PRECISIONS = {"double": "double", "single": "float"}
 
 
 def fused_products(graph: ExpressionGraph, outputs: Sequence[int]) -> dict[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,22 +19,19 @@ from tauslab.kernels.ensemble.launch import (
 from tauslab.kernels.ode.codegen import (
     LONGEST,
     LONGEST_OF_ADAPTIVE,
-    PRECISIONS,
     CodeWriter,
     count_constants,
     ode_header,
 )
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
-from tauslab.kernels.ode.costs import compiled_costs
-from tauslab.kernels.ode.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layout_choice import MOST_SPLIT, LayoutChoice, Wishes, chosen
+from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
+from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice, Wishes, chosen
 from tauslab.kernels.ode.lowering import OdeSystem, spans
-from tauslab.kernels.ode.placement import BALANCES
 from tauslab.kernels.ode.priors import Priors
-from tauslab.model.errors import ConfigError, one_of
+from tauslab.kernels.ode.settings import OdeSettings
+from tauslab.model.errors import ConfigError
 
-SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 # Where a kernel is.
 FILES = {
     "ode_rk4": "ode/rk4.cc",
@@ -45,10 +41,6 @@ FILES = {
     "ode_threads": "ode/blocks/threads.cc",
     "ode_warps": "ode/blocks/warps.cc",
 }
-LAYOUTS = ("auto", "thread", "warps", "global")
-MEMORY_WARPS = ("auto", "on", "off")
-DEFAULT_SUBSTEPS = 10
-MOST_SUBSTEPS = 2**40
 # Trajectories for each thread from which a vector of them is worth half a second more of compiling,
 # and variables up to which the state of one finds room on a thread's stack: a megabyte.
 FEWEST_ON_LANES, MOST_ON_LANES = 8, 1000
@@ -68,85 +60,12 @@ NOTHING_COUNTED: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class OdeSettings:
-    """How equations are integrated.
-
-    Parameters
-    ----------
-    solver
-        ``rk4``: fixed steps; ``dopri5``: steps that adapt; ``rosenbrock``: the same for stiff
-        equations; ``auto``: one of the last two, to be chosen before kernels are made.
-    substeps
-        Of ``rk4``: steps between one sample or event and the next.
-    rtol, atol
-        Of the others: bounds on the error of a step, relative to a variable and absolute (in the
-        unit of amounts).
-    precision
-        ``double`` or ``single``.
-    layout
-        Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
-        equations spread over several warps; ``auto`` takes what is predicted to be faster;
-        ``global``, a trajectory per thread with its variables in global memory, is there to be
-        measured against. This and what follows changes no result.
-    warps
-        Over how many warps equations are spread; 0 chooses.
-    memory_warps
-        ``on``: warps of their own write samples while the others go on; ``off``; ``auto`` chooses.
-    balance
-        Equations are spread by what they ``cost``, or each warp has an ``equal`` number of them.
-
-    Raises
-    ------
-    ConfigError
-        A choice that is not known, or a number outside what is allowed.
-    """
-
-    solver: str = "rk4"
-    substeps: int = DEFAULT_SUBSTEPS
-    rtol: float = 1e-6
-    atol: float = 1e-9
-    precision: str = "double"
-    layout: str = "auto"
-    warps: int = 0
-    memory_warps: str = "auto"
-    balance: str = "cost"
-
-    def __post_init__(self) -> None:
-        """Check the choices."""
-        for option, value, allowed in (
-            ("ode-solver", self.solver, SOLVERS),
-            ("ode-layout", self.layout, LAYOUTS),
-            ("ode-memory-warps", self.memory_warps, MEMORY_WARPS),
-            ("ode-balance", self.balance, BALANCES),
-            ("precision", self.precision, tuple(PRECISIONS)),
-        ):
-            one_of(f"--{option}", value, allowed)
-        self._check_warps()
-        if not 1 <= self.substeps <= MOST_SUBSTEPS:
-            raise ConfigError(
-                f"--substeps {self.substeps} is not allowed: a whole number from 1 to "
-                f"{MOST_SUBSTEPS}"
-            )
-        for option, number in (("--rtol", self.rtol), ("--atol", self.atol)):
-            if not 0 < number < 1e300:
-                raise ConfigError(f"{option} {number:g} is not allowed: a finite number above 0")
-
-    def _check_warps(self) -> None:
-        if not 0 <= self.warps <= MOST_SPLIT:
-            raise ConfigError(
-                f"--ode-warps {self.warps} is not allowed: a whole number from 1 to {MOST_SPLIT}"
-            )
-        if self.warps and self.layout not in ("auto", "warps"):
-            raise ConfigError(f"--ode-warps needs --ode-layout warps, not {self.layout}")
-        if self.memory_warps == "on" and self.layout == "global":
-            raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
-
-    def wishes(self, crowd: int = 0) -> Wishes:
-        """What they ask of the choice of a layout; `crowd` as there."""
-        return Wishes(
-            self.precision, self.layout, self.warps, self.memory_warps, self.balance, crowd
-        )
+def _wishes(settings: OdeSettings, crowd: int) -> Wishes:
+    """What the settings ask of the choice of a layout; `crowd` as there."""
+    return Wishes(
+        settings.precision, settings.layout, settings.warps, settings.memory_warps,
+        settings.balance, crowd,
+    )  # fmt: skip
 
 
 class _Strides(NamedTuple):
@@ -229,14 +148,13 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            wishes = settings.wishes(-(-trajectories // backend.multiprocessors))
-            costs = compiled_costs(backend, settings.precision)
+            wishes = _wishes(settings, -(-trajectories // backend.multiprocessors))
             if choice is not None:
                 self.choice = choice
             elif counting is not None:
-                self.choice = chosen_to_count(system, wishes, counting, costs)
+                self.choice = chosen_to_count(system, wishes, counting)
             else:
-                self.choice = chosen(system, wishes, costs)
+                self.choice = chosen(system, wishes)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:

@@ -40,7 +40,7 @@ def derivative(tree: Expression, name: str) -> Expression | None:
     --------
     >>> from tauslab.model.expressions.expression import to_text
     >>> to_text(derivative(parse("k * X / (k + X)"), "k"))
-    '(X / (k + X)) - ((k * X / (k + X)) / (k + X))'
+    '(X / (k + X)) - (k * X / (k + X) / (k + X))'
     """
     found: dict[int, Expression] = {}
     for node in arguments_first(tree):

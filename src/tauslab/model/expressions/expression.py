@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tauslab.model.expressions.infix import LONGEST_CHAIN, Builder, parse
 from tauslab.model.expressions.trees import (
     DEEPEST,
+    DRAWS,
     FUNCTIONS,
     Call,
     Expression,
@@ -24,6 +25,7 @@ from tauslab.model.expressions.trees import (
     check_depth,
     check_exponents,
     depth,
+    draws_in,
     parts_first,
     substitute,
     symbols,
@@ -34,6 +36,7 @@ from tauslab.model.expressions.trees import (
 
 __all__ = [
     "DEEPEST",
+    "DRAWS",
     "FUNCTIONS",
     "LONGEST_CHAIN",
     "Builder",
@@ -47,6 +50,7 @@ __all__ = [
     "check_depth",
     "check_exponents",
     "depth",
+    "draws_in",
     "parse",
     "parts_first",
     "substitute",

@@ -17,6 +17,7 @@ from tauslab.model.expressions.expression import (
     Symbol,
     arguments_first,
     call,
+    draws_in,
     symbols,
 )
 from tauslab.model.portable.host_math import evaluate
@@ -102,7 +103,7 @@ def is_stepwise(trees: Iterable[Expression]) -> bool:
 
 def folded(tree: Expression) -> Expression:
     """The tree, or its value where that is known without any name."""
-    return tree if symbols(tree) else Number(evaluate(tree, {}))
+    return tree if symbols(tree) or draws_in(tree) else Number(evaluate(tree, {}))
 
 
 def minus(x: Expression, y: Expression) -> Expression:

@@ -30,6 +30,15 @@ FUNCTIONS: Mapping[str, int] = {
     "and": 2, "or": 2, "xor": 2, "not": 1, "if": 3,
 }  # fmt: skip
 
+# Random numbers, as SBML's package distrib names them -> numbers of arguments; with two more than
+# its parameters a distribution is truncated to bounds. They have no value on the host: only events,
+# delays and initial values may hold them, and kernels draw them.
+DRAWS: Mapping[str, tuple[int, ...]] = {
+    "normal": (2, 4), "uniform": (2,), "bernoulli": (1,), "binomial": (2, 4), "cauchy": (1, 2, 4),
+    "chisquare": (1, 3), "exponential": (1, 3), "gamma": (2, 4), "laplace": (1, 2, 4),
+    "lognormal": (2, 4), "poisson": (1, 3), "rayleigh": (1, 3),
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
@@ -60,7 +69,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call:
-    """One of `FUNCTIONS` applied to expressions.
+    """One of `FUNCTIONS` or `DRAWS` applied to expressions.
 
     Comparing, hashing and showing take no longer for a part that occurs twice.
     """
@@ -71,10 +80,11 @@ class Call:
 
     def __post_init__(self) -> None:
         """Check the function's name and number of arguments."""
-        if FUNCTIONS.get(self.function) != len(self.arguments):
+        count = len(self.arguments)
+        if FUNCTIONS.get(self.function) != count and count not in DRAWS.get(self.function, ()):
             raise ModelError(
                 f"function {self.function!r} with {len(self.arguments)} arguments is not "
-                f"supported; known functions: {', '.join(sorted(FUNCTIONS))}"
+                f"supported; known functions: {', '.join(sorted({*FUNCTIONS, *DRAWS}))}"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -146,6 +156,15 @@ def symbols(expression: Expression) -> set[str]:
             seen.add(id(node))
             stack.extend(node.arguments)
     return found
+
+
+def draws_in(expression: Expression) -> set[str]:
+    """Names of the distributions that the tree draws from.
+
+    >>> draws_in(call("add", call("poisson", 3.0), Symbol("x")))
+    {'poisson'}
+    """
+    return {n.function for n in walk(expression) if isinstance(n, Call) and n.function in DRAWS}
 
 
 def arguments_first(expression: Expression, known: Container[int] = ()) -> list[Expression]:

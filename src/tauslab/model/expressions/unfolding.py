@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import Expression, substitute, symbols
+from tauslab.model.expressions.expression import Expression, draws_in, substitute, symbols
 
 
 def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
@@ -15,6 +15,23 @@ def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
     for name in dependency_order(trees, what):
         done[name] = substitute(trees[name], done)
     return {name: done[name] for name in trees}
+
+
+def drawn_values(
+    trees: Mapping[str, Expression], rules: Mapping[str, Expression], what: str
+) -> dict[str, Expression]:
+    """Those of `trees` that draw random numbers, or use such; each after those that it uses.
+
+    What another reads is the number that was drawn, not a second draw. `rules` are unfolded.
+    """
+    if not any(draws_in(tree) for tree in trees.values()):
+        return {}
+    whole = {name: substitute(tree, rules) for name, tree in trees.items()}
+    found: dict[str, Expression] = {}
+    for name in dependency_order(whole, what):
+        if draws_in(whole[name]) or symbols(whole[name]) & found.keys():
+            found[name] = whole[name]
+    return found
 
 
 def dependency_order(trees: Mapping[str, Expression], what: str) -> list[str]:

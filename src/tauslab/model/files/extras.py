@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib import metadata
 
 _PACKAGE = "tauslab"
 _MARKER = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
@@ -19,6 +18,8 @@ def installing(extra: str) -> str:
     >>> installing("plot")
     "pip install 'matplotlib>=3.8'"
     """
+    from importlib import metadata  # which loads what reads mail
+
     try:
         required = metadata.requires(_PACKAGE) or []
     except metadata.PackageNotFoundError:

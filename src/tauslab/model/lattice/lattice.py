@@ -21,8 +21,8 @@ from tauslab.model.lattice.as_network import per_site_network, well_stirred_netw
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.describe import lattice_html, lattice_text
 from tauslab.model.lattice.diagnosis.check import lattice_report
-from tauslab.model.lattice.diagnosis.time_step import MAX_HOP
 from tauslab.model.lattice.file import write_lattice
+from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.parts import (
     ANY,
     FACES,

@@ -19,7 +19,7 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.named_parts import with_named_parts
-from tauslab.model.network.parts import Event, TimedEvent
+from tauslab.model.network.parts import Event, Reaction, TimedEvent
 
 # Numbers, names and operations in a normal form. Expressions that use parts many times over may be
 # more than any file holds: then these parts get names.
@@ -88,12 +88,7 @@ def _lines(network: NetworkData, *, limits: bool) -> Iterator[str]:
     for name, tree in network.rates.items():
         yield f"{name} = {expression_toml(tree)}"
     for reaction in network.reactions:
-        yield "[[reactions]]"
-        yield f"name = {quoted(reaction.name)}"
-        yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
-        yield f"law = {expression_toml(reaction.law)}"
-        if limits and reaction.limit is not None:
-            yield f"limit = {expression_toml(reaction.limit)}"
+        yield from _reaction(reaction, limits=limits)
     for event in network.events:
         yield "[[events]]"
         yield f"name = {quoted(event.name)}"
@@ -119,6 +114,19 @@ def _expressions(network: NetworkData, *, limits: bool) -> Iterator[Expression]:
             yield reaction.limit
     for event in network.events:
         yield from event.expressions()
+
+
+def _reaction(reaction: Reaction, *, limits: bool) -> Iterator[str]:
+    yield "[[reactions]]"
+    yield f"name = {quoted(reaction.name)}"
+    yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
+    yield f"law = {expression_toml(reaction.law)}"
+    if limits and reaction.limit is not None:
+        yield f"limit = {expression_toml(reaction.limit)}"
+    if reaction.delay is not None:
+        yield f"delay = {expression_toml(reaction.delay)}"
+    if not reaction.consuming:
+        yield "consuming = false"
 
 
 def _event_keys(event: TimedEvent | Event) -> Iterator[str]:

@@ -11,13 +11,14 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
-from tauslab.model.pictures.network_text import reaction_lines
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
-    "ssa": frozenset(("timed event", "state event", "rate rule", "time")),
-    "tau": frozenset(),
+    "ssa": frozenset(
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
+    ),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -35,8 +36,10 @@ _PLURAL = {
     "algebraic rule": "algebraic rules that do not solve",
     "rate of change": "rates of change in formulas (rateOf)",
     "delay": "delays",
+    "delayed reaction": "delays of reactions",
     "time": "laws that depend on time",
     "function": "functions outside the known ones",
+    "draw": "random numbers in formulas",
     "mole": "amounts in mole",
     "mass": "amounts in units of mass",
     "scaled unit": "units of more or less than one molecule",
@@ -63,10 +66,10 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    if method == "ssa" and not _draws(network):
+    if method in ("ssa", "tau") and not _draws(network):
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
-            f"{where}rate rules are not supported by ssa in a model without reactions, where "
+            f"{where}rate rules are not supported by {method} in a model without reactions, where "
             "nothing is drawn; --method ode can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
@@ -102,12 +105,16 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
 
 
 def _draws(network: Network) -> bool:
-    """Whether exact simulation is of use: equations alone are not."""
-    return bool(network.reactions) or not network.rates
+    """Whether stochastic simulation is of use: for equations alone it is not."""
+    return (
+        bool(network.reactions)
+        or not network.rates
+        or any(feature.kind == "draw" for feature in network.features)
+    )
 
 
 def _can_run(network: Network, method: str) -> bool:
-    if method == "ssa" and not _draws(network):
+    if method != "ode" and not _draws(network):
         return False
     return not any(refusing(feature, [method]) for feature in network.features)
 
@@ -167,6 +174,8 @@ def check_rates(
 
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
+    from tauslab.model.pictures.network_text import reaction_lines
+
     lines = [
         (
             f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "

@@ -92,6 +92,7 @@ def in_molecules(network: Network) -> Network:
             reaction,
             law=converted(reaction.law),
             limit=None if reaction.limit is None else converted(reaction.limit),
+            delay=None if reaction.delay is None else read(reaction.delay),
         )
         for reaction in network.reactions
     ]
@@ -101,8 +102,9 @@ def in_molecules(network: Network) -> Network:
 
 
 def _moved_values(network: Network) -> set[str]:
-    """Parameters and compartments that rate rules or events change: species, but no amounts."""
+    """Parameters and compartments that rules or events change, or draws: species, no amounts."""
     moved = set(network.rates).union(*(event.assignments for event in network.events))
+    moved |= network.drawn_amounts().keys()
     return {
         name for name in moved
         if network.species[name].fixed and network.species[name].compartment is None

@@ -17,12 +17,12 @@ from tauslab.model.expressions.expression import (
     check_depth,
     check_exponents,
     depth,
+    draws_in,
     substitute,
     symbols,
 )
-from tauslab.model.expressions.unfolding import dependency_order, unfold
+from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name
-from tauslab.model.network.canonical import write_network
 from tauslab.model.network.counts import some
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
@@ -33,11 +33,18 @@ from tauslab.model.network.equations import (
     pair_of,
     parse_equation,
 )
-from tauslab.model.network.parts import Event, Feature, Reaction, Rule, Species, TimedEvent
-from tauslab.model.pictures.network_text import network_html, network_text
+from tauslab.model.network.parts import (
+    DELAYED,
+    DRAWN,
+    Event,
+    Feature,
+    Reaction,
+    Rule,
+    Species,
+    TimedEvent,
+    draw_refused,
+)
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.writers.antimony import antimony_text, write_text
-from tauslab.model.writers.sbml import sbml_text
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
@@ -113,7 +120,8 @@ class Network(NetworkData):
             parameter or rule.
         initial
             0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
-            ``tau``.
+            ``tau``. With a distribution, such as ``"poisson(20)"``, each trajectory draws its own
+            (for ``ssa``).
         fixed
             Whether reactions read the amount and do not change it.
         compartment
@@ -126,9 +134,18 @@ class Network(NetworkData):
         """
         self._claim(name)
         self.species[name] = Species(name, as_expression(initial), fixed, compartment)
+        if draws_in(self.species[name].initial):
+            self.add_feature(Feature("draw", f"species {name}", DRAWN))
 
     def add_parameter(self, name: str, value: float | str | Expression) -> None:
-        """Add a parameter; `value` may be an expression of other parameters."""
+        """Add a parameter; `value` may be an expression of other parameters.
+
+        With a distribution, such as ``"lognormal(0, 0.3)"``, it is a fixed species instead, which
+        each trajectory draws for itself (for ``ssa``).
+        """
+        if draws_in(as_expression(value)):
+            self.add_species(name, value, fixed=True)
+            return
         self._claim(name)
         self.parameters[name] = as_expression(value)
 
@@ -224,6 +241,8 @@ class Network(NetworkData):
             self.add_feature(Feature("state event", where, "it changes the state"))
         for tree in trees.values():
             self._note_time(tree, where)
+        if any(draws_in(tree) for tree in self.events[-1].expressions()):
+            self.add_feature(Feature("draw", where, DRAWN))
 
     def add_feature(self, feature: Feature) -> None:
         """List what not every engine can honour, once; readers of model files do so."""
@@ -243,6 +262,8 @@ class Network(NetworkData):
         limit: Value | tuple[Value, Value] | None = None,
         parameters: Mapping[str, float | str | Expression] | None = None,
         name: str | None = None,
+        delay: float | str | Expression | None = None,
+        consuming: bool = True,
     ) -> None:
         """Add a reaction written as ``"A + 2 B -> C"``; a side may be empty.
 
@@ -265,6 +286,13 @@ class Network(NetworkData):
             Parameters of this law alone; added to the network as ``<reaction>_<parameter>``.
         name
             ``R1``, ``R2``, ... by position if not given.
+        delay
+            Time from the beginning of the reaction to its end, 0 or more, for ``ssa``: a number or
+            an expression of counts, parameters, ``time`` and distributions such as
+            ``"gamma(7, 0.5)"``, computed when the reaction begins.
+        consuming
+            Of a delayed reaction, whether what it takes on balance leaves when it begins, or at
+            the end, where what it makes comes (Barrio et al. 2006).
 
         Raises
         ------
@@ -276,24 +304,17 @@ class Network(NetworkData):
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
         if REVERSIBLE in equation:
-            there, back = both_ways(equation, f"reaction {name}")
             given = {"rate": rate, "law": law, "limit": limit}
-            pairs = {key: pair_of(value, key, f"reaction {name}") for key, value in given.items()}
-            for index, (one, called) in enumerate(((there, name), (back, f"{name}_reverse"))):
-                chosen: Any = {key: pair[index] for key, pair in pairs.items()}
-                self.add_reaction(one, **chosen, parameters=parameters, name=called)
+            more = {"parameters": parameters, "delay": delay, "consuming": consuming}
+            self._add_both_ways(equation, name, given, more)
             return
-        for key, value in (("rate", rate), ("law", law), ("limit", limit)):
-            if isinstance(value, tuple | list):
-                raise ModelError(f"reaction {name}: {key} is a pair, and {equation!r} has no '<->'")
+        self._check_forms(name, equation, rate, law, limit)
         if len(self._reaction_names) != len(self.reactions):  # the list was changed by hand
             self._reaction_names = {reaction.name for reaction in self.reactions}
         if name in self._reaction_names:
             raise ModelError(f"reaction {name!r} is defined twice")
-        if (rate is None) == (law is None):
-            raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
-        if rate is not None and limit is not None:
-            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+        if delay is None and not consuming:
+            raise ModelError(f"reaction {name}: consuming=False goes with a delay")
         reactants, products = parse_equation(equation, f"reaction {name}")
         if rate is not None:
             constant = as_expression(rate)  # type: ignore[arg-type] # pairs were refused
@@ -312,8 +333,32 @@ class Network(NetworkData):
         full_names = {key: Symbol(full) for key, full in local.items()}
         tree = substitute(tree, full_names)
         limit = None if limit is None else substitute(limit, full_names)
-        self.reactions.append(Reaction(name, reactants, products, tree, limit))
+        wait = None if delay is None else substitute(as_expression(delay), full_names)
+        self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
+        if wait is not None:
+            self.add_feature(Feature("delayed reaction", f"reaction {name}", DELAYED))
         self._reaction_names.add(name)
+
+    @staticmethod
+    def _check_forms(name: str, equation: str, rate: Any, law: Any, limit: Any) -> None:
+        """Refuse pairs for one reaction, and anything but one of `rate` and `law`."""
+        for key, value in (("rate", rate), ("law", law), ("limit", limit)):
+            if isinstance(value, tuple | list):
+                raise ModelError(f"reaction {name}: {key} is a pair, and {equation!r} has no '<->'")
+        if (rate is None) == (law is None):
+            raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
+        if rate is not None and limit is not None:
+            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+
+    def _add_both_ways(
+        self, equation: str, name: str, given: Mapping[str, Any], more: Mapping[str, Any]
+    ) -> None:
+        """Add the two reactions of an equation with ``<->``; `given` holds pairs."""
+        there, back = both_ways(equation, f"reaction {name}")
+        pairs = {key: pair_of(value, key, f"reaction {name}") for key, value in given.items()}
+        for index, (one, called) in enumerate(((there, name), (back, f"{name}_reverse"))):
+            chosen: Any = {key: pair[index] for key, pair in pairs.items()}
+            self.add_reaction(one, **chosen, **more, name=called)
 
     def _claim(self, name: str) -> None:
         if not _NAME.match(name) or len(name) > LONGEST_NAME:
@@ -333,13 +378,19 @@ class Network(NetworkData):
 
     def __str__(self) -> str:
         """The reactions as equations, with species and parameters; of many the first."""
+        from tauslab.model.pictures.network_text import network_text
+
         return network_text(self)
 
     def _repr_html_(self) -> str:
+        from tauslab.model.pictures.network_text import network_html
+
         return network_html(self)
 
     def write(self, path: str | Path) -> Path:
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        from tauslab.model.network.canonical import write_network
+
         return write_network(self, Path(path))
 
     def to_sbml(self, path: str | Path | None = None) -> str:
@@ -368,6 +419,9 @@ class Network(NetworkData):
         OutputError
             The file cannot be written.
         """
+        from tauslab.model.writers.files import write_text
+        from tauslab.model.writers.sbml import sbml_text
+
         return write_text(sbml_text(self), path, (".xml", ".sbml"))
 
     def to_antimony(self, path: str | Path | None = None) -> str:
@@ -375,6 +429,9 @@ class Network(NetworkData):
 
         Annotations are lost, and with them what `to_sbml` says in them.
         """
+        from tauslab.model.writers.antimony import antimony_text
+        from tauslab.model.writers.files import write_text
+
         return write_text(antimony_text(self), path, (".ant",))
 
     def validate(self) -> None:
@@ -394,12 +451,15 @@ class Network(NetworkData):
             self._check_expression(reaction.law, where, deep)
             if reaction.limit is not None:
                 self._check_expression(reaction.limit, where, deep)
+            if reaction.delay is not None:
+                self._check_expression(reaction.delay, where, deep, time=True, draws=True)
         for name, tree in self.rates.items():
             self._check_expression(tree, f"rate rule for {name}", deep)
         for event in self.events:
             self._check_event(event, deep)
         for species_ in self.species.values():
-            self._check_expression(species_.initial, f"initial amount of {species_.name}", deep)
+            where = f"initial amount of {species_.name}"
+            self._check_expression(species_.initial, where, deep, draws=True)
         self.parameter_values()
 
     def _check_event(self, event: TimedEvent | Event, deep: Mapping[str, int]) -> None:
@@ -407,18 +467,29 @@ class Network(NetworkData):
         for name, tree in event.assignments.items():
             if name not in self.species:
                 raise ModelError(f"{where}: {name!r} is not a species of {self.name}")
-            self._check_expression(tree, where, deep)
+            self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
+            if draws_in(event.time):
+                raise ModelError(f"time of {where}: {draw_refused(event.time)}")
             for name in symbols(event.time) - self.parameters.keys():
                 raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
             return
-        for optional in (event.trigger, event.delay, event.priority):
+        self._check_expression(event.trigger, f"trigger of {where}", deep, time=True)
+        for optional in (event.delay, event.priority):
             if optional is not None:
-                self._check_expression(optional, where, deep, time=True)
+                self._check_expression(optional, where, deep, time=True, draws=True)
 
     def _check_expression(
-        self, tree: Expression, where: str, deep: Mapping[str, int], *, time: bool = False
+        self,
+        tree: Expression,
+        where: str,
+        deep: Mapping[str, int],
+        *,
+        time: bool = False,
+        draws: bool = False,
     ) -> None:
+        if not draws and draws_in(tree):
+            raise ModelError(f"{where}: {draw_refused(tree)}")
         unknown = [
             name
             for name in symbols(tree)
@@ -445,6 +516,13 @@ class Network(NetworkData):
     def rule_expressions(self) -> dict[str, Expression]:
         """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
         return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
+
+    def drawn_amounts(self) -> dict[str, Expression]:
+        """Initial values that each trajectory draws, or computes of such, in the order of use."""
+        trees = {name: species.initial for name, species in self.species.items()}
+        if not any(draws_in(tree) for tree in trees.values()):
+            return {}
+        return drawn_values(trees, self.rule_expressions(), "initial amount")
 
     def parameter_values(self, overrides: Mapping[str, float] | None = None) -> dict[str, float]:
         """Value of every parameter, those given by expressions computed from the others.
@@ -481,7 +559,7 @@ class Network(NetworkData):
         *,
         negative: bool = False,
     ) -> dict[str, float]:
-        """Initial amount of every species (molecules, not yet rounded).
+        """Initial amount of every species (molecules, not yet rounded); 0 for what is drawn.
 
         Parameters
         ----------
@@ -505,8 +583,10 @@ class Network(NetworkData):
                 raise ConfigError(
                     f"{name!r} is not a species of {self.name}; species: {some(self.species)}"
                 )
+        drawn = self.drawn_amounts()
         trees = {name: species.initial for name, species in self.species.items()}
         trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
+        trees = {n: t for n, t in trees.items() if n not in drawn or n in (overrides or {})}
         rules = self.rule_expressions()
         unfolded = unfold({n: substitute(t, rules) for n, t in trees.items()}, "initial amount")
         at_start = {"time": 0.0, **values}
@@ -519,4 +599,4 @@ class Network(NetworkData):
                     f"species {name}: initial amount {amount:g} is not allowed, "
                     f"it must be 0 or more{hint}"
                 )
-        return amounts
+        return {name: amounts.get(name, 0.0) for name in self.species}

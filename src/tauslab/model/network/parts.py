@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tauslab.model.expressions.expression import Expression
+from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
+
+# Messages of the features "draw" and "delayed reaction".
+DRAWN = "its math draws random numbers"
+DELAYED = "it completes after a delay"
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,11 @@ class Reaction:
     the propensity (events per unit time) as an expression of species counts, parameters and rules;
     `limit` its limit for large counts, which ordinary differential equations use, where that
     differs.
+
+    A reaction with a `delay` completes so much later than it begins; the delay is computed when it
+    begins. If it is `consuming`, what it takes on balance leaves when it begins, and what it
+    makes on balance comes when it completes. Else all changes come at the end, and a completion
+    that finds fewer molecules than it takes changes nothing. (Barrio et al. 2006)
     """
 
     name: str
@@ -38,6 +47,8 @@ class Reaction:
     products: Mapping[str, int]
     law: Expression
     limit: Expression | None = None
+    delay: Expression | None = None
+    consuming: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a coefficient that no count can change by."""
@@ -45,6 +56,18 @@ class Reaction:
             for name, count in side.items():
                 if not 0 <= count <= LARGEST_COUNT:
                     checked_count(count, name, f"reaction {self.name}")
+
+    def begins_with(self) -> dict[str, int]:
+        """Change of each count when the reaction begins; all of it without a delay."""
+        change = self.net_change()
+        if self.delay is None:
+            return change
+        return {name: by for name, by in change.items() if self.consuming and by < 0}
+
+    def ends_with(self) -> dict[str, int]:
+        """Change of each count when a delayed reaction completes."""
+        begun = self.begins_with()
+        return {name: by for name, by in self.net_change().items() if name not in begun}
 
     def net_change(self) -> dict[str, int]:
         """Change of each count when the reaction fires once; zero changes are left out."""
@@ -147,3 +170,11 @@ class Feature:
     kind: str
     element: str
     message: str
+
+
+def draw_refused(tree: Expression) -> str:
+    """What to say of a formula that holds at all times: a draw in it would be another at each."""
+    return (
+        f"its math draws {min(draws_in(tree))!r}; assignments, delays and priorities of events, "
+        "delays of reactions and initial values may"
+    )

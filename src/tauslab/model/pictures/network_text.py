@@ -116,6 +116,9 @@ def _part(title: str, values: Mapping[str, str], labels: Mapping[str, str] | Non
 def _reaction_rows(network: NetworkData, most: int) -> Iterator[tuple[str, str, str]]:
     for reaction in network.reactions[:most]:
         law = rate_text(reaction, network.species)
+        if reaction.delay is not None:
+            kind = "" if reaction.consuming else ", all at its end"
+            law = f"{law}, complete after {short_text(reaction.delay)}{kind}"
         yield reaction.name, equation_text(reaction), law
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,6 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import as_label, as_positions
 from tauslab.model.lattice.site_map import FileSites
 from tauslab.model.readers.lattice_toml import Stored, digest_of_sites, read_lattice_text
-
-if TYPE_CHECKING:
-    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
-
-
-def has_lattice(file: h5py.File) -> bool:
-    """Whether an open file, a model or a result, holds a lattice model."""
-    return f"{GROUP}/sites" in file and f"{GROUP}/canonical" in file
 
 
 def read_lattice_file(path: str | Path) -> Lattice:
@@ -42,7 +34,7 @@ def read_lattice_file(path: str | Path) -> Lattice:
     try:
         with h5py.File(path, "r") as file, reading(path):
             require_undamaged(path, file)
-            if not has_lattice(file):
+            if f"{GROUP}/sites" not in file or f"{GROUP}/canonical" not in file:
                 raise ModelError(f"{path}: holds no lattice model, as /model/sites")
             return _read(path.absolute(), file[GROUP])
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,14 +44,6 @@ class Stored:
 
     sites: SiteMap
     positions: Sequence[Positions]
-
-
-def is_lattice_text(text: str) -> bool:
-    """Whether TOML is a lattice model: it has a table ``[lattice]``."""
-    try:
-        return "lattice" in tomllib.loads(text)
-    except (ValueError, RecursionError):  # the former also of a number with 5000 digits
-        return False  # the reader of networks says what is wrong
 
 
 def digest_of_sites(text: str) -> str:

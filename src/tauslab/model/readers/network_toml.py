@@ -30,7 +30,10 @@ _TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "rea
         "features")  # fmt: skip
 _SPECIES = ("initial", "fixed", "compartment", "label")
 _RULE = ("expression", "recorded")
-_REACTION = ("name", "equation", "rate", "law", "limit", "parameters")
+_REACTION = (
+    *("name", "equation", "rate", "law", "limit", "parameters"),
+    *("delay", "consuming"),
+)
 _EVENT = ("name", "time", "assignments", "trigger", "delay", "priority", "persistent", "initial",
           "early")  # fmt: skip
 _EXPRESSIONS = ("time", "trigger", "delay", "priority")
@@ -164,6 +167,8 @@ def _add_reaction(network: Network, table: dict[str, Any], where: str) -> None:
             limit=None if limit is None else as_value(limit, f"{where}, limit"),
             parameters={k: as_value(v, f"{where}, parameters.{k}") for k, v in own.items()},
             name=name,
+            delay=as_value(table["delay"], f"{where}, delay") if "delay" in table else None,
+            consuming=as_boolean(table.get("consuming", True), f"{where}, consuming"),
         )
 
 

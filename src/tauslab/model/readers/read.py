@@ -1,27 +1,24 @@
-"""Read a model file in any of the formats, chosen by its suffix."""
+"""Read a model file in any of the formats, chosen by its suffix.
+
+The reader of a format is imported when a file of that format is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import DEEPEST
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import require_format, require_undamaged, safe_attributes
 from tauslab.model.files.text import plain
-from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.names import check_names
 from tauslab.model.network.network import Network
-from tauslab.model.readers.antimony import read_antimony
-from tauslab.model.readers.bionetgen.generate import read_bngl
-from tauslab.model.readers.bionetgen.net import read_net
-from tauslab.model.readers.lattice_hdf5 import has_lattice, read_lattice_file
-from tauslab.model.readers.lattice_microbes.lattice import read_lm
-from tauslab.model.readers.lattice_toml import is_lattice_text, read_lattice_text
-from tauslab.model.readers.network_toml import read_toml_bytes, read_toml_text
-from tauslab.model.readers.sbml.reader import read_sbml
+
+if TYPE_CHECKING:
+    from tauslab.model.lattice.lattice import Lattice
 
 
 def read(path: str | Path) -> Network | Lattice:
@@ -77,29 +74,68 @@ def well_stirred(model: Network | Lattice, path: str | Path) -> Network:
     ModelError
         It is one.
     """
-    if isinstance(model, Lattice):
+    if not isinstance(model, Network):
         raise ModelError(f"{path} is a lattice: run it with tauslab rdme")
     return model
 
 
-def _read_own_toml(path: str | Path) -> Network | Lattice:
+def _read_sbml(path: Path) -> Network:
+    from tauslab.model.readers.sbml.reader import read_sbml
+
+    return read_sbml(path)
+
+
+def _read_antimony(path: Path) -> Network:
+    from tauslab.model.readers.antimony import read_antimony
+
+    return read_antimony(path)
+
+
+def _read_net(path: Path) -> Network:
+    from tauslab.model.readers.bionetgen.net import read_net
+
+    return read_net(path)
+
+
+def _read_bngl(path: Path) -> Network:
+    from tauslab.model.readers.bionetgen.generate import read_bngl
+
+    return read_bngl(path)
+
+
+def _read_lm(path: Path) -> Network | Lattice:
+    from tauslab.model.readers.lattice_microbes.lattice import read_lm
+
+    return read_lm(path)
+
+
+def _read_own_toml(path: Path) -> Network | Lattice:
     """TOML of a network, or of a lattice if it has a table ``[lattice]``."""
-    path = Path(path)
+    from tauslab.model.readers.network_toml import read_toml_bytes, read_toml_text
+    from tauslab.model.readers.toml_values import is_lattice_text
+
     text = read_toml_bytes(path)
-    return read_lattice_text(text, path) if is_lattice_text(text) else read_toml_text(text, path)
+    if not is_lattice_text(text):
+        return read_toml_text(text, path)
+    from tauslab.model.readers.lattice_toml import read_lattice_text
+
+    return read_lattice_text(text, path)
 
 
-def _read_hdf5(path: str | Path) -> Network | Lattice:
+def _read_hdf5(path: Path) -> Network | Lattice:
     import h5py
 
-    path = Path(path)
     try:
         with h5py.File(path, "r") as file, reading(path):
             require_undamaged(path, file)
-            lattice = has_lattice(file)
+            lattice = "model/canonical" in file and "model/sites" in file
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
-    return read_lattice_file(path) if lattice else read_result_model(path)
+    if not lattice:
+        return read_result_model(path)
+    from tauslab.model.readers.lattice_hdf5 import read_lattice_file
+
+    return read_lattice_file(path)
 
 
 _UNITS = ("amount_unit", "time_unit")  # that a result names beside its model
@@ -118,6 +154,8 @@ def read_result_model(path: str | Path) -> Network:
         The file is not HDF5, not one of ours, or holds no model.
     """
     import h5py
+
+    from tauslab.model.readers.network_toml import read_toml_text
 
     path = Path(path)
     try:
@@ -146,13 +184,13 @@ def _decoded(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-READERS: Mapping[str, Callable[[str | Path], Network | Lattice]] = {
-    ".xml": read_sbml,
-    ".sbml": read_sbml,
-    ".ant": read_antimony,
-    ".net": read_net,
-    ".bngl": read_bngl,
+READERS: Mapping[str, Callable[[Path], Network | Lattice]] = {
+    ".xml": _read_sbml,
+    ".sbml": _read_sbml,
+    ".ant": _read_antimony,
+    ".net": _read_net,
+    ".bngl": _read_bngl,
     ".toml": _read_own_toml,
-    ".lm": read_lm,
+    ".lm": _read_lm,
     ".h5": _read_hdf5,
 }

@@ -115,3 +115,11 @@ def shown(value: object) -> str:
         return "nothing"
     kind = _KINDS.get(type(value), "a date or a time")
     return kind if isinstance(value, dict | list) else f"{kind} ({value!r})"
+
+
+def is_lattice_text(text: str) -> bool:
+    """Whether TOML is a lattice model: it has a table ``[lattice]``."""
+    try:
+        return "lattice" in tomllib.loads(text)
+    except (ValueError, RecursionError):  # the former also of a number with 5000 digits
+        return False  # the reader of networks says what is wrong

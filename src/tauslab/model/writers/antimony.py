@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
-from tauslab.model.errors import ConfigError, ModelError, OutputError
+from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.data import NetworkData
 from tauslab.model.writers.sbml import sbml_text
 
@@ -64,24 +63,3 @@ def sbml_of_antimony(text: str, label: str) -> str:
 
 def _error(antimony: Any) -> str:
     return " ".join(str(antimony.getLastError()).split())
-
-
-def write_text(text: str, path: str | Path | None, suffixes: tuple[str, ...]) -> str:
-    """Write a text if there is a path, which must end in one of `suffixes`; returns the text.
-
-    Raises
-    ------
-    ConfigError
-        It ends otherwise.
-    OutputError
-        The file cannot be written.
-    """
-    if path is not None:
-        path = Path(path)
-        if path.suffix.lower() not in suffixes:
-            raise ConfigError(f"{path}: this is written as {' or '.join(suffixes)}")
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error.strerror}") from None
-    return text

@@ -6,33 +6,26 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import NoValidTrajectory
-from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
-from tauslab.runner.api.executor import run_job
-from tauslab.runner.api.lattice import run_on_lattice
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.api.typed import chosen, runs, takes
-from tauslab.runner.ensemble.request import ensemble_options
 from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
 from tauslab.runner.output.targets import require_no_input
-from tauslab.runner.particles.filtering import FilterResult
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
-from tauslab.runner.rare.estimate import RareResult
-from tauslab.runner.results.dbn.network import DynamicNetwork
-from tauslab.runner.results.lattice.result import LatticeResult
-from tauslab.runner.results.result import Result
-from tauslab.runner.results.validity import warning_of
 
-__all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble", "run_on_lattice"]
+if TYPE_CHECKING:
+    from tauslab._unions import AnyResult, Model
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.runner.results.lattice.result import LatticeResult
+    from tauslab.runner.results.result import Result
 
-Model: TypeAlias = Network | Lattice
-AnyResult: TypeAlias = Result | LatticeResult | DynamicNetwork | RareResult | FilterResult
+__all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
 
 
 def read(path: str | os.PathLike[str]) -> Model:
@@ -67,7 +60,7 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
-    from tauslab.runner.api.kinds import kind_at  # which knows how to draw each kind
+    from tauslab.runner.api.kinds import kind_at
 
     result: AnyResult = kind_at(path).open(path)
     return result
@@ -115,9 +108,11 @@ def run(
     if isinstance(model, str | os.PathLike):
         on_dask = options.get("executor") is not None
         model = read_together(ranks_for("dask" if on_dask else "mpi"), Path(model))
-    if isinstance(model, Lattice):
-        return run_on_lattice(model, **options)
-    return run_ensemble(model, **options)
+    if isinstance(model, Network):
+        return run_ensemble(model, **options)
+    from tauslab.runner.api.lattice import run_on_lattice
+
+    return run_on_lattice(model, **options)
 
 
 @takes(NetworkKeywords)
@@ -153,6 +148,9 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     >>> swept.mean("X").shape  # [point, time]
     (2, 2)
     """
+    from tauslab.runner.api.executor import run_job
+    from tauslab.runner.results.validity import warning_of
+
     given = chosen(NetworkKeywords, options, "run")
     executor = executor_settings(given.executor)
     comm = ranks_for("mpi" if executor is None else "dask")
@@ -171,6 +169,8 @@ _CALLER = 5  # frames from a warning up to the call of `tauslab.run`
 
 def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
     """The keywords of `run_ensemble`, checked."""
+    from tauslab.runner.ensemble.request import ensemble_options
+
     output = output_settings(given.output)
     if not given.resume and given.append is None:
         read = [given.table, network.source_path]

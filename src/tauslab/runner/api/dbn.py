@@ -16,7 +16,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
 from tauslab.model.readers import read as readers
-from tauslab.runner.api.api import ranks, run_ensemble
+from tauslab.runner.api.api import run_ensemble
 from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.dbn.build import build_network
 from tauslab.runner.dbn.lane import DbnLane, engine_of
@@ -29,6 +29,7 @@ from tauslab.runner.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.runner.options.places import Device, device_settings, file_settings
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.results.dbn.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
-from tauslab.model.readers.bionetgen.generate import generate, network_of
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
+
+if TYPE_CHECKING:
+    from tauslab.model.lattice.lattice import Lattice
 
 
 def read_together(comm: Communicator, path: str | Path) -> Network | Lattice:
@@ -26,6 +28,8 @@ def read_together(comm: Communicator, path: str | Path) -> Network | Lattice:
     path = Path(path)
     if path.suffix.lower() != ".bngl":
         return readers.read(path)
+    from tauslab.model.readers.bionetgen.generate import generate, network_of
+
     return network_of(on_root(comm, lambda: generate(path)), path)
 
 

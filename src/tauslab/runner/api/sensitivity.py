@@ -1,4 +1,4 @@
-"""`tauslab.sensitivity`: derivatives of means by parameters."""
+"""`tauslab.sensitivity` and `tauslab.expectation`: derivatives of means by parameters."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from tauslab.runner.options.values.python_values import names_of, numbers, whole
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.ranks.all_ranks import ranks_for
-from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
+from tauslab.runner.ranks.job import agreed_seed, devices, failing_together, open_backend
 from tauslab.runner.ranks.together import agree
+from tauslab.runner.sensitivity.expectation import Expectation
 from tauslab.runner.sensitivity.finite import finite_differences
 from tauslab.runner.sensitivity.outputs import chosen_outputs
 from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
@@ -114,22 +115,10 @@ def sensitivity(  # noqa: PLR0913 - keywords
     ((2, 1, 1), True)
     """
     one_of("method", method, METHODS)
-    network = network_of(model, "ts.sensitivity")
-    require_counts_alone(network, "ts.sensitivity")
-    within("n", whole(n), 1, MOST_TRAJECTORIES)
-    settings = {name: numbers(name, value) for name, value in (set or {}).items()}
-    network = with_settings(network, settings)
-    network.validate()
-    if not network.reactions:
-        raise ModelError(f"{network.name} has no reactions: nothing changes")
-    times = sample_times([t] if isinstance(t, int | float | np.number) else t)  # type: ignore[arg-type, list-item]
+    network, options, names, recorded = _checked(
+        "ts.sensitivity", model, names_of(parameters), outputs, t, n, seed, device, set, max_steps
+    )
     comm = ranks_for("mpi")
-    options = Options(
-        times=times, n=whole(n), seed=agreed_seed(seed, lambda: None, comm),
-        max_steps=whole(max_steps), **device_settings(device),
-    )  # fmt: skip
-    names = chosen_names(network, names_of(parameters))
-    recorded = chosen_outputs(network, [outputs] if isinstance(outputs, str) else outputs)
     if method == LIKELIHOOD_RATIO:
         if step != DEFAULT_STEP or difference != "centred":
             raise ConfigError(
@@ -140,3 +129,116 @@ def sensitivity(  # noqa: PLR0913 - keywords
     steps = agree(comm, lambda: steps_of(network, names, step, difference))
     with devices(options.device, options.threads, comm) as backend, failing_together(comm):
         return finite_differences(network, steps, recorded, options, method, backend, comm)
+
+
+@speaks_python
+def expectation(  # noqa: PLR0913 - keywords
+    model: Network | str | os.PathLike[str],
+    parameters: Sequence[str] | str,
+    outputs: Sequence[str] | str | None = None,
+    *,
+    t: npt.ArrayLike,
+    n: int = 1000,
+    conditions: Mapping[str, npt.ArrayLike] | None = None,
+    step: float = DEFAULT_STEP,
+    seed: int = 0,
+    device: Device = "auto",
+    set: Mapping[str, float] | None = None,  # noqa: A002 - as of `tauslab.run`
+    max_steps: int = MAX_STEPS,
+) -> Expectation:
+    """Make means of outputs a function of parameters that can be differentiated.
+
+    For fits by stochastic gradients: called with a tensor of PyTorch that needs a gradient, the
+    function gives means through which a loss is differentiated. Derivatives are those of
+    `tauslab.sensitivity` with coupled pairs.
+
+    Parameters
+    ----------
+    model, outputs, t, step, device, set, max_steps
+        As of `tauslab.sensitivity`.
+    parameters
+        Names of parameters, or of species for their initial amounts: the elements of theta.
+    n
+        Pairs of trajectories for each parameter, and condition, in a call.
+    conditions
+        Values of other parameters and initial amounts by name, arrays of one length: theta is the
+        same under all, as a rate is that several experiments share.
+    seed
+        Where the seeds of the calls come from, 64 bits.
+
+    Returns
+    -------
+    An `Expectation`, to be called with theta ``[p]``.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        As of `tauslab.sensitivity`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> left = ts.expectation(net, ["k"], t=1.0, n=400, device="cpu", conditions={"X": [50, 100]})
+    >>> k = 0.3
+    >>> for _ in range(30):  # Newton's method for half of them left
+    ...     mean, slope = left.with_jacobian([k])
+    ...     k -= 0.3 * float(np.mean((mean[:, 0, 0] - [25, 50]) / slope[:, 0, 0, 0]))
+    >>> bool(abs(k - np.log(2)) < 0.05)
+    True
+    """
+    network, options, names, recorded = _checked(
+        "ts.expectation", model, names_of(parameters), outputs, t, n, seed, device, set, max_steps
+    )
+    held: dict[str, npt.NDArray[np.float64]] = {}
+    for name, given in (conditions or {}).items():
+        held[name] = np.asarray(numbers(name, given), np.float64)
+        first = next(iter(held.values()))
+        if (
+            name in names
+            or held[name].ndim != 1
+            or held[name].shape != first.shape
+            or not first.size
+        ):
+            raise ConfigError(
+                f"conditions: {name} must be an array as long as the others, of one value or more, "
+                "and none of the parameters"
+            )
+    with_settings(network, {name: float(column[0]) for name, column in held.items()})
+    comm = ranks_for("mpi")
+    backend = open_backend(options.device, options.threads, comm)
+    return Expectation(network, names, recorded, options, held, step, backend, comm)
+
+
+def _checked(  # noqa: PLR0913, PLR0917 - what both functions take
+    what: str,
+    model: Network | str | os.PathLike[str],
+    parameters: Sequence[str] | None,
+    outputs: Sequence[str] | str | None,
+    t: npt.ArrayLike,
+    n: int,
+    seed: int | None,
+    device: Device,
+    settings: Mapping[str, float] | None,
+    max_steps: int,
+) -> tuple[Network, Options, tuple[str, ...], tuple[str, ...]]:
+    """The network with its settings, options, parameters and outputs."""
+    network = network_of(model, what)
+    require_counts_alone(network, what)
+    within("n", whole(n), 1, MOST_TRAJECTORIES)
+    values = {name: numbers(name, value) for name, value in (settings or {}).items()}
+    network = with_settings(network, values)
+    network.validate()
+    if not network.reactions:
+        raise ModelError(f"{network.name} has no reactions: nothing changes")
+    times = sample_times([t] if isinstance(t, int | float | np.number) else t)  # type: ignore[arg-type, list-item]
+    options = Options(
+        times=times, n=whole(n), seed=agreed_seed(seed, lambda: None, ranks_for("mpi")),
+        max_steps=whole(max_steps), **device_settings(device),
+    )  # fmt: skip
+    recorded = [outputs] if isinstance(outputs, str) else outputs
+    return network, options, chosen_names(network, parameters), chosen_outputs(network, recorded)

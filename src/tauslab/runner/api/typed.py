@@ -6,17 +6,20 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.network import Network
 from tauslab.runner.options.methods import METHOD_CLASSES
-from tauslab.runner.options.places import CPU, GPU, Dask, Device, Name, Output
+from tauslab.runner.options.places import CPU, GPU, Dask, Output
 from tauslab.runner.options.values.definition import with_options
 from tauslab.runner.options.values.spelling import speaks_python
-from tauslab.runner.results.lattice.result import LatticeResult
-from tauslab.runner.results.result import Result
+
+if TYPE_CHECKING:
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.network.network import Network
+    from tauslab.runner.options.places import Device, Name
+    from tauslab.runner.results.lattice.result import LatticeResult
+    from tauslab.runner.results.result import Result
 
 T = TypeVar("T")
 M_contra = TypeVar("M_contra", contravariant=True)

@@ -54,6 +54,15 @@ def schlogl() -> Network:
     return net
 
 
+def birth_death() -> Network:
+    """Immigration and death about 100 molecules: trajectories of almost one length."""
+    net = Network("birth_death")
+    net.add_species("X", 100)
+    net.add_reaction("-> X", rate=100.0)
+    net.add_reaction("X ->", rate=1.0)
+    return net
+
+
 def michaelis_menten() -> Network:
     """Enzyme kinetics with 1000 enzymes and 4000 substrates."""
     net = Network("michaelis_menten")
@@ -101,6 +110,10 @@ CASES = {
     for case in (
         Case("schlogl", "exact, t = 10, 100 samples kept", schlogl, 10.0, 100, "trajectories",
              ("X",), {"cuda": 2**18, "cpu": 2**9}),
+        Case("schlogl_statistics", "exact, t = 10, statistics at 101 times", schlogl, 10.0, 101,
+             "statistics", None, {"cuda": 2**22, "cpu": 2**9}),
+        Case("birth_death", "exact, t = 10, statistics at 101 times", birth_death, 10.0, 101,
+             "statistics", None, {"cuda": 2**22, "cpu": 2**12}),
         Case("michaelis_menten", "exact, t = 5, statistics at 101 times", michaelis_menten, 5.0,
              101, "statistics", None, {"cuda": 2**20, "cpu": 2**11}),
         Case("vilar_oscillator", "exact, t = 20, statistics at 101 times", vilar_oscillator, 20.0,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.files.extras import installing
-from tauslab.model.readers.read import READERS
-from tauslab.runner.api.api import ranks
+from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.launcher import launched_rank
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ class Parser(argparse.ArgumentParser):
             return
         given = str(value)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - its only name
+            from tauslab.model.readers.read import READERS
+
             if Path(given).suffix.lower() in READERS:
                 verb = "info" if given.lower().endswith(".h5") else "run"
                 self.error(f"{given} is no command: is tauslab {verb} {given} meant?")

@@ -1,4 +1,7 @@
-"""The command line: parses arguments and hands each sub-command to one function."""
+"""The command line: parses arguments and hands each sub-command to one function.
+
+A command that is given imports what it needs, the others nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,11 @@ import argparse
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tauslab._version import __version__
 from tauslab.model.errors import TauslabError
-from tauslab.runner.api.api import ranks
-from tauslab.runner.api.kinds import MOVIE
-from tauslab.runner.cli import commands
 from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
-from tauslab.runner.cli.options import add_option, add_options
-from tauslab.runner.cli.particles.keywords import FilterFlags, RareFlags
-from tauslab.runner.cli.slurm import process_slurm
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
 from tauslab.runner.cli.tools import (
     code_alone,
@@ -24,35 +22,13 @@ from tauslab.runner.cli.tools import (
     require_text,
     shortened,
 )
-from tauslab.runner.options.dbn_keywords import DbnKeywords
-from tauslab.runner.options.keywords import (
-    AnswerFlags,
-    CrossCheckFlag,
-    LatticeKeywords,
-    MoleculesFlag,
-    NetworkKeywords,
-    TimeLimitFlag,
-)
-from tauslab.runner.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.options.places import CPU, GPU, Dask, ExecutorFlags, Output, OverwriteFlag
-from tauslab.runner.options.values.definition import on_command_line
 from tauslab.runner.options.values.spelling import command_spelling
-from tauslab.runner.rare.keywords import KillChoices, WeightedKeywords
-from tauslab.runner.results.tables import WHAT
+from tauslab.runner.ranks.all_ranks import ranks
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[Any]  # noqa: SLF001 - its only name
+    from collections.abc import Callable, Mapping, Sequence
 
 BAD_INPUT = 2
-# Of whose options the arguments of a command are made.
-RUN = (
-    NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
-    AnswerFlags, CrossCheckFlag, TimeLimitFlag,
-)  # fmt: skip
-RDME = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
-DBN = (DbnKeywords, ODE, CPU, OverwriteFlag)
-RARE = (RareFlags, WeightedKeywords, KillChoices, CPU, OverwriteFlag)
-FILTER = (FilterFlags, CPU, OverwriteFlag)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -69,8 +45,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str] | None, out: SafeStream) -> int:
     try:
-        require_text(sys.argv[1:] if argv is None else argv)
-        arguments = _parser().parse_args(argv)
+        words = sys.argv[1:] if argv is None else argv
+        require_text(words)
+        arguments = _parser(words).parse_args(words)
         out.forgiving = hasattr(arguments, "resume")  # its answer is a file
         require_safe_output(arguments)
         with reading_result(arguments):
@@ -92,86 +69,100 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The parser; with the words of a command line, options of the commands among them alone."""
     parser = Parser(
         prog="tauslab",
         description="Stochastic chemistry on many GPUs: the same seed, the same bits, anywhere.",
         allow_abbrev=False, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--version", action="version", version=commands.version_line())
+    parser.add_argument("--version", action="version", version=f"tauslab {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (
-        _run, _rdme, _dbn, _rare, _filter, _info, _plot, _report, _export, _digest, _merge, _check,
-        _doctor, _bench, _slurm, _completion, _help,
-    ):  # fmt: skip
-        add(subparsers)
+    for name, (text, add_arguments) in _COMMANDS.items():
+        added = subparsers.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False,
+            epilog=examples(name), formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        if words is None or name in words:
+            add_arguments(added)
     return parser
 
 
-def _command(subparsers: Commands, name: str, text: str) -> argparse.ArgumentParser:
-    added: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False,
-        epilog=examples(name), formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    added.set_defaults(process=getattr(commands, f"process_{name}", None))
-    return added
+# --- what several commands take
 
 
-def _run(subparsers: Commands) -> None:
-    run = _command(subparsers, "run", "simulate an ensemble of trajectories")
+def _takes_a_result(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="a result (.h5)")
+
+
+def _answers_programs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _may_overwrite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+# --- the commands
+
+
+def _run(run: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.run import OPTIONS, process_run
+    from tauslab.runner.cli.options import add_options
+
+    run.set_defaults(process=process_run)
     add_options(
-        run, ".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input", *RUN
+        run, ".xml, .ant, .net, .bngl, .toml, .omex, a result (.h5), - for standard input", *OPTIONS
     )
 
 
-def _rdme(subparsers: Commands) -> None:
-    rdme = _command(subparsers, "rdme", "simulate particles on a lattice")
-    add_options(rdme, ".toml or .lm with a lattice, a model or result .h5", *RDME)
+def _rdme(rdme: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.lattice import OPTIONS, process_rdme
+    from tauslab.runner.cli.options import add_options
+
+    rdme.set_defaults(process=process_rdme)
+    add_options(rdme, ".toml or .lm with a lattice, a model or result .h5", *OPTIONS)
 
 
-def _dbn(subparsers: Commands) -> None:
-    dbn = _command(subparsers, "dbn", "make a dynamic Bayesian network from an ODE ensemble")
-    add_options(dbn, ".xml, .net, .bngl, .toml, or a result (.h5)", *DBN)
+def _dbn(dbn: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.dbn import OPTIONS, process_dbn
+    from tauslab.runner.cli.options import add_options
+
+    dbn.set_defaults(process=process_dbn)
+    add_options(dbn, ".xml, .net, .bngl, .toml, or a result (.h5)", *OPTIONS)
 
 
-def _rare(subparsers: Commands) -> None:
-    rare = _command(
-        subparsers, "rare", "find the probability, or the rate, of reaching a target seldom reached"
-    )
-    add_options(rare, ".xml, .ant, .net, .bngl, .toml, - for standard input", *RARE)
-    rare.set_defaults(process=_find_rare_events)
+def _rare(rare: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.options import add_options
+    from tauslab.runner.cli.particles.rare import OPTIONS, process_rare
+
+    rare.set_defaults(process=process_rare)
+    add_options(rare, ".xml, .ant, .net, .bngl, .toml, - for standard input", *OPTIONS)
 
 
-def _find_rare_events(arguments: argparse.Namespace) -> None:
-    from tauslab.runner.cli.particles.rare import process_rare  # what it needs is seldom needed
+def _filter(filters: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.options import add_options
+    from tauslab.runner.cli.particles.filter import OPTIONS, process_filter
 
-    process_rare(arguments)
-
-
-def _filter(subparsers: Commands) -> None:
-    filters = _command(
-        subparsers, "filter", "find the likelihood of a time course, and the states behind it"
-    )
-    add_options(filters, ".xml, .ant, .net, .bngl, .toml, - for standard input", *FILTER)
+    filters.set_defaults(process=process_filter)
+    add_options(filters, ".xml, .ant, .net, .bngl, .toml, - for standard input", *OPTIONS)
     filters.add_argument("table", type=Path, metavar="DATA.csv", help="columns, one of them time")
-    filters.set_defaults(process=_filter_course)
 
 
-def _filter_course(arguments: argparse.Namespace) -> None:
-    from tauslab.runner.cli.particles.filter import process_filter  # as above
+def _info(info: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.results import process_info
 
-    process_filter(arguments)
-
-
-def _info(subparsers: Commands) -> None:
-    info = _command(subparsers, "info", "say what a result file holds")
-    info.add_argument("file", type=Path, help="a result (.h5)")
-    info.add_argument("--json", action="store_true", help="for programs")
+    info.set_defaults(process=process_info)
+    _takes_a_result(info)
+    _answers_programs(info)
 
 
-def _plot(subparsers: Commands) -> None:
-    plot = _command(subparsers, "plot", "draw a result file (needs the plot extra)")
-    plot.add_argument("file", type=Path, help="a result (.h5)")
+def _plot(plot: argparse.ArgumentParser) -> None:
+    from tauslab.runner.api.kinds import MOVIE
+    from tauslab.runner.cli.commands.results import process_plot
+
+    plot.set_defaults(process=process_plot)
+    _takes_a_result(plot)
     of_a_lattice = ("counts", "kymograph", "slice", MOVIE)
     kinds = ("auto", "trajectories", "mean", "histogram", "heatmap", "modes", *of_a_lattice)
     plot.add_argument("--kind", choices=kinds, default="auto", help="auto: what suits the data")
@@ -188,21 +179,24 @@ def _plot(subparsers: Commands) -> None:
         type=Path,
         help=".png (the default), .svg or .pdf; a movie is .gif or .mp4",
     )
-    plot.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    _may_overwrite(plot)
 
 
-def _report(subparsers: Commands) -> None:
-    report = _command(subparsers, "report", "write a page of HTML about a result, with pictures")
-    report.add_argument("file", type=Path, help="a result (.h5)")
+def _report(report: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.results import process_report
+
+    report.set_defaults(process=process_report)
+    _takes_a_result(report)
     report.add_argument("-o", "--output", type=Path, help=".html; the file's stem + .html")
-    report.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    _may_overwrite(report)
 
 
-def _export(subparsers: Commands) -> None:
-    export = _command(
-        subparsers, "export", "write a result for other programs: tables, frames, networks"
-    )
-    export.add_argument("file", type=Path, help="a result (.h5)")
+def _export(export: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.results import process_export
+    from tauslab.runner.results.tables import WHAT
+
+    export.set_defaults(process=process_export)
+    _takes_a_result(export)
     export.add_argument("--species", metavar="A,B", help="these only")
     export.add_argument(
         "--what",
@@ -217,24 +211,33 @@ def _export(subparsers: Commands) -> None:
         type=Path,
         help=".csv, .tsv, - to print; of a lattice .vtkhdf (ParaView) or .npy (napari); .bif",
     )
-    export.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    _may_overwrite(export)
 
 
-def _digest(subparsers: Commands) -> None:
-    digest = _command(subparsers, "digest", "SHA-256 of a result, the same on every machine")
-    digest.add_argument("file", type=Path, help="a result (.h5)")
+def _digest(digest: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.results import process_digest
+
+    digest.set_defaults(process=process_digest)
+    _takes_a_result(digest)
     digest.add_argument("--species", metavar="A,B", help="these only")
-    digest.add_argument("--json", action="store_true", help="for programs")
+    _answers_programs(digest)
 
 
-def _merge(subparsers: Commands) -> None:
-    merge = _command(subparsers, "merge", "turn a result in parts into one file")
-    merge.add_argument("file", type=Path, help="a result (.h5)")
+def _merge(merge: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.results import process_merge
+
+    merge.set_defaults(process=process_merge)
+    _takes_a_result(merge)
     merge.add_argument("--compress", type=int, default=0, metavar="1-9", help="gzip level (none)")
 
 
-def _check(subparsers: Commands) -> None:
-    check = _command(subparsers, "check", "say what a model holds and which methods can run it")
+def _check(check: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.check import process_check
+    from tauslab.runner.cli.options import add_option
+    from tauslab.runner.options.keywords import MoleculesFlag
+    from tauslab.runner.options.values.definition import on_command_line
+
+    check.set_defaults(process=process_check)
     check.add_argument("model", type=Path, help="as for run and rdme; - for standard input")
     check.add_argument("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)")
     check.add_argument(
@@ -242,17 +245,18 @@ def _check(subparsers: Commands) -> None:
     )
     for option in on_command_line(MoleculesFlag):
         add_option(check, option)
-    check.add_argument("--json", action="store_true", help="for programs")
+    _answers_programs(check)
 
 
-def _doctor(subparsers: Commands) -> None:
-    doctor = _command(subparsers, "doctor", "say what this machine offers, and each rank's device")
+def _doctor(doctor: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.machine import process_doctor
+
+    doctor.set_defaults(process=process_doctor)
     doctor.add_argument("--folder", type=Path, metavar="DIR", help="for results (this one)")
-    doctor.add_argument("--json", action="store_true", help="for programs")
+    _answers_programs(doctor)
 
 
-def _slurm(subparsers: Commands) -> None:
-    slurm = _command(subparsers, "slurm", "write a batch script for SLURM")
+def _slurm(slurm: argparse.ArgumentParser) -> None:
     for name, text in (
         ("nodes", "nodes (1)"),
         ("gpus-per-node", "GPUs, and ranks, of a node (0)"),
@@ -273,38 +277,45 @@ def _slurm(subparsers: Commands) -> None:
         "--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"
     )
     slurm.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of printing it")
-    slurm.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    _may_overwrite(slurm)
     slurm.add_argument("command", nargs="*", metavar="-- run MODEL ...", help="what to run")
     slurm.set_defaults(process=_write_batch_script)
 
 
 def _write_batch_script(arguments: argparse.Namespace) -> None:
     """``tauslab slurm``; a misspelt option is refused here, not when the job starts."""
+    from tauslab.runner.cli.slurm import process_slurm
+
     if arguments.command[:1] in (["run"], ["rdme"]):
-        _parser().parse_args(arguments.command)
+        _parser(arguments.command).parse_args(arguments.command)
     process_slurm(arguments)
 
 
-def _completion(subparsers: Commands) -> None:
-    completion = _command(subparsers, "completion", "print a script that completes commands")
+def _completion(completion: argparse.ArgumentParser) -> None:
     completion.add_argument("shell", choices=SHELLS, help="the shell that it is for")
     completion.set_defaults(process=lambda given: print(completion_script(_parser(), given.shell)))
 
 
-def _help(subparsers: Commands) -> None:
-    told = _command(subparsers, "help", "tell what there is, or the options of a command")
+def _help(told: argparse.ArgumentParser) -> None:
     told.add_argument("about", nargs="?", metavar="COMMAND", help="one of the commands")
     told.set_defaults(process=_tell_help)
 
 
 def _tell_help(arguments: argparse.Namespace) -> None:
     """``tauslab help run`` is ``tauslab run --help``; of a word that is no command it says so."""
+    words = [arguments.about] if arguments.about else []
     with suppress(SystemExit):
-        _parser().parse_args([*([arguments.about] if arguments.about else []), "--help"])
+        _parser(words).parse_args([*words, "--help"])
 
 
-def _bench(subparsers: Commands) -> None:
-    bench = _command(subparsers, "bench", "measure the speed of this machine on known models")
+def _bench(bench: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.machine import process_bench
+    from tauslab.runner.cli.options import add_option
+    from tauslab.runner.options.keywords import NetworkKeywords
+    from tauslab.runner.options.places import CPU
+    from tauslab.runner.options.values.definition import on_command_line
+
+    bench.set_defaults(process=process_bench)
     bench.add_argument("--case", action="append", metavar="NAME", help="one or more cases (all)")
     device = next(one for one in on_command_line(NetworkKeywords) if one.flags == ("--device",))
     for option in (device, *on_command_line(CPU)):
@@ -313,4 +324,25 @@ def _bench(subparsers: Commands) -> None:
         "--scale", type=float, default=1.0, help="fraction of each case's trajectories"
     )
     bench.add_argument("--repeat", type=int, default=3, metavar="N", help="timed runs (3), median")
-    bench.add_argument("--json", action="store_true", help="for programs")
+    _answers_programs(bench)
+
+
+_COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("simulate an ensemble of trajectories", _run),
+    "rdme": ("simulate particles on a lattice", _rdme),
+    "dbn": ("make a dynamic Bayesian network from an ODE ensemble", _dbn),
+    "rare": ("find the probability, or the rate, of reaching a target seldom reached", _rare),
+    "filter": ("find the likelihood of a time course, and the states behind it", _filter),
+    "info": ("say what a result file holds", _info),
+    "plot": ("draw a result file (needs the plot extra)", _plot),
+    "report": ("write a page of HTML about a result, with pictures", _report),
+    "export": ("write a result for other programs: tables, frames, networks", _export),
+    "digest": ("SHA-256 of a result, the same on every machine", _digest),
+    "merge": ("turn a result in parts into one file", _merge),
+    "check": ("say what a model holds and which methods can run it", _check),
+    "doctor": ("say what this machine offers, and each rank's device", _doctor),
+    "bench": ("measure the speed of this machine on known models", _bench),
+    "slurm": ("write a batch script for SLURM", _slurm),
+    "completion": ("print a script that completes commands", _completion),
+    "help": ("tell what there is, or the options of a command", _help),
+}

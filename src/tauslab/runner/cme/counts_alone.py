@@ -5,7 +5,8 @@ from __future__ import annotations
 from tauslab.model.errors import ModelError
 from tauslab.model.network.network import Network
 
-_MORE_THAN_COUNTS = ("event", "timed event", "state event", "rate rule", "time", "delay")
+_MORE_THAN_COUNTS = ("event", "timed event", "state event", "rate rule", "time", "delay",
+                     "delayed reaction", "draw")  # fmt: skip
 
 
 def require_counts_alone(network: Network, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.ode.counting import Counting
+from tauslab.kernels.ode.layouts.counting import Counting
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior
 from tauslab.model.errors import ConfigError

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.from_file import require_output
-from tauslab.runner.ensemble.growth import grow
 from tauslab.runner.ensemble.run import opened, run_portion
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.output.locks import written_by_us
@@ -36,6 +35,8 @@ def run_network(
     """
     with written_by_us(options.output, comm):
         if options.append is not None or options.until is not None:
+            from tauslab.runner.ensemble.growth import grow
+
             return grow(network, options, comm, stop)
         require_output(options, comm)
         with opened(network, options, comm) as setup:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.ode.engine import Ode
+
+if TYPE_CHECKING:
+    from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice
 
 
-def tell_choice(engine: Ode) -> None:
+def tell_choice(engine: object) -> None:
     """Print how a device with warps is used, and what that was predicted to cost."""
-    if engine.choice is not None:
-        print(engine.choice, flush=True)
+    choice = _choice(engine)
+    if choice is not None:
+        print(choice, flush=True)
 
 
 def layout_row(engine: object, backend: Backend) -> dict[str, float | str]:
     """The layout, and clock cycles a second, for a rank's row of /profile."""
-    if not isinstance(engine, Ode) or engine.choice is None:
+    choice = _choice(engine)
+    if choice is None:
         return {}
-    return {"layout": engine.choice.short, "cycles": backend.multiprocessors * backend.clock}
+    return {"layout": choice.short, "cycles": backend.multiprocessors * backend.clock}
+
+
+def _choice(engine: object) -> LayoutChoice | None:
+    """The layout that an engine of equations chose; None of other engines."""
+    chosen: LayoutChoice | None = getattr(engine, "choice", None)
+    return chosen
 
 
 def with_measured(row: Mapping[str, float | str]) -> dict[str, float | str]:

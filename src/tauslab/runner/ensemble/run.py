@@ -13,27 +13,23 @@ from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
-from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
-from tauslab.runner.ensemble.choices.solver_choice import with_solver
 from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
-from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import ODE, TauLeaping
+from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
@@ -98,17 +94,25 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
 
 def prepare_task(network: Network, options: Options) -> Task:
     """The task of a method, as `prepare` makes it."""
-    return (prepare_ode if isinstance(options.method, ODE) else prepare)(network, options)
+    if not isinstance(options.method, ODE):
+        return prepare(network, options)
+    from tauslab.runner.ensemble.ode_task import prepare_ode
+
+    return prepare_ode(network, options)
 
 
 def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engine]:
     """The task with method and selector, and its compiled kernels. Collective."""
-    task = with_solver(with_method(task, backend, comm), backend, comm)
+    task = with_method(task, backend, comm)
+    if task.system is not None:
+        from tauslab.runner.ensemble.choices.solver_choice import with_solver
+
+        task = with_solver(task, backend, comm)
     pilot = on_root(comm, lambda: piloted(task, backend))
     task = with_pilot(task, pilot, tell=comm.rank == 0)
     engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))
     tell = task.options.verbose and not task.options.quiet
-    if comm.rank == 0 and isinstance(engine, Ode) and tell:
+    if comm.rank == 0 and tell:
         tell_choice(engine)
     return task, engine
 
@@ -155,6 +159,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     times, options = task.options.times.tolist(), task.options
     each = -(-options.total // devices) if devices else 0
     if task.system is not None:
+        from tauslab.kernels.ode.engine import Ode
+
         return Ode(
             backend, task.system, times, options.integration, priors=options.sample.priors,
             trajectories=each,
@@ -166,6 +172,10 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if options.common:
         return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
     if task.lowered.dynamics is not None:
+        from tauslab.kernels.events.ssa import EventSsa
+
+        if isinstance(method, SSA):
+            return EventSsa(backend, task.lowered, times, method.delay_queue)
         return EventSsa(backend, task.lowered, times)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
     return ExactSsa(

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.exact.selectors import pilot_events, selector_of
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
-from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.unfolding import unfold
@@ -35,6 +35,9 @@ from tauslab.runner.options.record import SAMPLED, Record
 from tauslab.runner.options.sweep import Design, Sweep
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.texts import some
+
+if TYPE_CHECKING:
+    from tauslab.kernels.ode.lowering import OdeSystem
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
@@ -365,8 +368,8 @@ def _initial_columns(
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
     columns = {}
-    real = set(real_species(network))
-    for name in [n for n in network.species if n not in real]:
+    computed = {*real_species(network), *network.drawn_amounts()}
+    for name in [n for n in network.species if n not in computed]:
         if name in rows:
             columns[name] = _rounded(name, rows[name])
             continue

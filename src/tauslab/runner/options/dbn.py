@@ -11,8 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from tauslab.kernels.dbn.count_tables import MOST_BINS
-from tauslab.kernels.ode.counting import COUNTINGS
-from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
 from tauslab.runner.options.methods import ODE

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
-from tauslab.kernels.ode.engine import OdeSettings
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices

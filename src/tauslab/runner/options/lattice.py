@@ -8,22 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.lattice.canonical import lattice_sha256
-from tauslab.model.lattice.diagnosis.time_step import MAX_HOP, loss_warning
-from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.options.hook_view import LatticeView
+from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import count
 
+if TYPE_CHECKING:
+    from tauslab.kernels.lattice.lowering import LoweredLattice
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.runner.options.hook_view import LatticeView
+
 FloatArray = npt.NDArray[np.float64]
-Hook: TypeAlias = Callable[[LatticeView], None]
+Hook: TypeAlias = "Callable[[LatticeView], None]"
 Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
 HALOS: tuple[str, ...] = get_args(Halo)
 
@@ -180,6 +181,8 @@ class LatticeTask:
     @cached_property
     def sha256(self) -> str:
         """Of the model; its sites are read for it."""
+        from tauslab.model.lattice.canonical import lattice_sha256
+
         return lattice_sha256(self.model)
 
     @property
@@ -256,6 +259,9 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     ModelError, ConfigError
         The model or an option is not allowed; named in one sentence.
     """
+    from tauslab.kernels.lattice.lowering import lower_lattice
+    from tauslab.model.lattice.diagnosis.time_step import loss_warning
+
     model.validate()
     parameters = set_parameters(model, options.set)
     lattice = lower_lattice(model, max_hop=options.max_hop, parameters=parameters)

@@ -8,11 +8,17 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
-from tauslab.kernels.ode.codegen import PRECISIONS
-from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS, OdeSettings
-from tauslab.kernels.ode.placement import BALANCES
+from tauslab.kernels.ode.settings import (
+    BALANCES,
+    LAYOUTS,
+    MEMORY_WARPS,
+    PRECISIONS,
+    SOLVERS,
+    OdeSettings,
+)
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import Stored, declared, definitions, option
@@ -98,12 +104,21 @@ class SSA(_Pilot):
         "docs/large-networks.md.",
     )  # fmt: skip
 
+    delay_queue: int = option(
+        DELAY_QUEUE, "delayed reactions that may wait (1024)", flag="--delay-queue", metavar="N",
+        type=count, stored=Stored(),
+        elsewhere="is of delayed reactions, which exact simulation has: use --method ssa",
+        doc="Delayed reactions that may wait for their completion in a trajectory, 16 bytes each; "
+        "one more ends the trajectory with status ``delay_queue``.",
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         """Check the values."""
         with python_spelling():
             check_selector(self.selector)
             check_team(self.team)
             check_presimulation(self.presimulation)
+            check_delay_queue(self.delay_queue)
 
 
 @declared
@@ -351,6 +366,12 @@ def check_presimulation(events: int | None) -> None:
     """Refuse what is no number of events."""
     if events is not None:
         within("--presimulation", events, 0, 2**31 - 1)
+
+
+def check_delay_queue(length: int) -> None:
+    """Refuse a queue of delayed reactions that is empty, or that no machine holds."""
+    if not 1 <= length <= MOST_DELAYED:
+        raise ConfigError(f"--delay-queue {length} is not allowed: 1 to {MOST_DELAYED}")
 
 
 def check_selector(selector: str | None) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from tauslab.model.arrays import Array
 from tauslab.model.errors import InputFileError
+from tauslab.runner.output.checking.opening import FILTER
 from tauslab.runner.particles.filtering import FilterResult
-from tauslab.runner.results.arrays.file import FILTER, read_arrays, write_arrays
+from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 from tauslab.runner.results.tables import ResultTable
 
 

@@ -82,6 +82,18 @@ class Motion:
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
+        dynamics = self.task.lowered.dynamics
+        if dynamics is not None and dynamics.drawn:
+            raise ConfigError(
+                f"{self._network.name} draws initial amounts from distributions, which particles "
+                "do not do yet: give them, as in initial={'X': 'poisson(50)'} of a filter"
+            )
+        delayed = [r.name for r in self.task.lowered.reactions if r.delay is not None]
+        if delayed:
+            raise ConfigError(
+                f"reaction {delayed[0]}: delays of reactions are not for particles, which keep no "
+                "queue of them; ts.run simulates them"
+            )
         if lowered is not None and _told(lowered) != _told(self.task.lowered):
             self._engine = None
         self._upload_constants(n)

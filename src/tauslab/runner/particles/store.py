@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from tauslab.model.files.damaged import reading
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.model.readers.network_toml import read_toml_text
+
+if TYPE_CHECKING:
+    import h5py
 
 _FORMAT = "tauslab particles"
 

@@ -69,7 +69,8 @@ def log_means(logs: FloatArray) -> FloatArray:
     """Logarithms of the means of rows of weights that are given by their logarithms."""
     shares, largest = relatives(logs)
     means = (fixed_sums(shares) / logs.shape[1]).tolist()
-    return np.asarray(largest + np.array([value_of("log", mean) if mean > 0 else 0.0 for mean in means]))
+    terms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
+    return np.asarray(largest + np.array(terms))
 
 
 def log_mean(logs: FloatArray) -> float:

@@ -12,8 +12,9 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray
 from tauslab.model.errors import InputFileError
+from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
-from tauslab.runner.results.arrays.file import AXES, SPLITTING, WEIGHTED, read_arrays, write_arrays
+from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
 
 _WHOLE = ("independent", "certain", "events", "seed")
 _SETTINGS = ("model", "target", "coordinate", "t_end", "rounds", "walkers", "bins", "kill", "kept")

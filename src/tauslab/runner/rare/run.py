@@ -18,6 +18,7 @@ from tauslab.runner.options.methods import SSA
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.options.values.spelling import warn
+from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
@@ -36,7 +37,6 @@ from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.splitting import PathRules, split_runs
 from tauslab.runner.rare.target import Progress, Target
 from tauslab.runner.rare.weighted import Course, WalkRules, weighted_runs
-from tauslab.runner.results.arrays.file import SPLITTING, WEIGHTED
 
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
 _DRIFT = 3.0  # standard errors between two halves of what is called steady
@@ -124,9 +124,7 @@ def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
             course = weighted_runs(rules, given.runs, job.seed, lambda done: bar.update(done, 0))
         _tell_ended(course.lost, course.ended, job.comm)
         if not course.reached.any() and job.comm.rank == 0:
-            warn(
-                "no walker reached the target: take more --walkers or --bins, or --bins adaptive:N"
-            )
+            warn("no walker reached the target: take more --walkers, or more or adaptive --bins")
         if given.steady:
             runs, reached = _steady(course, first, job)
         else:

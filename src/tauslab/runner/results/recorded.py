@@ -212,7 +212,8 @@ class Recorded:
     def status(self) -> npt.NDArray[np.uint8]:
         """How each trajectory ended, ``[trajectory]``.
 
-        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade; 255
+        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade,
+        8 delay_queue; 255
         where nothing was written yet.
         """
         return np.asarray(self.data["status"][()], np.uint8)

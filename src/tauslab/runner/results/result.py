@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tauslab.runner.results import export, tables
 from tauslab.runner.results.ensemble_data import EnsembleData, Moments
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
-from tauslab.runner.results.notebook.display import result_html, samples_by_name
-from tauslab.runner.results.notebook.saving import save_result
 
 if TYPE_CHECKING:
     import dask.array
@@ -66,6 +63,8 @@ class Result(EnsembleData):
         trajectory comes as dask arrays, so that computing with it needs not all of it in memory;
         a result in memory stays as it is. Close the dataset when done with it.
         """
+        from tauslab.runner.results import export
+
         return export.to_xarray(self, chunked=chunked)
 
     def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
@@ -75,6 +74,8 @@ class Result(EnsembleData):
         for itself, so that any scheduler may be used, also one with workers on other machines that
         see the file.
         """
+        from tauslab.runner.results import export
+
         return export.to_dask(self, name, blocks)
 
     def to_pandas(self, what: str | None = None, names: Sequence[str] = ()) -> pd.DataFrame:
@@ -90,6 +91,8 @@ class Result(EnsembleData):
         ConfigError
             What was not recorded, an unknown name, or no pandas.
         """
+        from tauslab.runner.results import tables
+
         return tables.to_pandas(tables.table_of(self, what, names))
 
     def plot(
@@ -127,7 +130,7 @@ class Result(EnsembleData):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.runner.plots.ensemble import plot_result  # only who draws waits for it
+        from tauslab.runner.plots.ensemble import plot_result
 
         names = [name] if isinstance(name, str) else name
         place = None if path is None else Path(path)
@@ -152,6 +155,8 @@ class Result(EnsembleData):
         OutputError
             The file is there already, or cannot be written.
         """
+        from tauslab.runner.results.notebook.saving import save_result
+
         return save_result(self, Path(path), overwrite=overwrite, compress=compress)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -164,6 +169,8 @@ class Result(EnsembleData):
         ConfigError
             The name is not known, or was not recorded.
         """
+        from tauslab.runner.results.notebook.display import samples_by_name
+
         return samples_by_name(self, name)
 
     def keys(self) -> tuple[str, ...]:
@@ -179,6 +186,8 @@ class Result(EnsembleData):
         return name in self.keys()
 
     def _repr_html_(self) -> str:
+        from tauslab.runner.results.notebook.display import result_html
+
         return result_html(self, repr(self))
 
     def __repr__(self) -> str:

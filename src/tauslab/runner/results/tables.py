@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
-_STATUS = ("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade")
+_STATUS = (
+    *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
+    *("halted", "delay_queue"),
+)
 
 Columns = list[npt.NDArray[Any]]
 

@@ -72,6 +72,8 @@ def _hint(end: str, result: Recorded) -> str:
         return "raise --max-steps"
     if end == "event_queue":
         return "more executions of events wait than the queue holds: look at their delays"
+    if end == "delay_queue":
+        return "more delayed reactions wait than the queue holds: raise --delay-queue"
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     return f"a propensity is negative or not a number: look at the laws, and {_IN_MOLES}"

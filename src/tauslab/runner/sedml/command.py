@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.api.api import ranks
+from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.sedml.reports import run_archive
 
 # What SED-ML says itself.

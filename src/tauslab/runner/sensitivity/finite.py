@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.pairs import CommonPairs, CoupledPairs, Pairs
 from tauslab.kernels.ensemble.launch import SampleBuffers
-from tauslab.model.arrays import Array, FloatArray, IntArray
+from tauslab.model.arrays import Array, FloatArray, IntArray, UintArray
+from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.record import Record
+from tauslab.runner.options.sweep import MOST_POINTS
 from tauslab.runner.output.format.layout import Accumulators
 from tauslab.runner.output.format.statistics import moments_of_sums
 from tauslab.runner.ranks.mpi import Communicator
@@ -22,6 +25,21 @@ from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import SensitivityResult
 from tauslab.runner.sensitivity.steps import Step, side_rows
 from tauslab.runner.sensitivity.summing import Summing, portions, room_for, summed
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Sums over pairs: of the differences, and of both sides.
+
+    `value`, `standard_error` and `sides_variance` f64 ``[condition, step, time, output]``, `mean`
+    over all sides ``[condition, time, output]``, `valid` int64 ``[condition, step, time]``.
+    """
+
+    value: FloatArray
+    standard_error: FloatArray
+    sides_variance: FloatArray
+    mean: FloatArray
+    valid: IntArray
 
 
 def finite_differences(
@@ -40,12 +58,7 @@ def finite_differences(
     options
         With times, number of pairs, seed and `max_steps`.
     """
-    task = _task(network, steps, outputs, options)
-    means, variances, valid = _moments(task, steps, options.n, method, backend, comm)
-    width = np.array([step.width for step in steps])[:, None, None]
-    n = np.maximum(valid, 1)[:, :, None]
-    difference, first, second = np.split(means, 3, axis=-1)
-    spread, first_spread, second_spread = np.split(variances, 3, axis=-1)
+    found = differences(network, steps, outputs, options, method, backend, comm)
     return SensitivityResult(
         model=network.name,
         method=method,
@@ -57,23 +70,59 @@ def finite_differences(
         values=np.array([step.value for step in steps]),
         low=np.array([step.low for step in steps]),
         high=np.array([step.high for step in steps]),
-        value=difference / width,
-        standard_error=np.sqrt(spread / n) / width,
-        mean=np.add.reduce((first + second) / 2, axis=0) / len(steps),
-        sides_variance=first_spread + second_spread,
-        valid=valid,
+        value=found.value[0],
+        standard_error=found.standard_error[0],
+        mean=found.mean[0],
+        sides_variance=found.sides_variance[0],
+        valid=found.valid[0],
+    )
+
+
+def differences(
+    network: Network,
+    steps: Sequence[Step],
+    outputs: Sequence[str],
+    options: Options,
+    method: str,
+    backend: Backend,
+    comm: Communicator,
+    conditions: Mapping[str, FloatArray] | None = None,
+) -> Differences:
+    """Finite differences under one condition or several, in the same launches. Collective.
+
+    Parameters
+    ----------
+    conditions
+        Values of other names ``[condition]``.
+    """
+    rows = side_rows(steps, conditions)
+    task = _task(network, rows, outputs, options)
+    means, variances, valid = _moments(task, steps, options.n, method, backend, comm)
+    lead = (len(means) // len(steps), len(steps), len(options.times))
+    n = valid.reshape(lead)
+    parts = (part.reshape(*lead, -1) for part in (means, variances))
+    (difference, first, second), (spread, first_spread, second_spread) = (
+        np.split(part, 3, axis=-1) for part in parts
+    )
+    width = np.array([step.width for step in steps])[:, None, None]
+    return Differences(
+        difference / width,
+        np.sqrt(spread / np.maximum(n, 1)[..., None]) / width,
+        first_spread + second_spread,
+        np.add.reduce((first + second) / 2, axis=1) / len(steps),
+        n,
     )
 
 
 def _task(
-    network: Network, steps: Sequence[Step], outputs: Sequence[str], options: Options
+    network: Network, rows: Mapping[str, FloatArray], outputs: Sequence[str], options: Options
 ) -> Task:
-    """The network with its outputs, and rows of inputs: two for each step."""
+    """The network with its outputs, and rows of inputs: two for each point."""
     extended, recorded = with_outputs(network, outputs)
     both = Options(
         times=options.times,
-        n=2 * len(steps),
-        set=side_rows(steps),
+        n=len(next(iter(rows.values()))),
+        set=rows,
         species=recorded,
         record=Record(trajectories=True),
         seed=options.seed,
@@ -90,14 +139,13 @@ def _moments(
     backend: Backend,
     comm: Communicator,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Means and variances ``[step, time, 3 * output]``, and pairs that reached each time."""
+    """Means and variances ``[point, time, 3 * output]``, and pairs that reached each time."""
     times, columns = len(task.options.times), 3 * len(task.observables)
-    names = [*task.network.parameters, *task.network.species]
-    numbers = np.array([names.index(step.name) for step in steps], np.uint64)
-    initial = _sided(task.initial, len(steps))
-    constants = _sided(task.constants, len(steps))
+    points = task.options.n // 2
+    numbers = _numbers(task.network, steps, points)
+    initial, constants = _sided(task.initial, points), _sided(task.constants, points)
     found: list[tuple[Array, Array, Array]] = []
-    for some in _groups(len(steps), times * columns, backend):
+    for some in _groups(points, times * columns, backend):
         engine: Pairs
         if method == "coupled":
             engine = CoupledPairs(
@@ -112,6 +160,26 @@ def _moments(
         found.append((*moments_of_sums(sums), sums["obs_n"]))
     mean, variance, n = (np.concatenate(part) for part in zip(*found, strict=True))
     return mean, variance, n.min(axis=-1).astype(np.int64)
+
+
+def _numbers(network: Network, steps: Sequence[Step], points: int) -> UintArray:
+    """Numbers of points in the address of draws: a parameter's does not depend on the others.
+
+    Raises
+    ------
+    ConfigError
+        There are more than the address has bits for.
+    """
+    names = [*network.parameters, *network.species]
+    own = np.array([names.index(step.name) for step in steps], np.uint64)
+    conditions = np.arange(points // len(steps), dtype=np.uint64)[:, None]
+    numbers = (conditions * np.uint64(len(names)) + own).ravel()
+    if int(numbers.max()) >= MOST_POINTS:
+        raise ConfigError(
+            f"{len(conditions)} conditions of {len(names)} parameters and species are more than "
+            f"{MOST_POINTS} points"
+        )
+    return numbers
 
 
 def _sums(

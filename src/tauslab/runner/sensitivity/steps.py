@@ -103,12 +103,19 @@ def steps_of(
     return tuple(found)
 
 
-def side_rows(steps: Sequence[Step]) -> dict[str, FloatArray]:
-    """Values ``[2 * step]`` of every name: of each step the high side, then the low one."""
-    rows = {}
-    for step in steps:
-        column = np.full((len(steps), 2), step.value)
-        column[steps.index(step)] = step.high, step.low
+def side_rows(
+    steps: Sequence[Step], conditions: Mapping[str, FloatArray] | None = None
+) -> dict[str, FloatArray]:
+    """Values ``[2 * condition * step]`` of every name: of each step the high side, then the low.
+
+    `conditions` are values of other names ``[condition]``; without any there is one.
+    """
+    held = conditions or {}
+    shape = (len(next(iter(held.values()), (0,))), len(steps), 2)
+    rows = {name: np.broadcast_to(v[:, None, None], shape).ravel() for name, v in held.items()}
+    for number, step in enumerate(steps):
+        column = np.full(shape, step.value)
+        column[:, number] = step.high, step.low
         rows[step.name] = column.ravel()
     return rows
 

@@ -14,24 +14,17 @@ from tauslab.model.readers.sbml.reader import read_sbml, read_sbml_text
 
 DATA = TESTS / "data"
 DSMTS = sorted((DATA / "dsmts").glob("*/*-sbml-*.xml"))
-REFUSED = {"00041": "package"}
 
 
 @pytest.mark.parametrize("path", DSMTS, ids=lambda path: path.stem)
 def test_dsmts_cases_read(path: Path) -> None:
     network = read_sbml(path)
-    case = path.parent.name
-    if case in REFUSED:
-        assert REFUSED[case] in [feature.kind for feature in network.features]
-        with pytest.raises(ModelError, match="not supported by ssa"):
-            require_support(network, "ssa")
-    else:
-        require_support(network, "ssa")
-        assert all(value >= 0 for value in propensities(network).values())
+    require_support(network, "ssa")
+    assert all(value >= 0 for value in propensities(network).values())
 
 
 def test_dsmts_folder_is_complete() -> None:
-    assert len(DSMTS) == 2 * 26
+    assert len(DSMTS) == 2 * 66
 
 
 @pytest.mark.parametrize(
@@ -147,5 +140,11 @@ def test_what_a_network_remembers() -> None:
 
 
 def test_required_packages_are_features() -> None:
-    network = read_sbml(DATA / "dsmts/00041/00041-sbml-l3v1.xml")
-    assert ("package", "package distrib") in kinds(network)
+    level = "http://www.sbml.org/sbml/level3/version1"
+    text = (
+        f'<sbml xmlns="{level}/core" xmlns:multi="{level}/multi/version1" level="3" version="1" '
+        'multi:required="true"><model/></sbml>'
+    )
+    assert ("package", "package multi") in kinds(read_sbml_text(text, Path("a.xml")))
+    drawn = kinds(read_sbml(DATA / "dsmts/00041/00041-sbml-l3v1.xml"))
+    assert [kind for kind, _ in drawn] == ["rate rule", "draw", "state event"]

@@ -15,10 +15,14 @@ from places import ROOT
 
 import tauslab as ts
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.ode.codegen import PRECISIONS
-from tauslab.kernels.ode.counting import COUNTINGS
-from tauslab.kernels.ode.engine import LAYOUTS, MEMORY_WARPS, SOLVERS
-from tauslab.kernels.ode.placement import BALANCES
+from tauslab.kernels.ode.settings import (
+    BALANCES,
+    COUNTINGS,
+    LAYOUTS,
+    MEMORY_WARPS,
+    PRECISIONS,
+    SOLVERS,
+)
 from tauslab.runner.api import typed
 from tauslab.runner.options import dbn, methods
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
@@ -40,7 +44,8 @@ reveal_type(ts.simulator(net, ["k"], times=[1.0]))
 reveal_type(dbn.build(net, samples=10, method=ts.ODE(substeps=10)))
 """
 REVEALED = ["Result", "Result", "Result | LatticeResult", "LatticeResult", "LatticeResult",
-            "Network | Lattice", "Result | LatticeResult | DynamicNetwork", "Simulator",
+            "Network | Lattice",
+            "Result | LatticeResult | DynamicNetwork | RareResult | FilterResult", "Simulator",
             "DynamicNetwork | None"]  # fmt: skip
 WRONG = """\
 ts.run(net, t_endd=3)

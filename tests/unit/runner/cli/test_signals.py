@@ -105,12 +105,12 @@ def test_while_the_model_is_read(tmp_path):
     """A reader that sleeps stands for a file that takes long."""
     program = (
         "import sys, time\n"
-        "from tauslab.runner.cli import commands\n"
+        "from tauslab.runner.cli.commands import run\n"
         "from tauslab.runner.cli.main import main\n"
         "def read(*_):\n"
         "    print('reading', flush=True)\n"
         "    time.sleep(60)\n"
-        "commands.read_telling = read\n"
+        "run.read_telling = read\n"
         "sys.exit(main(['run', 'slow.toml', '--t-end', '1']))\n"
     )
     process = subprocess.Popen(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli import main as cli
+from tauslab.runner.cli.commands import dbn, lattice, run
 from tauslab.runner.cli.main import main
 from tauslab.runner.options.keywords import LatticeKeywords
 from tauslab.runner.options.values.definition import (
@@ -23,9 +23,9 @@ from tauslab.runner.options.values.spelling import in_python
 from tauslab.runner.options.values.stored import attribute_names
 
 
-@pytest.mark.parametrize("command", ["RUN", "RDME", "DBN"])
+@pytest.mark.parametrize("command", [run, lattice, dbn])
 def test_every_option_has_help_a_group_and_a_place_in_python(command):
-    for found, one in definitions(*getattr(cli, command)):
+    for found, one in definitions(*command.OPTIONS):
         assert one.help if one.flags else one.doc, found.name
         assert one.group in GROUPS, found.name
         assert one.doc or not one.python or one.flags == ("--executor",), found.name
@@ -43,7 +43,7 @@ def test_help_is_in_groups(capsys, command):
 
 def test_what_a_file_stores_is_left_open_by_the_parser():
     """So that a file which is run again gives what the command does not say."""
-    for _, one in definitions(*cli.RUN, *cli.RDME):
+    for _, one in definitions(*run.OPTIONS, *lattice.OPTIONS):
         if one.stored and one.flags and one.action != "append":
             assert one.command_default is None, one.flags
     names = ("count_every", "frame_every", "replicas", "max_hop", "seed")

@@ -116,6 +116,14 @@ DEVICE_SHARED bool look_at_triggers(EventQueue &queue, const State &x, const Con
     return true;
 }
 
+// Where the draws of formulas are, and a way back; nothing where formulas draw nothing.
+template <class Constants>
+DEVICE u64 next_of(const Constants &) {
+    return 0;
+}
+template <class Constants>
+DEVICE void go_to(const Constants &, u64) {}
+
 // The execution that is next among those whose time has come: the one with the highest priority,
 // of equal ones any; -1 if there is none.
 template <class State, class Constants>
@@ -123,11 +131,13 @@ DEVICE_SHARED i32 choose_execution(EventQueue &queue, const State &x, const Cons
                                    const PhiloxSeries &series, const PhiloxKeys &keys) {
     i32 chosen = -1, equal = 0;
     double highest = 0;
+    const u64 before = next_of(c);
     for (i32 turn = 0; turn < 2; ++turn) {
         // The first turn finds how many are equal, the second the one that is drawn of them.
         i32 skip = 0;
         if (turn == 1) {
             if (equal < 2) return chosen;
+            go_to(c, before);  // priorities are those of the first turn
             const Philox4 bits = philox_draw(series, keys, queue.ties++);
             skip = (i32)(unit_half_open(bits.x0, bits.x1) * (double)equal);
         }
@@ -137,7 +147,7 @@ DEVICE_SHARED i32 choose_execution(EventQueue &queue, const State &x, const Cons
             double priority = place < 0 ? -never() : event_expression(place, x, c, t);
             if (!(priority == priority)) priority = -never();
             if (turn == 1) {
-                if (priority == highest && skip-- == 0) return i;
+                if (priority == highest && skip-- == 0) chosen = i;
             } else if (chosen < 0 || priority > highest) {
                 chosen = i, highest = priority, equal = 1;
             } else if (priority == highest) {

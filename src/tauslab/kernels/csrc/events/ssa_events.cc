@@ -5,6 +5,7 @@
 // The state is doubles: counts, which stay whole numbers, then quantities that events set to any value,
 // and last the time. Draw number `step` of the trajectory's stream gives a waiting time and a choice;
 // a step that a stop cuts short uses it up.
+#include "events/completions.h"
 #include "events/state.h"
 
 enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
@@ -24,7 +25,8 @@ DEVICE void draw_steps(const PhiloxSeries &series, const PhiloxKeys &keys, u32 s
     for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
 }
 
-KERNEL(ssa_events, const EnsembleArguments launch) {
+KERNEL(ssa_events, const EventArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
     const Recorder out = recorder_of(launch);
     const i64 n_times = launch.n_times, rows = launch.rows;
     const double *const times = launch.times;
@@ -34,11 +36,14 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Completions delayed = {arguments.waiting + THREAD_OFFSET(2 * DELAY_QUEUE), 0, 0};
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     PhiloxSeries series = {}, tie_series = {};
     EventDraws draws;
     const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
-    u64 fired = 0, step = 0, executed = 0;
+    u64 fired = 0, step = 0, executed = 0, completed = 0;
     double t = 0, stop = 0;
     u8 ended = RUNNING;
     Stop at = AT_NO_STOP;
@@ -58,14 +63,24 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
             series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
+            start_completions(delayed);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
             t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
 
         if (at != AT_NO_STOP) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            if (at == AT_TIME && !complete_reactions(delayed, x, t, completed)) {
+                ended = OVERFLOWED;
+                continue;
+            }
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
@@ -78,7 +93,8 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
                 all_propensities(x, c, a);
                 add_up(0, a, cumulative);
             }
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
+            stop = tl_min(stop, delayed.first());
             at = AT_NO_STOP;
         }
 
@@ -127,6 +143,15 @@ KERNEL(ssa_events, const EnsembleArguments launch) {
         const double target = scaled_half_open(draws.unit[next], a0);
         int reaction = 0;
         for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+        if (HAS_DELAYS && IS_DELAYED[reaction]) {
+            const double delay = reaction_delay(reaction, x, inputs);
+            const bool is_known = delay >= 0;
+            if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
+                ended = is_known ? DELAY_QUEUE_FULL : (u8)NOT_A_NUMBER;
+                continue;
+            }
+            stop = tl_min(stop, delayed.first());
+        }
         const Fired found = fire(reaction, x, c, a);
         ++fired;
         if (found.overflow) {

@@ -83,3 +83,17 @@ DEVICE bool draw_group(const Cells &cells, const PhiloxSeries &series, const Phi
             cells[j] = from_bits(as_bits(cells[j]) & FIRINGS_OF_SMALL);
     return true;
 }
+
+// Draws and applies the firings of half of a leap, with the propensities in `cells`. `extra`, if not
+// negative, is a channel that fires once more. Returns the outcome of `apply_firings`, and adds to `fired`.
+template <class Count, class Cells>
+DEVICE int fire_half(Count *x, const Cells &cells, double time, int extra,
+                     const PhiloxSeries &series, const PhiloxKeys &keys, u64 &fired) {
+    u64 drawn[WORDS];
+    const double small = split_means(cells, time, drawn);
+    bool possible = !GROUPED || draw_group(cells, series, keys, small, drawn);
+    possible &= draw_firings(cells, series, keys, drawn);
+    if (extra >= 0) cells[extra] = cell_of(number_of(cells[extra]) + 1);
+    for (int j = 0; j < N_CHANNELS; ++j) fired += (u64)number_of(cells[j]);
+    return apply_firings(x, cells) | (possible ? FITS : TOO_LARGE);
+}

@@ -136,3 +136,11 @@ DEVICE void add(i32 &count, i64 change, int &outcome) {
     if (sum > 2147483647) outcome |= TOO_LARGE;
     count = (i32)(u32)(u64)sum;
 }
+
+// The same of a count that is held as a double.
+DEVICE void add(double &count, i64 change, int &outcome) {
+    const double sum = count + (double)change;
+    if (sum < 0) outcome |= FELL_BELOW_ZERO;
+    if (sum > 2147483647.0) outcome |= TOO_LARGE;
+    count = sum;
+}

@@ -28,20 +28,6 @@ constexpr int ENOUGH_LANES = 24;   // if fewer lanes leap, the warp chooses agai
 // The next step of a trajectory.
 enum Phase : int { LEAPS = 0, EXACT = 1 };
 
-// Draws and applies the firings of half of a leap, with the propensities in `cells`. `extra`, if not
-// negative, is a channel that fires once more. Returns the outcome of `apply_firings`, and adds to `fired`.
-template <class Cells>
-DEVICE int fire_half(Trajectory &s, const Cells &cells, double time, int extra,
-                     const PhiloxSeries &series, const PhiloxKeys &keys, u64 &fired) {
-    u64 drawn[WORDS];
-    const double small = split_means(cells, time, drawn);
-    bool possible = !GROUPED || draw_group(cells, series, keys, small, drawn);
-    possible &= draw_firings(cells, series, keys, drawn);
-    if (extra >= 0) cells[extra] = cell_of(number_of(cells[extra]) + 1);
-    for (int j = 0; j < N_CHANNELS; ++j) fired += (u64)number_of(cells[j]);
-    return apply_firings(s.x, cells) | (possible ? FITS : TOO_LARGE);
-}
-
 // Leaps, at most to `t_next`, with the propensities in `cells`. Returns false if a leap would not pay; then
 // only draws were used.
 template <class Cells>
@@ -80,7 +66,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
                 break;
             }
             const PhiloxSeries series = leap_series(keys, s.id, s.point, attempt + (u32)half);
-            outcome = fire_half(s, cells, 0.5 * tau, half > 0 ? chosen : -1, series, keys, fired);
+            outcome = fire_half(s.x, cells, 0.5 * tau, half > 0 ? chosen : -1, series, keys, fired);
         }
         if (!(outcome & FELL_BELOW_ZERO)) {
             s.overflowed = outcome & TOO_LARGE;

@@ -3,6 +3,7 @@
 
 #include "ensemble/control.h"
 #include "leaping/leaps.h"
+#include "leaping/work.h"
 #include "model.h"
 #include "random/poisson.h"
 #include "math/math.h"
@@ -10,18 +11,9 @@
 #include "ensemble/sampling.h"
 #include "random/streams.h"
 
-constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
-constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
-constexpr u32 LOOK_EVERY_TURNS = 64;   // of a kernel's loop, between looks at the control words
-
 struct Counts {
     i32 *x;
     DEVICE_MEMBER i32 operator[](int i) const { return x[i]; }
-};
-
-// Work of a kernel call, added to the launch's numbers at its end.
-struct Work {
-    u64 firings, leaps, exact, halved, rejected;
 };
 
 // A trajectory between two steps.
@@ -81,22 +73,6 @@ DEVICE void finish(Trajectory &s, const Recorder &out, u8 ended) {
     record_end(out, s.row, ended, valid, state);
     s.row = -1;
 }
-
-// When a thread looked at the control words last.
-struct Looks {
-    u64 told;   // events that were added to the control words
-    u32 turns;  // of the kernel's loop
-
-    // One turn of the loop; whether the next look is due.
-    DEVICE_MEMBER bool due() { return ++turns % LOOK_EVERY_TURNS == 0; }
-
-    // As `must_leave`; of a trajectory that has reached `t`, or none of the thread for t < 0.
-    DEVICE_MEMBER bool leave(u64 *control, const Work &work, double t) {
-        const u64 more = work.firings - told;
-        told = work.firings;
-        return must_leave(control, more, t);
-    }
-};
 
 // Takes the next row; false if there is none.
 DEVICE bool begin(Trajectory &s, const EnsembleArguments &launch) {

@@ -36,6 +36,9 @@ enum Stream : u32 {
     STREAM_COUPLED = 16,
     // Common reaction paths: draw `channel << 32 | number` is of firing `number` of a reaction.
     STREAM_COMMON = 17,
+    // Numbers with a distribution in events, delays and initial values: draw d has the numbers
+    // 256 d .. 256 d + 255, see random/distributions.h.
+    STREAM_DRAWS = 24,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 

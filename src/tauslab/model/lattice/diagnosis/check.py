@@ -14,11 +14,11 @@ from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
 from tauslab.model.lattice.diagnosis.time_step import (
-    MAX_HOP,
     choose_time_step,
     loss_warning,
     lost_fraction,
 )
+from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 

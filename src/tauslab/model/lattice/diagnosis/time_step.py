@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import largest_site_propensity, lasting_propensity
+from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.values import LatticeValues
 
-MAX_HOP = 1 / 6  # at which a step of diffusion is Gaussian to fourth order
 MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
 MOST_DIFFUSION_PASSES = 10_000  # of a step
 MOST_REACTION_PASSES = 4096  # of a pass of diffusion: 12 bits of a draw's address

@@ -129,8 +129,10 @@ def package_features(document: Any) -> Iterator[Feature]:
     if document.getLevel() != 3:
         return
     plugins = [document.getPlugin(i).getPackageName() for i in range(document.getNumPlugins())]
-    # libsbml counts the functions new in Version 2 as a package; `mathml` reads them.
-    names = [n for n in plugins if n != "l3v2extendedmath" and document.getPackageRequired(n)]
+    # libsbml counts the functions new in Version 2 as a package; `mathml` reads them, and those of
+    # distrib. What else distrib has, uncertainties of values, no simulation reads.
+    known = ("l3v2extendedmath", "distrib")
+    names = [n for n in plugins if n not in known and document.getPackageRequired(n)]
     for i in range(document.getNumUnknownPackages()):
         prefix = document.getUnknownPackagePrefix(i)
         if document.getPackageRequired(prefix):

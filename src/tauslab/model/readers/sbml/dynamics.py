@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tauslab.model.expressions.expression import Expression, Number, Symbol, call, symbols
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    call,
+    draws_in,
+    symbols,
+)
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Event, Feature, Network, TimedEvent
+from tauslab.model.network.parts import draw_refused
 from tauslab.model.readers.sbml.event_order import timed_events
 from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.text import each
@@ -98,6 +106,9 @@ def _read_event(
         maths.read(part.getMath(), where) if part is not None and part.isSetMath() else None
         for part in (event.getDelay(), event.getPriority())
     )
+    if draws_in(trigger):
+        detail = draw_refused(trigger)
+        network.add_feature(Feature("function", f"trigger of {where}", detail))
     network.features[:] = (
         before
         + [  # the time in a trigger is no feature of its own

@@ -11,12 +11,14 @@ from typing import Any
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     DEEPEST,
+    DRAWS,
     Call,
     Expression,
     Number,
     Symbol,
     call,
 )
+from tauslab.model.network.parts import DRAWN
 
 # Avogadro's constant as SBML Level 3 defines it for the csymbol (Version 1, section 3.4.6).
 AVOGADRO = 6.02214179e23
@@ -136,6 +138,8 @@ class MathReader:
             self._refuse("delay", where, "its math uses the csymbol delay")
             return arguments[0] if arguments else Number(math.nan)
         built = _build(kind, arguments)
+        if built is None and (built := _draw(kind, arguments)) is not None:
+            self._refuse("draw", where, DRAWN)
         if built is None:
             shown = node.getName() or kind.removeprefix("FUNCTION_").lower()
             self._refuse("function", where, f"its math uses {shown!r}")
@@ -249,6 +253,12 @@ def _build(kind: str, arguments: list[Expression]) -> Expression | None:
     if n == 2:
         return _binary(kind, arguments[0], arguments[1])
     return None
+
+
+def _draw(kind: str, arguments: list[Expression]) -> Expression | None:
+    """A random number of package distrib; None for what is none, or with other arguments."""
+    name = kind.removeprefix("DISTRIB_FUNCTION_").lower()
+    return call(name, *arguments) if len(arguments) in DRAWS.get(name, ()) else None
 
 
 def _unary(kind: str, x: Expression) -> Expression | None:

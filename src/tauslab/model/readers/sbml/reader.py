@@ -18,6 +18,7 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     call,
+    draws_in,
     substitute,
     symbols,
 )
@@ -45,6 +46,9 @@ from tauslab.model.readers.sbml.text import (
     shorten,
 )
 from tauslab.model.readers.sbml.unit_names import unit_of_species, unit_of_time
+
+# Where formulas stand that hold at all times, in which no draw has a meaning.
+_AT_ALL_TIMES = ("reaction ", "rule ", "rate rule ", "algebraic rule", "stoichiometry ")
 
 
 def read_sbml(path: str | Path) -> Network:
@@ -194,6 +198,8 @@ class _SbmlReader:
         return self._volume(name) if name in self._species else None
 
     def _refuse(self, kind: str, element: str, detail: str) -> None:
+        if kind == "draw" and element.startswith(_AT_ALL_TIMES):
+            kind, detail = "function", f"{detail} at all times"
         feature = Feature(kind, element, detail)
         if feature not in self._refused:
             self._refused.add(feature)
@@ -231,7 +237,7 @@ class _SbmlReader:
         tree: Expression = Number(float(given))
         if name in self._assignments:
             tree = self._math.read(self._assignments[name].getMath(), where)
-        if name in self._moved:
+        if name in self._moved or draws_in(tree):
             self._network.species[name] = Species(name, tree, fixed=True)
         else:
             self._network.parameters[name] = tree
@@ -360,6 +366,7 @@ class _SbmlReader:
 
     def _settle_values(self) -> None:
         """Say what became of values that are not given, and clear parameters of species."""
+        self._settle_draws()
         network = self._network
         trees = {name: species.initial for name, species in network.species.items()}
         trees |= {name: rule.expression for name, rule in network.rules.items()}
@@ -381,6 +388,22 @@ class _SbmlReader:
             network.notes.append(f"no size is given, 1 is taken: compartment {shorten(unit_size)}")
         if unused:
             network.notes.append(f"no value and no use, left out: parameter {shorten(unused)}")
+
+    def _settle_draws(self) -> None:
+        """Make species of parameters whose initial assignment reads what is drawn."""
+        network = self._network
+        drawn = {name for name, one in network.species.items() if draws_in(one.initial)}
+        rules = network.rule_expressions() if drawn else {}
+        found = drawn
+        while found:
+            found = {
+                name
+                for name in self._assignments.keys() & network.parameters.keys()
+                if symbols(substitute(network.parameters[name], rules)) & drawn
+            }
+            drawn |= found
+            for name in [name for name in network.parameters if name in found]:
+                network.species[name] = Species(name, network.parameters.pop(name), fixed=True)
 
     def law(self, name: str) -> Expression:
         """Kinetic law of a reaction; its local parameters are added to the network once."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
-from tauslab.runner.api.api import ranks
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.api.particles import particle_filter
 from tauslab.runner.cli.options import given_options
@@ -19,12 +18,16 @@ from tauslab.runner.cli.particles.keywords import FilterFlags
 from tauslab.runner.cli.particles.rare import device_of
 from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.particles.filter_file import filter_facts, filter_lines, save_filter
+from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.arrays.file import require_new_file
 
+# Of whose options the arguments are made.
+OPTIONS = (FilterFlags, CPU, OverwriteFlag)
 _NOT_SEEN = ("", "na", "nan")
 
 

@@ -10,12 +10,13 @@ from typing import Any
 from tauslab.kernels.backends import choose_backend
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
-from tauslab.runner.api.api import ranks
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.particles.keywords import RareFlags
 from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.tools import ignored, warn_on_rank_0
-from tauslab.runner.options.places import CPU, Device
+from tauslab.runner.options.places import CPU, Device, OverwriteFlag
+from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.rare.keywords import (
     BinChoices,
@@ -25,6 +26,9 @@ from tauslab.runner.rare.keywords import (
 )
 from tauslab.runner.rare.run import run_splitting, run_weighted
 from tauslab.runner.results.arrays.file import require_new_file
+
+# Of whose options the arguments are made.
+OPTIONS = (RareFlags, WeightedKeywords, KillChoices, CPU, OverwriteFlag)
 
 
 def process_rare(arguments: argparse.Namespace) -> None:

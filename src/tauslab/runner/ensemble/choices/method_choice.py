@@ -26,7 +26,6 @@ from tauslab.kernels.exact.selectors import (
     pilot_selector,
     selector_of,
 )
-from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
@@ -35,7 +34,7 @@ from tauslab.model.errors import TauslabError
 from tauslab.model.network.check import refusing
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
-from tauslab.runner.ensemble.choices.pilots import pilot_seed
+from tauslab.runner.ensemble.choices.pilots import exact_engine, pilot_seed
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
@@ -113,10 +112,12 @@ def choose_method(task: Task, backend: Backend) -> MethodChoice:
     if refused is not None:
         return MethodChoice("ssa", refused)
     exact = _exact_pilot(task, backend)
-    if exact.leaping is not None:
-        if exact.events <= _GAIN_TO_TRY * exact.leaping:
+    # What events do to leaps, leaps alone can tell.
+    if exact.leaping is not None or task.lowered.dynamics is not None:
+        if exact.leaping is not None and exact.events <= _GAIN_TO_TRY * exact.leaping:
             return MethodChoice("ssa", exact.text())
-        expected = exact.events / exact.covered / exact.trajectories * task.options.total
+        part = exact.covered * exact.trajectories
+        expected = exact.events / part * task.options.total if part else np.inf
         if expected < _compiling(task):
             reason = f"the run has about {expected:.2g} events, too few to compile leaps for"
             return MethodChoice("ssa", reason)
@@ -157,7 +158,7 @@ def _judged(task: Task, backend: Backend, leaped: Counted) -> MethodChoice:
 
 def expected_gain(task: Task, backend: Backend) -> float | None:
     """How many times as fast leaps may be; None where that is little or nobody knows."""
-    if _refusal(task) is not None:
+    if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     pilot = _exact_pilot(task, backend)
     if pilot.leaping is None or pilot.events <= GAIN * pilot.leaping:
@@ -192,8 +193,11 @@ def _selectors(network: LoweredNetwork) -> str:
 
 
 def _first_leap(task: Task) -> str | None:
-    """Describe the first leap from the initial state; None where no leap is possible."""
-    if _refusal(task) is not None:
+    """Describe the first leap from the initial state; None where no leap is possible.
+
+    Nor where events or the time decide what it may span.
+    """
+    if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     epsilon = task.leaps.epsilon
     reach = leap_reach(task.lowered, task.initial, task.constants, epsilon)
@@ -223,6 +227,12 @@ def _refusal(task: Task) -> str | None:
     for feature in task.network.features:
         if refusing(feature, ["tau"]):
             return f"{feature.element}: tau cannot honour {feature.kind}"
+    if task.lowered.dynamics is not None and not task.species:
+        return "no species is recorded by which the error of leaps could be judged"
+    if task.lowered.dynamics is not None and task.leaps.post_leap_check:
+        return "leaps of models with events have no check"
+    if task.lowered.dynamics is not None and reactions > LARGEST_LEAPING:
+        return f"leaps of models with events are for up to {LARGEST_LEAPING} reactions"
     return None
 
 
@@ -256,20 +266,26 @@ def _exact_pilot(task: Task, backend: Backend) -> Counted:
     times = task.options.times[-1] * _PILOT_TIMES
     if times[-1] == 0:
         return Counted(0.0, 0.0, 1, 1.0)
-    # All species, also those that the run does not record.
-    lowered = replace(task.lowered, recorded=tuple(range(len(task.lowered.species))))
+    # All species that are counted, also those that the run does not record.
+    dynamics = task.lowered.dynamics
+    reals = set() if dynamics is None else {number for number, _ in dynamics.reals}
+    counted = tuple(i for i in range(len(task.lowered.species)) if i not in reals)
+    lowered = replace(task.lowered, recorded=counted)
     steps = _EVENTS_OF_TABLES if tabled else _EVENTS
     pilot = _pilot(replace(task, lowered=lowered), Record(trajectories=True), steps, times)
-    engine = ExactSsa(backend, lowered, times.tolist())
+    engine = exact_engine(backend, lowered, times.tolist())
     flat = _trajectories(task)
     deliveries = _simulated(pilot, engine, flat)
     counts = np.concatenate([d.chunk.arrays["counts"] for d in deliveries])
-    initial, constants = _inputs(task, flat)
-    states = np.concatenate([initial[:, None, :], counts], axis=1)  # [trajectory, time, species]
     seen: BoolArray = np.all(counts >= 0, axis=2)
-    events, leaping = _cost_between(task, states, constants, np.concatenate([[0.0], times]), seen)
     covered = _in_turn(np.repeat(np.diff(times, prepend=0.0)[None], len(flat), 0)[seen])
     covered = 1.0 if seen.all() else covered / (float(times[-1]) * len(flat))
+    if dynamics is not None:
+        work = sum(int(d.work[0]) for d in deliveries)
+        return Counted(float(work), None, len(flat), covered)
+    initial, constants = _inputs(task, flat)
+    states = np.concatenate([initial[:, None, :], counts], axis=1)  # [trajectory, time, species]
+    events, leaping = _cost_between(task, states, constants, np.concatenate([[0.0], times]), seen)
     return Counted(events, leaping if seen.any() else None, len(flat), covered)
 
 

@@ -17,6 +17,9 @@ from tauslab.model.files.seals import FORMAT, require_format, safe_attributes
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
+# In their files; an ensemble says there how its trajectories were made.
+METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
+WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -76,6 +79,9 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
     found = safe_attributes(file)
     require_format(path, found, "a result", kind)
     return found
+
+
+METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"  # in their files, where ensembles name theirs
 
 
 @contextmanager

@@ -30,6 +30,7 @@ STATUS_VALUES = {
     "nan": 4,
     "event_queue": 5,
     "event_cascade": 6,
+    "delay_queue": 8,
     "missing": 255,
 }
 

@@ -23,7 +23,14 @@ from tauslab.runner.output.hdf5.skeleton import build_file
 from tauslab.runner.output.writers.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.writers.resume import Existing, parts_folder
 from tauslab.runner.output.writers.rows import CHECKSUMS, block_checksums, write_marks, write_rows
-from tauslab.runner.output.writers.sources import distrust, marked_blocks, progress, read_source
+from tauslab.runner.output.writers.sources import (
+    StoredProgress,
+    belongs_to,
+    distrust,
+    marked_blocks,
+    progress,
+    read_source,
+)
 
 COMPLETE = "progress/complete"
 
@@ -78,14 +85,8 @@ class SingleWriter:
             attributes = root_attributes(layout, "plain", run)
             publish(path, disk, lambda temporary: build_file(temporary, specs, attributes, disk))
             remove_parts(path, disk)
-        source = read_source(path, layout, existing.run if existing else run, verify=True)
-        if source is None:
-            raise OutputError(f"{path} was replaced by another run just now")
-        distrust(source, disk)
-        found = progress(layout, [source])
-        self.completed = found.completed
-        self.restored = found.restored if existing else None
-        self._marked = marked_blocks(layout, [source])
+        found, self._marked = _begun(path, layout, disk, existing, run)
+        self.completed, self.restored = found.completed, found.restored
         names = [spec.name for spec in specs if spec.dtype != TEXT and spec.allocated]
         self._file = RawFile(path, [*names, SEALS], disk)
         self._slots = CheckpointSlots(self._file, layout, found.generation)
@@ -128,6 +129,22 @@ class SingleWriter:
     def abort(self) -> None:
         """Close; complete blocks stay for --resume."""
         self._file.close()
+
+
+def _begun(
+    path: Path, layout: Layout, disk: Disk, existing: Existing | None, run: str
+) -> tuple[StoredProgress, BoolArray]:
+    """What of the run is in its file, and which blocks are marked ``[block]``."""
+    if existing is None:
+        if not belongs_to(path, run):
+            raise OutputError(f"{path} was replaced by another run just now")
+        nothing = np.zeros(layout.n_blocks, np.bool_)
+        return StoredProgress(nothing, None, 0), nothing.copy()
+    source = read_source(path, layout, existing.run, verify=True)
+    if source is None:
+        raise OutputError(f"{path} was replaced by another run just now")
+    distrust(source, disk)
+    return progress(layout, [source]), marked_blocks(layout, [source])
 
 
 def a_row_each(

@@ -114,6 +114,17 @@ def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -
     return Source(path, blocks, rows, tuple(valid), damaged, sums)
 
 
+def belongs_to(path: Path, run: str) -> bool:
+    """Whether a file is that of a run, which has just made it."""
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            return safe_attributes(file).get("run") == run
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error}") from error
+
+
 def _numbers(file: Any, names: Sequence[str], layout: Layout) -> npt.NDArray[np.int64]:
     """The block in each slot ``[slot]``; -1 for none that is marked, or that there can be."""
     marks = file[MARKS][()] == 1

@@ -13,15 +13,13 @@ import numpy as np
 from tauslab.model.errors import ConfigError
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Chunk, Layout
 from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.output.writers.compressed import CompressedWriter
 from tauslab.runner.output.writers.memory import MemoryWriter
-from tauslab.runner.output.writers.mpio import MpioWriter, why_not
-from tauslab.runner.output.writers.parts import PartsOptions, PartsWriter
 from tauslab.runner.output.writers.resume import Existing, examine, parts_folder
 from tauslab.runner.output.writers.single import SingleWriter, remove_parts, remove_portions
 from tauslab.runner.ranks.on_root import on_root
 
 if TYPE_CHECKING:
+    from tauslab.runner.output.writers.parts import PartsOptions
     from tauslab.runner.ranks.mpi import Communicator
 
 
@@ -160,9 +158,15 @@ def open_writer(
     if comm.size == 1 and fits and not how.compress and not parts_folder(path).is_dir():
         return SingleWriter(path, layout, disk, existing, run)
     if together and not how.compress and (existing is None or (fits and existing.shared)):
+        from tauslab.runner.output.writers.mpio import MpioWriter
+
         return MpioWriter(path, layout, comm, disk, existing, run, how.hints)
+    from tauslab.runner.output.writers.parts import PartsOptions, PartsWriter
+
     parts = replace(parts or PartsOptions(), compress=how.compress)
     if together and how.compress:
+        from tauslab.runner.output.writers.compressed import CompressedWriter
+
         return CompressedWriter(path, layout, comm, disk, existing, run, parts)
     return PartsWriter(path, layout, comm, disk, existing, run, parts)
 
@@ -171,7 +175,11 @@ def _writes_together(how: Storage, comm: Communicator, path: Path | None) -> boo
     """Whether several ranks write one file; refuses mpio where there is none."""
     if path is None or how.writer == "parts":
         return False
-    reason = why_not(comm) if how.writer == "mpio" or comm.size > 1 else None
+    if how.writer != "mpio" and comm.size == 1:
+        return False
+    from tauslab.runner.output.writers.mpio import why_not
+
+    reason = why_not(comm)
     if how.writer == "mpio" and reason is not None:
         raise ConfigError(
             f"--writer mpio: {reason}; use --writer parts, or an h5py built with MPI "

@@ -17,6 +17,9 @@ from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.runner.options.values.checks import require_result_name
 from tauslab.runner.output.checking.opening import (
+    FILTER,
+    SPLITTING,
+    WEIGHTED,
     ended_by_signals,
     kind_of,
     known_attributes,
@@ -31,8 +34,6 @@ from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_di
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-WEIGHTED, SPLITTING = "weighted_ensemble", "multilevel_splitting"
-FILTER = "particle_filter"
 _RARE = {"run": "run", "estimate": "run", "lost": "run", "time": "time", "reached": "run time"}
 _FILTERED = {
     "time": "time", "species": "species", "log_likelihood_term": "time", "mean": "time species",

@@ -19,6 +19,7 @@ from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_a
 from tauslab.model.files.text import plain, put_attributes, put_text
 from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.checking.opening import (
+    METHOD_OF_DBNS,
     ended_by_signals,
     kind_of,
     known_attributes,
@@ -33,7 +34,7 @@ from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_di
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-METHOD = "dbn"
+METHOD = METHOD_OF_DBNS
 _CHUNK = 1 << 16  # entries
 _PARTS = ("offsets", "bins", "counts")
 Arrays = dict[str, npt.NDArray[Any]]

@@ -12,7 +12,7 @@ from tauslab.model.pictures.html import escape
 from tauslab.runner.options.lattice import LatticeChoices
 from tauslab.runner.options.values.stored import values_in
 from tauslab.runner.output.checking.lattice import CheckedLattice
-from tauslab.runner.output.checking.opening import kind_of, open_hdf5
+from tauslab.runner.output.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
 from tauslab.runner.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
 from tauslab.runner.results.lattice.tables import (
     lattice_result_html,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tauslab.model.pictures.view import View3d
 
-METHOD = "rdme"
+METHOD = METHOD_OF_LATTICES
 
 
 def is_lattice_result(path: str | os.PathLike[str]) -> bool:

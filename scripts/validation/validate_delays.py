@@ -1,0 +1,128 @@
+"""Delayed reactions against known laws, by chi-square.
+
+    python scripts/validation/validate_delays.py --device cuda --trajectories 1000000
+
+Eight laws at seven times, in one network for each kernel (that of piecewise constant propensities,
+and that of equations beside reactions); exits 1 if one has a p-value below 1e-5 / tests:
+
+- X -> Y after d, consuming: X is binomial with exp(-k t), Y with 1 - exp(-k (t - d));
+- -> B after d: Poisson with mean k (t - d); G -> G + M after d, M -> at once: Poisson with mean
+  k / g (1 - exp(-g (t - d))); births from 0 on, removed at their end by a chance of their own;
+- Z -> W after d by a constant law, changing at its end: W is min(Z0, Poisson with mean k (t - d));
+- I -> J after an exponential delay: that of an intermediate species, a binomial law;
+- D -> E after 0: as without a delay; L -> after a time beyond the end: nothing ever comes back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.stats as st
+
+import tauslab as ts
+
+TIMES = (0.25, 0.75, 1.75, 2.0, 3.5, 5.0, 9.0)
+ALARM = 1e-5  # of all tests together
+
+
+def network(*, flows: bool = False) -> ts.Network:
+    """All laws in one network; with `flows` an equation stands beside the reactions."""
+    net = ts.Network("delays")
+    starts = {"X": 30, "Y": 0, "B": 0, "G": 1, "M": 0, "Z": 5, "W": 0, "I": 100, "J": 0}
+    for name, amount in {**starts, "D": 40, "E": 0, "L": 50, "V": 0}.items():
+        net.add_species(name, amount)
+    net.add_reaction("X -> Y", rate=0.5, delay=2.0)
+    net.add_reaction("-> B", rate=8, delay=3)
+    net.add_reaction("G -> G + M", rate=10, delay=1.5)
+    net.add_reaction("M ->", rate=1)
+    net.add_reaction("Z -> W", law=0.7, delay=1, consuming=False)
+    net.add_reaction("I -> J", rate=1, delay="exponential(0.8)")
+    net.add_reaction("D -> E", rate=0.3, delay=0)
+    net.add_reaction("L -> V", rate=0.2, delay=1000)
+    if flows:
+        net.add_species("v", 0)
+        net.add_rate("v", 1)
+    return net
+
+
+def laws(t: float) -> Iterator[tuple[str, Any, int]]:
+    """Species, its law at time `t`, and a count from which all are one bin (0: none)."""
+    yield "X", st.binom(30, np.exp(-0.5 * t)), 0
+    yield "Y", st.binom(30, -np.expm1(-0.5 * max(0.0, t - 2))), 0
+    yield "B", st.poisson(8 * max(0.0, t - 3)), 0
+    yield "M", st.poisson(-10 * np.expm1(-max(0.0, t - 1.5))), 0
+    yield "W", st.poisson(0.7 * max(0.0, t - 1)), 5
+    yield "J", st.binom(100, 1 - (np.exp(-0.8 * t) - 0.8 * np.exp(-t)) / 0.2), 0
+    yield "E", st.binom(40, -np.expm1(-0.3 * t)), 0
+    yield "V", st.binom(50, 0.0), 0
+    yield "L", st.binom(50, np.exp(-0.2 * t)), 0
+
+
+def p_value(found: Any, law: Any, most: int = 0) -> float:
+    """Chi-square of counts against a law, in bins of at least five; 0 for what cannot be."""
+    top = int(max(found.max(), most or law.ppf(1 - 1e-12))) + 1
+    expected = len(found) * law.pmf(np.arange(top + 1))
+    expected[-1] = len(found) * law.sf(top - 1)
+    observed = np.bincount(found, minlength=top + 1).astype(float)
+    if most:
+        expected[most], observed[most] = expected[most:].sum(), observed[most:].sum()
+        expected, observed = expected[: most + 1], observed[: most + 1]
+    enough = expected >= 5
+    bins = np.append(expected[enough], expected[~enough].sum())
+    seen = np.append(observed[enough], observed[~enough].sum())
+    if bins[-1] < 5 and len(bins) > 1:  # what is left joins the smallest bin
+        least = int(np.argmin(bins[:-1]))
+        if seen[-1] > 0 and bins[-1] < 1e-9 * len(found):
+            return 0.0
+        bins[least], seen[least] = bins[least] + bins[-1], seen[least] + seen[-1]
+        bins, seen = bins[:-1], seen[:-1]
+    if len(bins) < 2:
+        return float(bool(np.isclose(seen.sum(), bins.sum())))
+    return float(st.chisquare(seen, bins * seen.sum() / bins.sum()).pvalue)
+
+
+def p_values(
+    n: int, device: Any, *, flows: bool = False, seed: int = 1
+) -> dict[tuple[str, float], float]:
+    """P-value of every species at every time."""
+    result = ts.run(
+        network(flows=flows), n=n, times=TIMES, seed=seed, device=device, record="trajectories"
+    )
+    found = {}
+    for k, t in enumerate(TIMES):
+        for name, law, most in laws(t):
+            found[name, t] = p_value(result.counts(name)[:, k], law, most)
+    return found
+
+
+def main() -> int:
+    """Test all laws; 1 if one is not met."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--trajectories", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    failed = 0
+    for flows in (False, True):
+        began = time.perf_counter()
+        n = options.trajectories
+        found = p_values(n, options.device, flows=flows, seed=options.seed)
+        least = min(found, key=lambda key: found[key])
+        failed += found[least] < ALARM / (2 * len(found))
+        kernel = "ssa_flow" if flows else "ssa_events"
+        print(
+            f"{kernel}: {len(found)} tests of {n} trajectories, smallest p {found[least]:.2g} "
+            f"({least[0]} at {least[1]:g}), {time.perf_counter() - began:.1f} s"
+        )
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Rare events against exact values of tests/data/ensembles, and their cost against plain runs.
+
+    python scripts/validation/validate_rare.py --device cpu -o docs/validation/rare-cpu.md
+
+Exits 1 where an estimate is more than three standard errors off: with an error in none, one of 370
+would be by chance. `gain` is the number of events that plain trajectories need for the same
+relative error, n = (1 - p) / (p error^2) of them, over the events that were simulated. Steady rates
+are compared with the inverse of the mean time to the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tauslab as ts
+
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "ensembles"
+LIMIT = 3.0
+CASES = ("futile_cycle", "immigration_death_tail", "schlogl_switch")
+METHODS: dict[str, dict[str, Any]] = {
+    "weighted ensemble": {},
+    "adaptive bins": {"bins": "adaptive"},
+    "multilevel splitting": {},
+}
+# Simulated time and rounds of steady rates: ways to the target take much less.
+_WORDS = (
+    "`gain`: events of plain trajectories for the same relative error, over the events that were "
+    "simulated. Seconds are without compiling."
+)
+STEADY = {"immigration_death_tail": (80.0, 800), "schlogl_switch": (20.0, 200)}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One estimate beside the exact value; `plain` are events of plain runs of the same error."""
+
+    case: str
+    method: str
+    exact: float
+    found: ts.RareResult
+    plain: float
+    seconds: float
+
+    @property
+    def z(self) -> float:
+        """Standard errors between both."""
+        return (self.found.estimate - self.exact) / self.found.standard_error
+
+    def row(self) -> str:
+        """A row of the table."""
+        found = self.found
+        relative = 100 * found.standard_error / found.estimate
+        return (
+            f"| `{self.case}` | {self.method} | {self.exact:.6g} | {found.estimate:.4g} | "
+            f"{relative:.1f} % | {self.z:+.2f} | {found.events:.2g} | "
+            f"{self.plain / found.events:.1g} | {self.seconds:.1f} |"
+        )
+
+
+def model(found: dict[str, Any], name: str) -> ts.Network:
+    """The network of a case."""
+    net = ts.Network(name)
+    for species, count in found["model"]["species"].items():
+        net.add_species(species, count)
+    for parameter, value in found["model"]["parameters"].items():
+        net.add_parameter(parameter, value)
+    for reaction in found["model"]["reactions"]:
+        net.add_reaction(reaction["equation"], rate=reaction["rate"])
+    return net
+
+
+def events_of_one(net: ts.Network, t_end: float, device: str) -> float:
+    """Mean number of events of a plain trajectory."""
+    result = ts.run(net, n=2000, times=[t_end], seed=1, device=device, record="final")
+    return float(result.data["profile/events"][()].sum()) / 2000
+
+
+def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> list[Comparison]:
+    """All methods on one case; `walkers` multiplies their default numbers."""
+    case = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    net = model(case, name)
+    given = {"target": case["target"], "runs": runs, "seed": seed, "device": device}
+    each = events_of_one(net, case["t_end"], device)
+    found = []
+    for label, own in METHODS.items():
+        splits = label == "multilevel splitting"
+        number = round((500 if splits else 100) * walkers)
+        method = ts.multilevel_splitting if splits else ts.weighted_ensemble
+        options = {**given, **own, "t_end": case["t_end"], "walkers": number}
+        method(net, **{**options, "runs": 2, "walkers": 4, "rounds": 10})  # compiles
+        began = time.perf_counter()
+        result = method(net, **options)
+        seconds = time.perf_counter() - began
+        exact, error = case["exact"], result.standard_error / result.estimate
+        plain = (1 - exact) / exact / error**2 * each
+        found.append(Comparison(name, label, exact, result, plain, seconds))
+    if name in STEADY:
+        t_end, rounds = STEADY[name]
+        began = time.perf_counter()
+        result = ts.weighted_ensemble(
+            net, **given, t_end=t_end, rounds=rounds, steady=True, walkers=round(100 * walkers)
+        )
+        seconds = time.perf_counter() - began
+        exact, error = 1 / case["mean_first_passage_time"], result.standard_error / result.estimate
+        # A plain run sees one event of rate k in a time 1 / k.
+        plain = each / case["t_end"] / exact / error**2
+        found.append(Comparison(name, "steady rate", exact, result, plain, seconds))
+    return found
+
+
+def page(found: list[Comparison], command: str, device: str) -> str:
+    """The comparisons as Markdown."""
+    failed = sum(abs(one.z) > LIMIT for one in found)
+    return "\n".join(
+        [
+            f"# Rare events ({device})",
+            "",
+            f"    {command}",
+            "",
+            f"{len(found)} estimates, {failed} more than {LIMIT:g} standard errors off. {_WORDS}",
+            "",
+            "| case | method | exact | estimate | error | z | events | gain | s |",
+            "|---|---|---|---|---|---|---|---|---|",
+            *(one.row() for one in found),
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    """Compare all; 1 if one is off."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--walkers", type=float, default=1.0, help="times the default numbers")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", nargs="*", default=list(CASES))
+    parser.add_argument("-o", "--output", type=Path)
+    given = parser.parse_args()
+    found = []
+    for name in given.cases:
+        for one in compare(name, given.runs, given.walkers, given.device, given.seed):
+            found.append(one)
+            print(one.row(), flush=True)
+    if given.output is not None:
+        command = "python scripts/validation/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        given.output.write_text(page(found, command, given.device), encoding="utf-8")
+    return int(any(abs(one.z) > LIMIT for one in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+"""The types of what `tauslab.read` and `tauslab.open` give."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.runner.particles.filtering import FilterResult
+from tauslab.runner.rare.estimate import RareResult
+from tauslab.runner.results.dbn.network import DynamicNetwork
+from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.runner.results.result import Result
+
+Model: TypeAlias = Network | Lattice
+AnyResult: TypeAlias = Result | LatticeResult | DynamicNetwork | RareResult | FilterResult

@@ -1,0 +1,91 @@
+// Reactions that have begun and complete later: a heap of each trajectory, by time and then by order of
+// beginning. `model.h` says which reactions are delayed and what a completion changes.
+//
+// Exact: between two completions propensities are constant, so that a waiting time that a completion
+// cuts short is drawn anew (Cai 2007, "Exact stochastic simulation of coupled chemical reactions with
+// delays"; Barrio et al. 2006).
+#pragma once
+
+#include "device/prelude.h"
+#include "ensemble/arguments.h"
+#include "events/queue.h"
+#include "model.h"
+
+// Stored in /status: more reactions wait for their completion than the queue holds.
+constexpr u8 DELAY_QUEUE_FULL = 8;
+constexpr u64 REACTION_BITS = 16;
+
+// Arguments of the kernels of networks with events.
+struct EventArguments {
+    EnsembleArguments launch;
+    u64 *waiting;  // memory of the queues, of each lane; none without delayed reactions
+};
+
+struct Completions {
+    u64 *memory;  // of this lane: DELAY_QUEUE entries, each the bits of its time and `which`
+    i32 length;
+    u64 begun;
+
+    DEVICE_MEMBER u64 &at(i32 entry, i32 word) const {
+        return memory[(i64)(2 * entry + word) * THREAD_STRIDE];
+    }
+    DEVICE_MEMBER double time(i32 entry) const { return from_bits(at(entry, 0)); }
+    DEVICE_MEMBER double first() const { return HAS_DELAYS && length > 0 ? time(0) : never(); }
+    DEVICE_MEMBER int reaction(i32 entry) const {
+        return (int)(at(entry, 1) & ((1ull << REACTION_BITS) - 1));
+    }
+    DEVICE_MEMBER bool is_before(i32 entry, u64 time_bits, u64 which) const {
+        const double one = time(entry), other = from_bits(time_bits);
+        return one < other || (one == other && at(entry, 1) < which);
+    }
+    DEVICE_MEMBER void put(i32 entry, u64 time_bits, u64 which) const {
+        at(entry, 0) = time_bits, at(entry, 1) = which;
+    }
+};
+
+DEVICE void start_completions(Completions &queue) {
+    queue.length = 0, queue.begun = 0;
+}
+
+// Notes that `reaction` completes at `time`; false if there is no room. One that never does is not kept.
+DEVICE_SHARED bool begin_reaction(Completions &queue, int reaction, double time) {
+    if (!(time < never())) return true;
+    if (queue.length == DELAY_QUEUE) return false;
+    const u64 bits = as_bits(time), which = queue.begun++ << REACTION_BITS | (u64)reaction;
+    i32 entry = queue.length++;
+    while (entry > 0) {
+        const i32 above = (entry - 1) / 2;
+        if (queue.is_before(above, bits, which)) break;
+        queue.put(entry, queue.at(above, 0), queue.at(above, 1));
+        entry = above;
+    }
+    queue.put(entry, bits, which);
+    return true;
+}
+
+DEVICE_SHARED void remove_first(Completions &queue) {
+    const i32 last = --queue.length;
+    const u64 bits = queue.at(last, 0), which = queue.at(last, 1);
+    i32 entry = 0;
+    for (;;) {
+        i32 below = 2 * entry + 1;
+        if (below >= last) break;
+        if (below + 1 < last && queue.is_before(below + 1, queue.at(below, 0), queue.at(below, 1)))
+            ++below;
+        if (!queue.is_before(below, bits, which)) break;
+        queue.put(entry, queue.at(below, 0), queue.at(below, 1));
+        entry = below;
+    }
+    queue.put(entry, bits, which);
+}
+
+// Completes what is due at `t`, in order; false if a count passed 2147483647. Adds to `completed`.
+DEVICE_SHARED bool complete_reactions(Completions &queue, double *x, double t, u64 &completed) {
+    while (queue.first() <= t) {
+        const int reaction = queue.reaction(0);
+        remove_first(queue);
+        ++completed;
+        if (!complete(reaction, x)) return false;
+    }
+    return true;
+}

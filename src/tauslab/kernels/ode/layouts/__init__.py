@@ -1,0 +1,1 @@
+"""Where the equations of a system go on a device with warps: what terms cost, and who has which."""

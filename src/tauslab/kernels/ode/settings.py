@@ -1,0 +1,92 @@
+"""How equations are integrated: what may be asked for, before any of it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tauslab.model.errors import ConfigError, one_of
+
+SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
+PRECISIONS = {"double": "double", "single": "float"}  # and the C++ type of each
+LAYOUTS = ("auto", "thread", "warps", "global")
+MEMORY_WARPS = ("auto", "on", "off")
+BALANCES = ("cost", "equal")
+COUNTINGS = ("auto", "inside", "after")
+MOST_SPLIT = 30  # warps of a trajectory that may be asked for
+DEFAULT_SUBSTEPS = 10
+MOST_SUBSTEPS = 2**40
+
+
+@dataclass(frozen=True)
+class OdeSettings:
+    """How equations are integrated.
+
+    Parameters
+    ----------
+    solver
+        ``rk4``: fixed steps; ``dopri5``: steps that adapt; ``rosenbrock``: the same for stiff
+        equations; ``auto``: one of the last two, to be chosen before kernels are made.
+    substeps
+        Of ``rk4``: steps between one sample or event and the next.
+    rtol, atol
+        Of the others: bounds on the error of a step, relative to a variable and absolute (in the
+        unit of amounts).
+    precision
+        ``double`` or ``single``.
+    layout
+        Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
+        equations spread over several warps; ``auto`` takes what is predicted to be faster;
+        ``global``, a trajectory per thread with its variables in global memory, is there to be
+        measured against. This and what follows changes no result.
+    warps
+        Over how many warps equations are spread; 0 chooses.
+    memory_warps
+        ``on``: warps of their own write samples while the others go on; ``off``; ``auto`` chooses.
+    balance
+        Equations are spread by what they ``cost``, or each warp has an ``equal`` number of them.
+
+    Raises
+    ------
+    ConfigError
+        A choice that is not known, or a number outside what is allowed.
+    """
+
+    solver: str = "rk4"
+    substeps: int = DEFAULT_SUBSTEPS
+    rtol: float = 1e-6
+    atol: float = 1e-9
+    precision: str = "double"
+    layout: str = "auto"
+    warps: int = 0
+    memory_warps: str = "auto"
+    balance: str = "cost"
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        for option, value, allowed in (
+            ("ode-solver", self.solver, SOLVERS),
+            ("ode-layout", self.layout, LAYOUTS),
+            ("ode-memory-warps", self.memory_warps, MEMORY_WARPS),
+            ("ode-balance", self.balance, BALANCES),
+            ("precision", self.precision, tuple(PRECISIONS)),
+        ):
+            one_of(f"--{option}", value, allowed)
+        self._check_warps()
+        if not 1 <= self.substeps <= MOST_SUBSTEPS:
+            raise ConfigError(
+                f"--substeps {self.substeps} is not allowed: a whole number from 1 to "
+                f"{MOST_SUBSTEPS}"
+            )
+        for option, number in (("--rtol", self.rtol), ("--atol", self.atol)):
+            if not 0 < number < 1e300:
+                raise ConfigError(f"{option} {number:g} is not allowed: a finite number above 0")
+
+    def _check_warps(self) -> None:
+        if not 0 <= self.warps <= MOST_SPLIT:
+            raise ConfigError(
+                f"--ode-warps {self.warps} is not allowed: a whole number from 1 to {MOST_SPLIT}"
+            )
+        if self.warps and self.layout not in ("auto", "warps"):
+            raise ConfigError(f"--ode-warps needs --ode-layout warps, not {self.layout}")
+        if self.memory_warps == "on" and self.layout == "global":
+            raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")

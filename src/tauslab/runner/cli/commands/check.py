@@ -1,0 +1,43 @@
+"""``tauslab check``: what a model holds, and which methods can run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.model.network.check import check_facts, report
+from tauslab.model.network.molecules import in_molecules
+from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
+from tauslab.runner.cli.pipes import model_given
+from tauslab.runner.cli.tools import warn_on_rank_0
+from tauslab.runner.ensemble.choices.method_choice import outlook
+from tauslab.runner.options.lattice import set_parameters
+from tauslab.runner.options.values.texts import assignments
+
+
+def process_check(arguments: argparse.Namespace) -> None:
+    """``tauslab check``: what the model holds, and which methods can run it."""
+    with warnings.catch_warnings(), model_given(arguments):
+        warnings.showwarning = warn_on_rank_0
+        model = readers.read(arguments.model)
+    if isinstance(model, Lattice):
+        given = assignments(arguments.set)
+        max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
+        chosen = (model, max_hop, set_parameters(model, given))
+        found, lines = lattice_facts(*chosen), lattice_report(*chosen)
+    elif arguments.set or arguments.max_hop is not None:
+        raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
+    else:
+        model = in_molecules(model) if arguments.molecules else model
+        found, lines = check_facts(model), _network(model)
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
+
+
+def _network(network: Network) -> list[str]:
+    return report(network) + outlook(network)

@@ -1,0 +1,59 @@
+"""``tauslab rdme``: particles on a lattice."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import warnings
+from pathlib import Path
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.readers import read as readers
+from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.lattice.run import run_lattice
+from tauslab.runner.options.keywords import LatticeKeywords, TimeLimitFlag
+from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
+from tauslab.runner.options.places import CPU, GPU, OverwriteFlag
+from tauslab.runner.options.values.texts import assignments
+from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
+from tauslab.runner.ranks.together import agree
+from tauslab.runner.results.lattice.info import lattice_summary
+from tauslab.runner.results.lattice.result import is_lattice_result, stored_settings
+
+# Of whose options the arguments are made.
+OPTIONS = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
+
+
+def process_rdme(arguments: argparse.Namespace) -> None:
+    """``tauslab rdme``: read, simulate, write, say what came out."""
+    comm = ranks()
+    stop = stop_in_order(arguments.max_time, comm, PATIENCE)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        model, options = agree(comm, lambda: _lattice_job(arguments))
+        tell = ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop, tell)
+    if comm.rank == 0 and not arguments.quiet:
+        print("\n".join(lattice_summary(result)))
+    result.close()
+
+
+def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions]:
+    model = readers.read(arguments.model)
+    if not isinstance(model, Lattice):
+        raise ConfigError(f"{arguments.model} holds no lattice: run it with tauslab run")
+    # A result file reruns from itself: what the command does not say is as in the file.
+    stored = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
+    asked = given_options(arguments, LatticeChoices)
+    asked["set"] = stored.get("set", {}) | assignments(arguments.set)
+    return model, LatticeOptions(
+        **{**stored, **asked, "quiet": arguments.quiet},
+        **{name: getattr(arguments, name) for name in ("device", "threads", "overwrite")},
+        share_gpu=arguments.share_gpu,
+        output=arguments.output or Path(arguments.model.stem + ".h5"),
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+    )

@@ -1,0 +1,115 @@
+"""``tauslab run``: an ensemble of trajectories."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import warnings
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.molecules import in_molecules
+from tauslab.model.network.network import Network
+from tauslab.runner.api.executor import run_job
+from tauslab.runner.api.model_reading import read_telling
+from tauslab.runner.cli.commands.answer import facts_of_run, summary
+from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.pipes import model_given
+from tauslab.runner.cli.rerun import own_output, taken_from_result
+from tauslab.runner.cli.tools import ignored, mpi_hint, warn_on_rank_0
+from tauslab.runner.ensemble.request import ensemble_options
+from tauslab.runner.options.dask import dask_options
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.keywords import (
+    AnswerFlags,
+    CrossCheckFlag,
+    MoleculesFlag,
+    NetworkKeywords,
+    TimeLimitFlag,
+)
+from tauslab.runner.options.methods import METHOD_CLASSES, ODE, SSA, TauLeaping
+from tauslab.runner.options.places import CPU, Dask, ExecutorFlags, Output
+from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.stopping import stop_in_order
+from tauslab.runner.results.result import Result
+from tauslab.runner.results.validity import warning_of
+
+# Of whose options the arguments are made.
+OPTIONS = (
+    NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
+    AnswerFlags, CrossCheckFlag, TimeLimitFlag,
+)  # fmt: skip
+_DASK = ("executor", "scheduler", "workers", "sbatch")
+_PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
+
+
+def process_run(arguments: argparse.Namespace) -> None:
+    """``tauslab run``: read, simulate, write, say what came out."""
+    if arguments.model.suffix.lower() == ".omex":
+        from tauslab.runner.sedml.command import run_experiments
+
+        with warnings.catch_warnings():
+            warnings.showwarning = warn_on_rank_0
+            lines = run_experiments(arguments)
+        if not arguments.quiet:
+            print("\n".join(lines))
+        return
+    arguments.quiet = arguments.quiet or arguments.json
+    comm = ranks_for(arguments.executor)
+    stop = stop_in_order(arguments.max_time, comm)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        # What reads models takes more memory than all else: rank 0 reads for all.
+        network, options = on_root(comm, lambda: _job(arguments))
+        result = run_job(network, options, comm, stop)
+    if comm.rank == 0:
+        _answer(arguments, result)
+    with result:
+        if (found := warning_of(result)) and comm.rank == 0:
+            warn_on_rank_0(found)
+        if arguments.cross_check:
+            from tauslab.runner.api.cross_check import cross_check
+
+            told = on_root(comm, lambda: cross_check(network, options, result))
+            if comm.rank == 0:
+                print(told, file=sys.stderr)
+
+
+def _answer(arguments: argparse.Namespace, result: Result) -> None:
+    """What a run prints in the end."""
+    if arguments.json:
+        print(json.dumps(facts_of_run(result), indent=2))
+    elif not arguments.quiet:
+        print("\n".join(summary(result, verbose=arguments.verbose)))
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    with model_given(arguments):
+        return _read_job(arguments)
+
+
+def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    network = in_molecules(network) if arguments.molecules else network
+    return network, _options(arguments, network)
+
+
+def _options(arguments: argparse.Namespace, network: Network) -> Options:
+    if arguments.append is not None and arguments.n is not None:
+        raise ConfigError("-n and --append exclude each other: --append says how many to add")
+    asked = given_options(arguments, NetworkKeywords, *METHOD_CLASSES)
+    asked["quiet"] = arguments.quiet
+    stored, sweep = taken_from_result(arguments.model, asked)
+    place = {
+        **{name: getattr(arguments, name) for name in _PLACE},
+        "output": arguments.output or own_output(arguments),
+        "dask": dask_options(
+            **{name: getattr(arguments, name) for name in _DASK},
+            tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
+        ),
+        "hints": dict(mpi_hint(text) for text in arguments.mpi_hint),
+        "command": shlex.join(["tauslab", *sys.argv[1:]]),
+    }
+    return ensemble_options(network, {**stored, **asked}, place, sweep)

@@ -1,0 +1,92 @@
+"""Runs with events on several ranks, by Dask workers, and killed at any moment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import pytest
+
+from tauslab.runner.results.digest import digest_lines
+from tauslab.runner.results.open import open_result
+
+pytestmark = [pytest.mark.mpi, pytest.mark.validate]
+
+MODEL = """
+[parameters]
+dose = 100.0
+[species]
+X = 1000
+F = 0
+k = {amount = 900.0, fixed = true}
+V = {amount = 1.0, fixed = true}
+[[reactions]]
+equation = "-> X"
+law = "k * V"
+[[reactions]]
+equation = "X ->"
+rate = 1.0
+[[events]]
+name = "dose"
+trigger = "time >= 1"
+assignments = {X = "X + dose"}
+[[events]]
+name = "late"
+trigger = "X > 1050"
+delay = 0.5
+assignments = {k = "k / 2 + 100", F = "F + 1"}
+"""
+MOVES = """
+[rates]
+V = "0.4 * V"
+[[events]]
+name = "division"
+trigger = "V >= 1.7"
+assignments = {V = "V / 2"}
+"""
+
+
+def digests(path):
+    with open_result(path) as result:
+        return digest_lines(result, None)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_ranks_workers_and_kills_do_not_change_the_bits(mpirun, tmp_path, method, moves):
+    model = tmp_path / "model.toml"
+    model.write_text(MODEL + MOVES * moves)
+    run = ["-m", "tauslab", "run", model, "--method", method, "-n", "300", "--t-end", "4",
+           "--points", "9", "--sweep", "dose=list:100,300", "--seed", "5", "--device", "cpu",
+           "--threads", "1", "--block", "16", "--quiet",
+           "--record", "trajectories,statistics,final"]  # fmt: skip
+    one = tmp_path / "one.h5"
+    subprocess.run([sys.executable, *run, "-o", one], check=True, timeout=200)
+    expected = digests(one)
+    mpirun(3, [*run, "-o", tmp_path / "three.h5"])
+    assert digests(tmp_path / "three.h5") == expected
+    if importlib.util.find_spec("distributed") is not None:
+        dask = ["--executor", "dask", "--workers", "2", "-o", tmp_path / "dask.h5"]
+        subprocess.run([sys.executable, *run, *dask], check=True, timeout=200)
+        assert digests(tmp_path / "dask.h5") == expected
+    killed = tmp_path / "killed.h5"
+    running = subprocess.Popen([sys.executable, *run, "-o", killed])
+    while running.poll() is None and not some_blocks(killed):
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGKILL) if running.poll() is None else None
+    running.wait()
+    subprocess.run([sys.executable, *run, "--resume", "-o", killed], check=True, timeout=200)
+    assert digests(killed) == expected
+
+
+def some_blocks(path) -> bool:
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            return bool(file["progress/blocks"][...].any())
+    except (OSError, KeyError):
+        return False

@@ -1,0 +1,47 @@
+"""Rare events on several ranks: each moves its share, all have the same bits."""
+
+from __future__ import annotations
+
+PROGRAM = """
+import hashlib
+import tauslab as ts
+from tauslab.runner.ranks.all_ranks import ranks
+net = ts.Network("immigration")
+net.add_species("X", 20)
+net.add_reaction("-> X", rate=10.0)
+net.add_reaction("X ->", rate=0.5)
+told = b""
+for method, walkers in ((ts.weighted_ensemble, 10), (ts.multilevel_splitting, 31)):
+    found = method(
+        net, target="X >= 30", t_end=4, walkers=walkers, runs=3, rounds=7, seed=1, device="cpu"
+    )
+    told += found.runs.tobytes() + found.reached.tobytes() + str(found.events).encode()
+comm = ranks()
+found = comm.allgather(hashlib.sha256(told).hexdigest())
+if comm.rank == 0:
+    print("digest", *sorted(set(found)))
+"""
+
+
+def test_ranks_do_not_matter(mpirun):
+    digests = {
+        line
+        for ranks in (1, 3)
+        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
+        if line.startswith("digest")
+    }
+    assert len(digests) == 1, digests
+    assert len(digests.pop().split()) == 2  # all ranks have the same one
+
+
+def test_the_command_speaks_once(mpirun, tmp_path):
+    (tmp_path / "m.toml").write_text(
+        '[species]\nX = 20\n[[reactions]]\nequation = "-> X"\nrate = 10.0\n'
+        '[[reactions]]\nequation = "X ->"\nrate = 0.5\n'
+    )
+    words = ["-m", "tauslab", "rare", str(tmp_path / "m.toml"), "--target", "X >= 30", "--t-end",
+             "4", "--runs", "2", "--rounds", "3", "--walkers", "5", "--device", "cpu",
+             "-o", str(tmp_path / "r.h5")]  # fmt: skip
+    out = mpirun(2, words).stdout
+    assert out.count("probability of X >= 30") == 1
+    assert (tmp_path / "r.h5").exists()

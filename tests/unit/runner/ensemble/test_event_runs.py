@@ -1,0 +1,102 @@
+"""Runs with events that grow, stop, or are cut otherwise: the digest is that of one run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.kernels.events.ssa import EventSsa
+from tauslab.kernels.leaping.event_tau import EventTau
+from tauslab.model.errors import StoppedEarly
+from tauslab.runner.api.api import ranks
+from tauslab.runner.ensemble.entry import run_network
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.record import Record
+from tauslab.runner.results.digest import digest_lines
+
+N = 200
+RUN = {"times": [0.0, 1.0, 2.0, 3.0], "seed": 5, "device": "cpu", "quiet": True,
+       "record": "trajectories,statistics,final,histogram:X:0:4000:20"}  # fmt: skip
+
+
+def dosed(scale: float = 1.0, *, moves: bool) -> ts.Network:
+    """Doses, a delayed event, a threshold, chance among ties, and a volume that may grow."""
+    net = ts.Network("dosed")
+    net.add_parameter("dose", 200.0)
+    net.add_species("X", 1000 * scale)
+    net.add_species("F", 0)
+    net.add_species("k", 900.0 * scale, fixed=True)
+    net.add_species("V", 1.0, fixed=True)
+    net.add_reaction("-> X", law="k * V")
+    net.add_reaction("X ->", rate=1.0)
+    net.add_event("dose", trigger="time >= 1", assignments={"X": f"X + {scale} * dose"})
+    net.add_event(
+        "late",
+        trigger=f"X > {1200 * scale}",
+        delay=0.5,
+        assignments={"k": f"k / 2 + {100 * scale}"},
+    )
+    net.add_event("one", trigger="time >= 1.5", assignments={"F": "2 * F + 1"})
+    net.add_event("two", trigger="time >= 1.5", assignments={"F": "3 * F"})
+    if moves:
+        net.add_rate("V", "0.4 * V")
+        net.add_event("division", trigger="V >= 1.7", assignments={"V": "V / 2"})
+    return net
+
+
+def lines(result):
+    with result:
+        return dict(digest_lines(result, None))
+
+
+LIGHT = [("ssa", True), ("tau", False)]
+ALL = [
+    pytest.param(
+        method, moves, id=f"{method}{'-moves' * moves}",
+        marks=() if (method, moves) in LIGHT else pytest.mark.validate,
+    )
+    for method in ("ssa", "tau") for moves in (False, True)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "moves"), ALL)
+def test_all_ways_to_a_result_give_its_bits(monkeypatch, tmp_path, method, moves):
+    """Other blocks and threads, appended trajectories, and a run that stops and is resumed."""
+    for engine in (EventSsa, EventTau):  # small launches
+        monkeypatch.setattr(engine, "trajectories_in_flight", lambda *_: 1)
+    net = dosed(0.1 if method == "ssa" else 1.0, moves=moves)
+    more = RUN | {"method": method}
+    whole = lines(ts.run(net, n=N, **more))
+    assert lines(ts.run(net, n=N, block=5, **more | {"device": ts.CPU(threads=2)})) == whole
+
+    grown = tmp_path / "grown.h5"
+    ts.run(net, n=N - 14, output=grown, **more).close()
+    ts.run(net, append=9, output=grown, device="cpu", quiet=True).close()
+    assert lines(ts.run(net, append=5, output=grown, device="cpu", quiet=True)) == whole
+
+    path = tmp_path / "stopped.h5"
+    options = Options(
+        np.array(RUN["times"]), n=N, seed=RUN["seed"], device="cpu", block=2, output=path,
+        quiet=True, record=Record.parse(RUN["record"]), threads=1,
+        method=ts.SSA() if method == "ssa" else ts.TauLeaping(),
+    )  # fmt: skip
+    asked = iter([False, True])
+    with pytest.raises(StoppedEarly, match="--resume"):
+        run_network(net, options, ranks(), lambda: next(asked, True))
+    assert not ts.open(path).complete
+    assert lines(ts.run(net, n=N, block=2, resume=True, output=path, **more)) == whole
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize(("method", "moves"), [("ssa", True), ("tau", True), ("tau", False)])
+def test_sweeps_and_until_give_the_bits_of_plain_runs(tmp_path, method, moves):
+    net, more = dosed(moves=moves), RUN | {"method": method, "record": "statistics"}
+    swept = ts.run(net, n=40, sweep={"dose": [100.0, 200.0]}, **more)
+    plain = ts.run(net, n=40, set={"dose": 100.0}, **more)
+    assert (swept.mean("X")[0] == plain.mean("X")).all()  # point 0 has the streams of no sweep
+    path = tmp_path / "until.h5"
+    found = ts.run(net, n=5000, until="mean(X at 3) rel 0.01", output=path, **more)
+    n = found.n
+    assert 10 < n < 5000
+    assert lines(found) == lines(ts.run(net, n=n, **more))
