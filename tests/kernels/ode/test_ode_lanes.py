@@ -10,8 +10,9 @@ from ode_probe import integrate, system_of
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.kernels.ode.engine import OdeSettings, on_lanes
+from tauslab.kernels.ode.engine import on_lanes
 from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 
 pytestmark = compiler
