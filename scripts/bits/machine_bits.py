@@ -114,6 +114,7 @@ CASES = {
     "ssa rssa": f"{LARGE} --method ssa -n 3 --selector rssa",
     "ssa rules": f"run {NET}/CaOscillate_Func.net --method ssa --t-end 0.01 -n 6",
     "ssa presimulated": f"{LARGE} --method ssa -n 3 --presimulation 2000",
+    "ssa common": f"{SCHLOGL} --t-end 1 -n 6 --common --sweep c3=lin:180:230:2",
     "tau": f"{SCHLOGL} --method tau --t-end 8 -n 60",
     "tau functions": "run functions.toml -n 40 --method tau --epsilon 0.1",
     "tau checked": f"{SCHLOGL} --method tau --post-leap-check --t-end 4 -n 40",

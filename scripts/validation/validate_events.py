@@ -6,9 +6,10 @@ amounts), and ``ssa.json`` with means and standard errors of exact SSA by bngsim
 
     python scripts/validation/validate_events.py FOLDER -o docs/validation/events.csv
 
-writes a row for each model and a summary beside it (.md). Of a model that ``ssa`` takes, as it is
-or converted to numbers of molecules, two trajectories are run, of 10,000 reactions at most. The
-course of ``ode`` (rtol 1e-9) is compared with libRoadRunner's: `ode_worst` is the largest
+writes a row for each model and a summary beside it (.md). Of a model that ``ssa`` takes, as it is,
+converted to numbers of molecules, or with amounts counted as ``--amounts`` says, two trajectories
+are run, of 10,000 reactions at most. The course of ``ode`` (rtol 1e-9, atol 1e-12 of the largest
+amount or of 1) is compared with libRoadRunner's: `ode_worst` is the largest
 difference in units of 1e-3 of the value and 1e-6 of the largest value of the quantity. Where means
 are known, `ssa_worst` is the largest difference from them in standard errors of both.
 """
@@ -28,12 +29,15 @@ from typing import Any
 import numpy as np
 
 import tauslab as ts
+from tauslab.kernels.network.lowering import real_species
 from tauslab.model.errors import NoValidTrajectory
 from tauslab.model.network.check import check_facts, refusing
 from tauslab.model.readers.read import read_network
 
 MOST_STEPS = 10_000
 TRAJECTORIES = 4000
+WAYS = ("as it is", "molecules", "counts", "scaled")
+LARGEST = 1e6  # counts at the start, where the size of the system is chosen
 LARGEST_Z = 5.0
 
 
@@ -55,14 +59,45 @@ def accepted(network: ts.Network) -> bool:
 
 
 def for_ssa(network: ts.Network) -> tuple[str, ts.Network]:
-    """How ``ssa`` takes it: ``as it is``, ``molecules`` or ``refused``."""
-    if accepted(network):
-        return "as it is", network
+    """How ``ssa`` takes it: ``as it is``, ``molecules``, ``counts``, ``scaled`` or ``refused``.
+
+    Of the last two `--amounts` is 1, and what makes LARGEST of the amount that is largest at the
+    start; they are tried where there are too many molecules, and where a file has no one unit.
+    """
+    for how in WAYS:
+        converted = counted(network, how)
+        if converted is not None and accepted(converted) and fits(converted):
+            return how, converted
+    return "refused", network
+
+
+def counted(network: ts.Network, how: str) -> ts.Network | None:
+    """The network counted so; None where its unit is not known."""
+    if how == "as it is":
+        return network
     try:
-        converted = ts.in_molecules(network)
-    except ts.ModelError:
-        return "refused", network
-    return ("molecules", converted) if accepted(converted) else ("refused", network)
+        if how == "molecules":
+            return ts.in_molecules(network)
+        amounts = network.initial_amounts(network.parameter_values())
+    except ts.TauslabError:
+        return None
+    real = real_species(network)
+    largest = max((a for name, a in amounts.items() if name not in real), default=0.0)
+    if how == "scaled" and not largest > 0:
+        return None
+    return ts.in_molecules(network, 1.0 if how == "counts" else LARGEST / largest)
+
+
+def fits(network: ts.Network) -> bool:
+    """Whether there is a molecule at the start, and no species has more than a count takes."""
+    try:
+        amounts = network.initial_amounts(network.parameter_values())
+    except ts.TauslabError:
+        return False
+    real = real_species(network)
+    counts = [amount for name, amount in amounts.items() if name not in real]
+    largest = max(counts, default=1.0)
+    return 0.5 < largest < 2**31 or largest == 0
 
 
 def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] | None) -> None:
@@ -86,7 +121,7 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
             row.ssa, row.message = "refused", "more than 2147483647 molecules of a species"
         return
     row.message = ", ".join(f"status {s}" for s in sorted(set(result.status.tolist()) - {0, 1}))
-    if means is not None:
+    if means is not None and row.ssa in WAYS[:2]:
         times = np.linspace(0, means["t_end"], len(means["mean"]))
         found = ts.run(
             network, n=TRAJECTORIES, times=times, seed=1, device="cpu", record="statistics"
@@ -103,6 +138,14 @@ def run_ssa(row: Row, network: ts.Network, t_end: float, means: dict[str, Any] |
         row.ssa_worst = f"{worst:.2f}"
 
 
+def atol_of(network: ts.Network) -> float:
+    """1e-12, or as many times the largest amount at the start, where all are less than 1."""
+    amounts = network.initial_amounts(network.parameter_values(), negative=True)
+    moved = {n for n, species in network.species.items() if not species.fixed}
+    largest = max((abs(amounts[name]) for name in moved), default=0.0)
+    return 1e-12 * min(1.0, largest or 1.0)
+
+
 def run_ode(row: Row, network: ts.Network, course: dict[str, Any] | None) -> None:
     """Compare the course of ``ode`` with libRoadRunner's."""
     if course is None:
@@ -112,8 +155,8 @@ def run_ode(row: Row, network: ts.Network, course: dict[str, Any] | None) -> Non
     times = np.linspace(0, course["t_end"], len(expected))
     try:
         result = ts.run(
-            network, n=1, times=times, method=ts.ODE(rtol=1e-9, atol=1e-12), device="cpu", seed=1,
-            record="trajectories", max_steps=3_000_000,
+            network, n=1, times=times, method=ts.ODE(rtol=1e-9, atol=atol_of(network)),
+            device="cpu", seed=1, record="trajectories", max_steps=3_000_000,
         )  # fmt: skip
     except ts.TauslabError as error:
         row.ode = "refused" if isinstance(error, ts.ModelError) else "failed"
@@ -137,10 +180,11 @@ def run_ode(row: Row, network: ts.Network, course: dict[str, Any] | None) -> Non
 def summary(rows: list[Row]) -> str:
     """Counts and names of what is refused, as Markdown."""
     ssa, ode = Counter(row.ssa for row in rows), Counter(row.ode.split(":")[0] for row in rows)
-    runs = ssa["as it is"] + ssa["molecules"]
+    runs = sum(ssa[how] for how in WAYS)
     counts = (
         f"{len(rows)} models of BioModels with events: `ssa` runs {runs} ({100 * runs / len(rows):.0f} %), "
-        f"{ssa['as it is']} as they are and {ssa['molecules']} with `--molecules`. `ode` agrees with "
+        f"{ssa['as it is']} as they are, {ssa['molecules']} with `--molecules`, {ssa['counts']} with "
+        f"`--amounts counts` and {ssa['scaled']} with `--amounts F`, a size that the user chooses. `ode` agrees with "
         f"libRoadRunner in {ode['agrees']}, differs in {ode['differs']}, and is refused or fails in "
         f"{ode['refused'] + ode['failed']}; of {ode['no course']} there is no course. "
         "(`scripts/validation/validate_events.py`, which states the rule.)"
@@ -155,7 +199,7 @@ def summary(rows: list[Row]) -> str:
     ]
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        if row.ssa not in ("as it is", "molecules"):
+        if row.ssa not in WAYS:
             reasons.setdefault(row.message.split("; ode:")[0], []).append(row.model)
     lines += [f"| {why} | {', '.join(names)} |" for why, names in sorted(reasons.items())]
     known = [row for row in rows if row.ssa_worst]

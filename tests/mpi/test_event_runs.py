@@ -23,8 +23,8 @@ dose = 100.0
 [species]
 X = 1000
 F = 0
-k = {amount = 900.0, fixed = true}
-V = {amount = 1.0, fixed = true}
+k = {initial = 900.0, fixed = true}
+V = {initial = 1.0, fixed = true}
 [[reactions]]
 equation = "-> X"
 law = "k * V"
@@ -42,7 +42,7 @@ delay = 0.5
 assignments = {k = "k / 2 + 100", F = "F + 1"}
 """
 MOVES = """
-[rates]
+[rules]
 V = "0.4 * V"
 [[events]]
 name = "division"

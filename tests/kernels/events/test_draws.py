@@ -8,6 +8,7 @@ import scipy.stats as st
 from event_models import noisy
 
 import tauslab as ts
+from tauslab.model.network.check import without_missing
 from tauslab.runner.results.digest import digest_lines
 
 N = 20_000
@@ -204,13 +205,16 @@ def test_a_draw_that_would_be_another_at_each_moment_is_refused(add, where):
         run(net)
 
 
-@pytest.mark.parametrize("method", ["tau", "ode"])
-def test_other_methods_refuse_draws_by_name(method):
+def test_leaps_draw_the_same_numbers_and_equations_refuse_them_by_name():
     net = ts.Network("d")
     net.add_species("X", "poisson(3)")
     net.add_reaction("X ->", rate=1)
+    few = {"n": 50, "times": [0.0]}
+    exact, leaping = (run(net, method=method, **few).counts("X") for method in ("ssa", "tau"))
+    assert len(np.unique(exact)) > 3
+    assert (leaping == exact).all()
     with pytest.raises(ts.ModelError, match="species X: random numbers in formulas"):
-        run(net, method=method)
+        run(net, method="ode")
 
 
 def test_a_drawn_value_may_be_set_and_its_mean_swept():
@@ -221,6 +225,8 @@ def test_a_drawn_value_may_be_set_and_its_mean_swept():
     swept = run(net, sweep={"m": [2, 50]})
     assert np.allclose(swept.mean("X")[:, 0], [2, 50], rtol=0.05)
     assert (run(net, n=5, set={"X": 7}).counts("X") == 7).all()
+    assert [feature.kind for feature in net.features] == ["draw"]
+    assert not without_missing(net, ["X"]).features  # what is given is not drawn
 
 
 def test_toml_holds_draws(tmp_path):

@@ -18,7 +18,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
         ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
     ),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
@@ -26,6 +26,12 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 
 _MOST_REACTIONS = 12  # that are listed
+# How amounts in another unit can be counted.
+_AS_COUNTS = {
+    "mole": "--molecules converts them, --amounts counts reads them as counts",
+    "scaled unit": "--molecules converts them, --amounts counts reads them as counts",
+    "mass": "--amounts counts reads them as counts",
+}
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
 _PLURAL = {
@@ -77,7 +83,7 @@ def require_support(network: Network, method: str) -> None:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = "; --molecules converts them" if first.kind == "mole" else ""
+        hints = f"; {_AS_COUNTS[first.kind]}" if first.kind in _AS_COUNTS else ""
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
@@ -90,9 +96,10 @@ def require_support(network: Network, method: str) -> None:
 
 
 def without_missing(network: Network, names: Collection[str]) -> Network:
-    """The network without the complaint that values of `names` are missing, for they are given."""
+    """The network without what is said of values of `names`, missing or drawn: they are given."""
     given = {f"{kind} {name}" for kind in ("parameter", "compartment", "species") for name in names}
-    features = [f for f in network.features if f.kind != "missing value" or f.element not in given]
+    settled = ("missing value", "draw")
+    features = [f for f in network.features if f.kind not in settled or f.element not in given]
     return network if features == network.features else replace(network, features=features)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tauslab.model.errors import ModelError
 
@@ -12,7 +12,9 @@ _ROOM = 1e6  # molecules that a suggested compartment leaves the species that ha
 
 
 def round_counts(
-    amounts: Mapping[str, float], compartments: Mapping[str, tuple[str, float]] | None = None
+    amounts: Mapping[str, float],
+    compartments: Mapping[str, tuple[str, float]] | None = None,
+    warn: Callable[[str], object] = warnings.warn,
 ) -> dict[str, int]:
     """Whole molecules from amounts, half to even, with one warning that names what changed.
 
@@ -22,6 +24,8 @@ def round_counts(
         Initial amounts by species.
     compartments
         Name and size of the compartment of a species, for the hint where its amount is too large.
+    warn
+        Takes the warning.
 
     Raises
     ------
@@ -43,19 +47,23 @@ def round_counts(
                 "all initial amounts are below a molecule and were rounded to 0 (amounts in moles "
                 "need --molecules)"
             )
-        warnings.warn(f"{text}: {some(dict.fromkeys(changed))}", stacklevel=2)
+        warn(f"{text}: {some(dict.fromkeys(changed))}")
     return counts
 
 
 def _smaller(count: int, compartment: tuple[str, float] | None) -> str:
     """The option that helps against so large an amount: a smaller compartment, or equations."""
     if compartment is None or not compartment[1] > 0:
-        return "; --method ode has no such limit"
+        return f"; {_fewer(count)}, and --method ode has no such limit"
     name, size = compartment
     return (
-        f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, and "
-        "--method ode has no such limit"
+        f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, "
+        f"{_fewer(count)}, and --method ode has no such limit"
     )
+
+
+def _fewer(count: int) -> str:
+    return f"--amounts {_ROOM / count:.0e} counts so many of each unit"
 
 
 def some(names: Mapping[str, object], limit: int = 8) -> str:

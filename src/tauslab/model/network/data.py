@@ -34,4 +34,5 @@ class NetworkData:
     molecules_per_unit: float | None = field(default=None, compare=False)
     amount_unit: str = field(default="molecules", compare=False)
     time_unit: str = field(default="", compare=False)
+    count_unit: str = field(default="molecules", compare=False)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
 from tauslab.model.network.network import Network
 from tauslab.model.portable.host_math import value_of
@@ -17,7 +18,7 @@ NO_UNIT = "no substance unit is stated: amounts are read as molecules"  # how a 
 _FACTOR = "molecules_per_unit"
 
 
-def in_molecules(network: Network) -> Network:
+def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     """The same model with species that are numbers of molecules, so that ``ssa`` can run it.
 
     With f molecules in the file's unit of amount, a species of x units becomes one of x f
@@ -25,10 +26,20 @@ def in_molecules(network: Network) -> Network:
     time. f is the parameter ``molecules_per_unit``. Rules, such as observables, keep their unit, as
     do parameters that move. A network that counts molecules already is returned as it is.
 
+    Parameters
+    ----------
+    per_unit
+        Counts of a unit of the file, above 0, in place of f: 1 reads amounts as counts, and another
+        number chooses the size of the system, as a smaller volume does. Whatever the file says of
+        its unit, even that it is a mass, then does not matter. All engines take other numbers of
+        molecules for the same concentrations, so noise depends on it: it is part of the model.
+
     Raises
     ------
     ModelError
         The file does not say what its unit is, or has more than one.
+    ConfigError
+        `per_unit` is not above 0, or not finite.
 
     Examples
     --------
@@ -40,6 +51,10 @@ def in_molecules(network: Network) -> Network:
     >>> counted.initial_amounts(counted.parameter_values())
     {'A': 200.0}
     """
+    if per_unit is not None:
+        if not (math.isfinite(per_unit) and per_unit > 0):
+            raise ConfigError(f"--amounts {per_unit:g} is not allowed: counts of a unit, above 0")
+        return _scaled(network, float(per_unit), chosen=True)
     troubled = [feature for feature in network.features if feature.kind in _KINDS]
     per_unit = network.molecules_per_unit
     if per_unit == 1.0 or (per_unit is None and not troubled):
@@ -50,8 +65,21 @@ def in_molecules(network: Network) -> Network:
         if network.source_digest is not None:
             why = "a result does not keep the size of their unit: give the SBML file"
         raise ModelError(
-            f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since {why}"
+            f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since "
+            f"{why}; --amounts counts reads them as counts"
         )
+    return _scaled(network, per_unit, chosen=False)
+
+
+def as_chosen(network: Network, molecules: bool, amounts: float | None) -> Network:  # noqa: FBT001
+    """The network as the options ``--molecules`` and ``--amounts`` count its amounts."""
+    if molecules and amounts is not None:
+        raise ConfigError("--molecules and --amounts are two ways to count: give one of them")
+    return in_molecules(network, amounts) if molecules or amounts is not None else network
+
+
+def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
+    """A network that counts `per_unit` of each unit of the file's amounts."""
     factor = _free_name(network)
     unit = Symbol(factor)
     amounts = network.species.keys() - _moved_values(network)
@@ -69,7 +97,8 @@ def in_molecules(network: Network) -> Network:
     result.t_end, result.labels = network.t_end, network.labels
     result.source_path, result.source_text = network.source_path, network.source_text
     result.time_unit = network.time_unit
-    result.features = [feature for feature in network.features if feature.kind not in _KINDS]
+    settled = (*_KINDS, "mass") if chosen else _KINDS
+    result.features = [feature for feature in network.features if feature.kind not in settled]
     result.parameters = {**network.parameters, factor: Number(per_unit)}
     result.species = {
         name: replace(species, initial=converted(species.initial, name))
@@ -97,7 +126,12 @@ def in_molecules(network: Network) -> Network:
         for reaction in network.reactions
     ]
     result.notes = [note for note in network.notes if not note.startswith(NO_UNIT)]
-    result.notes.append(f"amounts are molecules: {per_unit:g} of them are a unit of the file")
+    if chosen:
+        unit_of_file = network.amount_unit or "unit"
+        result.count_unit = f"counts of {1 / per_unit:g} {unit_of_file}"
+        result.notes.append(f"amounts are {result.count_unit}, as --amounts chose")
+    else:
+        result.notes.append(f"amounts are molecules: {per_unit:g} of them are a unit of the file")
     return result
 
 

@@ -82,6 +82,8 @@ class Network(NetworkData):
         The file's unit of amount, where it is known (see `tauslab.in_molecules`).
     amount_unit, time_unit
         What axes of pictures name, such as ``nmol`` and ``min``; empty where it is not known.
+    count_unit
+        What a count is where a user chose it (`tauslab.in_molecules`), else ``molecules``.
     source_digest
         Stands for what the source says beyond `features`, in a network that was read from a normal
         form.
@@ -337,6 +339,8 @@ class Network(NetworkData):
         self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
         if wait is not None:
             self.add_feature(Feature("delayed reaction", f"reaction {name}", DELAYED))
+        if isinstance(law, str):
+            self._note_time(tree, f"reaction {name}")
         self._reaction_names.add(name)
 
     @staticmethod

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
 from tauslab.runner.api.cme import network_of
 from tauslab.runner.api.typed import chosen, takes
+from tauslab.runner.options.values.python_values import whole
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, SplittingKeywords, WeightedKeywords
 from tauslab.runner.rare.run import run_splitting, run_weighted
+from tauslab.runner.rare.spatial import run_spatial
 from tauslab.runner.results.arrays.file import require_new_file
 
-K = TypeVar("K", bound=RareKeywords)
+_COUNTS = ("walkers", "rounds", "runs", "max_steps", "look_every")
 
 
 @takes(WeightedKeywords)
-def weighted_ensemble(model: Network | str | os.PathLike[str], **options: Any) -> RareResult:
+def weighted_ensemble(
+    model: Network | Lattice | str | os.PathLike[str], **options: Any
+) -> RareResult:
     """Probability of having reached a target by a time, or the steady rate of reaching it.
 
     The weighted ensemble (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers with weights that sum
@@ -34,7 +40,9 @@ def weighted_ensemble(model: Network | str | os.PathLike[str], **options: Any) -
     ----------
     model
         A network, or a model file, that ``ssa`` can run and whose counts say what happens next: no
-        events, delays and laws of time.
+        events, delays and laws of time. Or a lattice: a walker is then the whole lattice, and the
+        target and the coordinate read the number of particles of a species, ``A``, or of those in
+        sites of a type, ``A_in_membrane``, after every step of the model; it should be small.
     {options}
 
     Returns
@@ -59,8 +67,12 @@ def weighted_ensemble(model: Network | str | os.PathLike[str], **options: Any) -
     >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 4e-7
     True
     """
-    given = chosen(WeightedKeywords, options, "weighted_ensemble")
-    return _kept(run_weighted(_checked(model, given, "ts.weighted_ensemble"), given), given)
+    given = chosen(WeightedKeywords, _whole_numbers(options), "weighted_ensemble")
+    _check_output(given)
+    checked = model if isinstance(model, Lattice) else _read(model)
+    if isinstance(checked, Lattice):
+        return _kept(run_spatial(checked, given), given)
+    return _kept(run_weighted(network_of(checked, "ts.weighted_ensemble"), given), given)
 
 
 @takes(SplittingKeywords)
@@ -101,14 +113,26 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
     >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 2e-6
     True
     """
-    given = chosen(SplittingKeywords, options, "multilevel_splitting")
-    return _kept(run_splitting(_checked(model, given, "ts.multilevel_splitting"), given), given)
+    given = chosen(SplittingKeywords, _whole_numbers(options), "multilevel_splitting")
+    _check_output(given)
+    return _kept(run_splitting(network_of(model, "ts.multilevel_splitting"), given), given)
 
 
-def _checked(model: Network | str | os.PathLike[str], given: RareKeywords, what: str) -> Network:
+def _whole_numbers(options: dict[str, Any]) -> dict[str, Any]:
+    """Options in which ``1e3`` may stand for 1000."""
+    return {k: whole(v) if k in _COUNTS else v for k, v in options.items()}
+
+
+def _check_output(given: RareKeywords) -> None:
     if given.output is not None:
         require_new_file(Path(given.output), overwrite=False)
-    return network_of(model, what)
+
+
+def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:
+    """What a file holds; of anything else `network_of` says what is wrong."""
+    if isinstance(model, str | os.PathLike):
+        return readers.read(Path(model))
+    return model
 
 
 def _kept(result: RareResult, given: RareKeywords) -> RareResult:

@@ -227,7 +227,9 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
         amounts=task.system is not None,
-        amount_unit="molecules" if task.system is None else task.network.amount_unit,
+        amount_unit=task.network.count_unit
+        if task.system is None or task.network.count_unit != "molecules"
+        else task.network.amount_unit,
         time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,

@@ -18,7 +18,13 @@ from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
 from tauslab.runner.options.values.checks import line, whole
 from tauslab.runner.options.values.definition import Stored, declared, option
-from tauslab.runner.options.values.texts import assignments, count, drawn, read_times
+from tauslab.runner.options.values.texts import (
+    assignments,
+    count,
+    counts_of_a_unit,
+    drawn,
+    read_times,
+)
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = Sequence[float] | FloatArray
@@ -27,6 +33,16 @@ Table: TypeAlias = Mapping[str, Numbers] | Name
 
 DEVICES: tuple[str, ...] = ("auto", *sorted(backend_names()))
 assert set(get_args(DeviceWord)) >= set(DEVICES)
+
+
+def device_option() -> Device:
+    """The device, an option of every job."""
+    return option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
+    )  # fmt: skip
+
+
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
     "sampled: what --sample drew"
@@ -169,10 +185,7 @@ class _CommonKeywords:
         stored=Stored(apart=True, read=drawn, follows="method"),
         doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()
     executor: Dask | None = option(
         None, group="cluster",
         doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers of "
@@ -182,15 +195,9 @@ class _CommonKeywords:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count):
-    """What `tauslab.run` takes for a network."""
+class PointsKeywords:
+    """Points at which other values hold."""
 
-    set: Mapping[str, Values] | None = option(
-        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
-        group="model", action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
-        "for all trajectories, or an array ``[n]`` with one for each.",
-    )  # fmt: skip
     sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
         None, "values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
         flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
@@ -209,6 +216,21 @@ class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times, _
         metavar="FILE",
         doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
         "them.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class NetworkKeywords(
+    PointsKeywords, _CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count
+):
+    """What `tauslab.run` takes for a network."""
+
+    set: Mapping[str, Values] | None = option(
+        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
+        group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
+        "for all trajectories, or an array ``[n]`` with one for each.",
     )  # fmt: skip
     output: Name | Output | None = option(
         None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
@@ -229,21 +251,19 @@ class SimulatorKeywords(_CommonKeywords, CommonChoices, _Times):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class LatticeKeywords(LatticeChoices):
+class LatticeKeywords(PointsKeywords, LatticeChoices):
     """What `tauslab.run` takes for a lattice."""
 
     set: Mapping[str, float] | None = option(
-        None, "value of a parameter", flag="--set", group="model", action="append",
-        metavar="NAME=VALUE", read=assignments, doc="Values of parameters by name.",
+        None, "value of a parameter, or number of particles of a species at the start",
+        flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters, and numbers of particles of species at the start, by name.",
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
         (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "
         "so many steps, between two of them; on every rank.",
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()
     output: Name | Output | None = option(
         None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
@@ -263,6 +283,10 @@ class MoleculesFlag:
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
         group="model", action="store_true", python=False,
+    )  # fmt: skip
+    amounts: float | None = option(
+        None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
+        type=counts_of_a_unit, metavar="counts|F", python=False,
     )  # fmt: skip
 
 

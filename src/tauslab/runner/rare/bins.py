@@ -49,6 +49,9 @@ class FixedBins:
         return np.asarray(np.searchsorted(self.edges, progress, side="right"), np.int64)
 
 
+ONE_BIN = FixedBins(np.zeros(0))
+
+
 @dataclass(frozen=True)
 class AdaptiveBins:
     """Minimal adaptive binning (Torrillo, Bogetti and Chong, J. Phys. Chem. A 125, 1642 (2021)).
@@ -131,7 +134,7 @@ def binning_of(bins: Bins | None, start: float, end: float | None, sign: int) ->
                 "start; give edges, or adaptive:N"
             )
         if end is None:
-            return FixedBins(np.zeros(0))
+            return ONE_BIN
         steps = np.arange(1, int(bins)) / int(bins)
         return FixedBins(_increasing(start + (end - start) * steps))
     try:

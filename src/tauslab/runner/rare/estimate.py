@@ -17,7 +17,18 @@ from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
 
 _WHOLE = ("independent", "certain", "events", "seed")
-_SETTINGS = ("model", "target", "coordinate", "t_end", "rounds", "walkers", "bins", "kill", "kept")
+_SETTINGS = (
+    "model",
+    "target",
+    "coordinate",
+    "t_end",
+    "rounds",
+    "walkers",
+    "bins",
+    "kill",
+    "look_every",
+    "kept",
+)
 _NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
 _ROUNDED = 1e-12

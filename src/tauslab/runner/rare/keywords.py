@@ -11,13 +11,13 @@ from typing import Any
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.keywords import DEVICES
+from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.texts import assignments, count
 
-DEFAULT_WALKERS, DEFAULT_PATHS = 100, 500
+DEFAULT_WALKERS, DEFAULT_PATHS, DEFAULT_LATTICES = 100, 500, 10
 _MOST_ROUNDS, _MOST_RUNS, _MOST_WALKERS = 1_000_000, 1_000_000, 10_000_000
 
 
@@ -84,9 +84,11 @@ class RareKeywords:
         "from which paths may branch.",
     )  # fmt: skip
     walkers: int | None = option(
-        None, f"in each bin ({DEFAULT_WALKERS}); paths of a splitting ({DEFAULT_PATHS})",
+        None, f"in each bin ({DEFAULT_WALKERS}; of a lattice {DEFAULT_LATTICES}), or paths of a "
+        f"splitting ({DEFAULT_PATHS})",
         flag="--walkers", group="method", type=count, metavar="N", check=whole(1, _MOST_WALKERS),
-        doc=f"Walkers in each bin of a weighted ensemble ({DEFAULT_WALKERS}); paths of a run of "
+        doc=f"Walkers in each bin of a weighted ensemble ({DEFAULT_WALKERS}; {DEFAULT_LATTICES} "
+        "where each is a lattice); paths of a run of "
         f"multilevel splitting ({DEFAULT_PATHS}).",
     )  # fmt: skip
     runs: int = option(
@@ -105,10 +107,7 @@ class RareKeywords:
         doc="Events after which a trajectory is given up between two rounds, or from its branch "
         "on.",
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()
     output: Name | None = option(
         None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="File to write, which must be new; or `RareResult.save` it later.",
@@ -136,6 +135,12 @@ class BinChoices:
         group="method", action="store_true",
         doc="Find the steady rate, 1 over the mean time to the target: what reaches it begins "
         "again at the start (Hill relation).",
+    )  # fmt: skip
+    look_every: int = option(
+        1, "of a lattice: steps between looks at the target (1)", flag="--look-every",
+        group="method", type=count, metavar="N", check=whole(1, 2**31 - 1),
+        doc="Of a lattice: steps between two looks at the target. With more than one, what reaches "
+        "it and leaves it in between is missed; the end of each round is one of them.",
     )  # fmt: skip
     discard: float = option(
         0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.cme.counts_alone import require_counts_alone
@@ -17,14 +17,12 @@ from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import SSA
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
-from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
-from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
-from tauslab.runner.rare.bins import FixedBins, binning_of
+from tauslab.runner.rare.bins import ONE_BIN, Binning, binning_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import (
     DEFAULT_PATHS,
@@ -33,13 +31,18 @@ from tauslab.runner.rare.keywords import (
     SplittingKeywords,
     WeightedKeywords,
 )
+from tauslab.runner.rare.outcome import (
+    NO_TARGET,
+    certain,
+    one_value_each,
+    tell_ended,
+    told_bins,
+    weighted_result,
+)
 from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.splitting import PathRules, split_runs
 from tauslab.runner.rare.target import Progress, Target
-from tauslab.runner.rare.weighted import Course, WalkRules, weighted_runs
-
-_STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
-_DRIFT = 3.0  # standard errors between two halves of what is called steady
+from tauslab.runner.rare.weighted import WalkRules, weighted_runs
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,11 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
     check_values(given)
     require_counts_alone(network, "a search for rare events")
     if not given.target:
-        raise ConfigError('--target is missing: a condition, such as --target "X >= 100"')
+        raise ConfigError(NO_TARGET)
     t_end = network.t_end if given.t_end is None else given.t_end
     if t_end is None:
         raise ConfigError("--t-end is missing: by when the target is reached, in model units")
-    values = dict(given.set or {})
+    values = one_value_each(given)
     target = Target(network, given.target, values)
     progress = target.progress(given.coordinate)
     comm = ranks_for("mpi")
@@ -107,34 +110,26 @@ def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble."""
     with _job(network, given) as job:
         start = float(job.progress(job.segments.start[None])[0])
-        binning = binning_of(given.bins, start, job.progress.end, job.progress.sign)
+        binning: Binning = ONE_BIN
+        if not job.starts_there:
+            binning = binning_of(given.bins, start, job.progress.end, job.progress.sign)
         walkers = given.walkers or DEFAULT_WALKERS
         first = int(given.discard * given.rounds) if given.steady else 0
-        edges = len(binning.edges) if isinstance(binning, FixedBins) else 0
         settings = job.settings(
-            walkers=walkers, bins=binning.size if edges else str(given.bins or "adaptive"),
+            walkers=walkers, bins=told_bins(given.bins, binning),
             kept=job.t_end - first * job.segments.step if given.steady else None,
         )  # fmt: skip
         if job.starts_there:
-            return _certain(job, WEIGHTED, settings, steady=given.steady)
+            return certain(WEIGHTED, given, job.times, job.seed, settings, steady=given.steady)
         with job.bar(given.runs * given.rounds, "rounds") as bar:
             rules = WalkRules(
                 job.segments, job.target, job.progress, binning, given.rounds, walkers, given.steady
             )
             course = weighted_runs(rules, given.runs, job.seed, lambda done: bar.update(done, 0))
-        _tell_ended(course.lost, course.ended, job.comm)
-        if not course.reached.any() and job.comm.rank == 0:
-            warn("no walker reached the target: take more --walkers, or more or adaptive --bins")
-        if given.steady:
-            runs, reached = _steady(course, first, job)
-        else:
-            reached = np.add.accumulate(course.reached, axis=1)
-            runs = reached[:, -1]
-        return RareResult(
-            WEIGHTED, "rate" if given.steady else "probability", runs, job.times, reached,
-            course.lost, course.rounding, given.runs, False, job.segments.events, job.seed,
-            settings,
-        )  # fmt: skip
+        events = job.segments.events
+    return weighted_result(
+        course, given, job.times, first, settings, job.seed, events, job.comm.rank
+    )
 
 
 def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
@@ -146,63 +141,12 @@ def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = job.settings(walkers=paths, kill=least)
         if job.starts_there:
-            return _certain(job, SPLITTING, settings, steady=False)
+            return certain(SPLITTING, given, job.times, job.seed, settings, steady=False)
         with job.bar(given.runs, "runs") as bar:
             rules = PathRules(job.segments, job.target, job.progress, given.rounds, paths, least)
             found = split_runs(rules, given.runs, job.seed, lambda done: bar.update(done, 0))
-        _tell_ended(found.lost, found.ended, job.comm)
+        tell_ended(found.lost, found.ended, job.comm.rank)
         return RareResult(
             SPLITTING, "probability", found.estimates, job.times, np.zeros((given.runs, 0)),
             found.lost, 0.0, given.runs * paths, False, job.segments.events, job.seed, settings,
         )  # fmt: skip
-
-
-def _certain(
-    job: _Job, method: str, settings: dict[str, float | str], *, steady: bool
-) -> RareResult:
-    if steady:
-        raise ConfigError(
-            f'--steady: the start is in the target "{job.target.text}": there is no way to it'
-        )
-    runs = job.given.runs
-    return RareResult(
-        method, "probability", np.ones(runs), job.times, np.zeros((runs, 0)), np.zeros(runs), 0.0,
-        runs, True, 0, job.seed, settings,
-    )  # fmt: skip
-
-
-def _steady(course: Course, first: int, job: _Job) -> tuple[FloatArray, FloatArray]:
-    """Rate of each run, and weight per time ``[run, round]`` that came into the target.
-
-    What comes into the target begins again at the end of the round. A way there with the waiting
-    takes 1 / flux on average; waiting takes half a round, and one at most. So the rate is the flux
-    over 1 - flux step / 2, and wrong by the part flux step / 2 at most.
-    """
-    step = job.segments.step
-    flux = course.reached / step
-    kept = flux[:, first:]
-    runs = np.array([fixed_sum(row) / len(row) for row in kept])
-    mean = fixed_sum(runs) / len(runs)
-    if mean * step > 1:
-        warn("almost every walker reaches the target within a round: take more --rounds")
-    half = kept.shape[1] // 2
-    if half and len(runs) > 1:
-        later, before = kept[:, half:].mean(axis=1), kept[:, :half].mean(axis=1)
-        drift = later - before
-        error = drift.std(ddof=1) / math.sqrt(len(runs))
-        if error > 0 and abs(drift.mean()) > _DRIFT * error:
-            warn(
-                f"the rate is not steady yet: {before.mean():.3g} in the first half of the time "
-                f"that is used, {later.mean():.3g} in the second; take a longer --t-end"
-            )
-    return runs / (1 - min(0.5, mean * step / 2)), flux
-
-
-def _tell_ended(lost: FloatArray, ended: IntArray, comm: Communicator) -> None:
-    if not ended.sum() or comm.rank:
-        return
-    kinds = ", ".join(f"{ended[i]} by {_STATUS.get(i, i)}" for i in np.flatnonzero(ended).tolist())
-    warn(
-        f"{int(ended.sum())} trajectories ended early ({kinds}), with "
-        f"{fixed_sum(lost) / len(lost):.3g} of the weight: the probability may be larger by as much"
-    )

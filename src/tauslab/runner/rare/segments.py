@@ -61,6 +61,12 @@ class Segments:
         """Reactions that fired so far, on all ranks. Collective."""
         return sum(self._comm.allgather(self._fired))
 
+    def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
+        """Move states by a step: counts int32 ``[row, species]``, -1 where it ended, and status."""
+        del turn  # all rounds are one step
+        found, status = self.run(states, 1, seed)
+        return found[:, 0], status
+
     def run(self, states: Int32Array, steps: int, seed: int) -> tuple[Int32Array, Array]:
         """Move states ``[row, species]``.
 

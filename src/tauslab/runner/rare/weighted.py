@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from tauslab.model.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.runner.particles.weights import uniform, words
 from tauslab.runner.rare.bins import Binning
 from tauslab.runner.rare.resampling import split_and_merge
-from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.target import Progress, Target
 
 # What words are drawn for, beside those of particles/weights.py.
@@ -44,6 +44,26 @@ class Course:
     ended: IntArray
 
 
+class Mover(Protocol):
+    """What moves walkers.
+
+    Attributes
+    ----------
+    start
+        int32 ``[column]``: what a walker begins with; its counts, and what else the mover needs.
+    """
+
+    start: Int32Array
+
+    def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
+        """Move states ``[walker, column]`` by round `turn`; those in the target stay there.
+
+        Returns
+        -------
+        The states, below 0 where a walker has ended, and u8 ``[walker]``, how, as in /status.
+        """
+
+
 @dataclass(frozen=True)
 class WalkRules:
     """What all runs have in common.
@@ -58,7 +78,7 @@ class WalkRules:
         Whether walkers in the target begin again, in place of being taken away.
     """
 
-    segments: Segments
+    mover: Mover
     target: Target
     progress: Progress
     binning: Binning
@@ -76,8 +96,13 @@ def weighted_runs(rules: WalkRules, runs: int, seed: int, report: Callable[[int]
     parts: list[Course] = []
     for number, first in enumerate(range(0, runs, most)):
         word = int(words(seed, _MOTION, number, 1)[0])
-        together = _Together(rules, min(most, runs - first), word)
+        together = Together(rules, min(most, runs - first), word)
         parts.append(together.walk(report, first * rules.rounds))
+    return joined(parts)
+
+
+def joined(parts: Sequence[Course]) -> Course:
+    """Runs, one after another, as one."""
     return Course(
         np.concatenate([one.reached for one in parts]),
         np.concatenate([one.lost for one in parts]),
@@ -87,7 +112,7 @@ def weighted_runs(rules: WalkRules, runs: int, seed: int, report: Callable[[int]
     )
 
 
-class _Together:
+class Together:
     """Walkers of runs that are moved in the same launches, run by run.
 
     Each has its counts ``states`` int32 ``[walker, species]``, its weight and its run.
@@ -96,7 +121,7 @@ class _Together:
     def __init__(self, rules: WalkRules, runs: int, seed: int) -> None:
         self._rules, self._runs, self._seed = rules, runs, seed
         walkers = rules.walkers
-        self.states: Int32Array = np.tile(rules.segments.start, (runs * walkers, 1))
+        self.states: Int32Array = np.tile(rules.mover.start, (runs * walkers, 1))
         self.weights: FloatArray = np.full(runs * walkers, 1.0 / walkers)
         self.of_run: IntArray = np.repeat(np.arange(runs), walkers)
         self.lost, self.ended = np.zeros(runs), np.zeros(256, np.int64)
@@ -108,7 +133,7 @@ class _Together:
         seeds = words(self._seed, _MOTION, 0, rules.rounds)
         for turn in range(rules.rounds):
             moved += len(self.weights)
-            reached[:, turn] = self._advance(int(seeds[turn]))
+            reached[:, turn] = self._advance(turn, int(seeds[turn]))
             report(before + self._runs * (turn + 1))
             if turn + 1 < rules.rounds:
                 self._resample(turn)
@@ -119,11 +144,10 @@ class _Together:
         rounding = float(np.abs(left + out + self.lost - 1).max())
         return Course(reached, self.lost, rounding, moved, self.ended)
 
-    def _advance(self, seed: int) -> FloatArray:
-        """Move all walkers by a step; the weight ``[run]`` that came into the target."""
+    def _advance(self, turn: int, seed: int) -> FloatArray:
+        """Move all walkers by a round; the weight ``[run]`` that came into the target."""
         rules = self._rules
-        samples, status = rules.segments.run(self.states, 1, seed)
-        self.states = samples[:, 0]
+        self.states, status = rules.mover.move(self.states, turn, seed)
         gone = self.states[:, 0] < 0
         self.lost += self._weight(gone)
         self.ended += np.bincount(status[gone], minlength=256)
@@ -131,7 +155,7 @@ class _Together:
         there = rules.target.reached(self.states)
         came = self._weight(there)
         if rules.recycle:
-            self.states[there] = rules.segments.start
+            self.states[there] = rules.mover.start
         else:
             self._keep(~there)
         return came
@@ -153,6 +177,8 @@ class _Together:
 
     def _keep(self, which: BoolArray | IntArray) -> None:
         """Only these walkers are left, in this order."""
+        if which.dtype == np.bool_ and which.all():
+            return
         self.states, self.weights = self.states[which], self.weights[which]
         self.of_run = self.of_run[which]
 

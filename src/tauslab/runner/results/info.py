@@ -35,6 +35,8 @@ def describe(result: Result) -> list[str]:
     lines += [_sweep_line(result)] if result.swept else []
     lines.append(_times_line(result))
     lines += _name_lines(result)
+    if result.amount_unit.startswith("counts of "):  # chosen by --amounts
+        lines.append(f"amounts: {result.amount_unit}")
     lines.append(f"recorded: {', '.join(_recorded(result)) or 'nothing'}")
     if result.complete:
         lines.append(f"status: {_statuses(result)}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -108,8 +109,21 @@ class Expectation:
         return (mean, jacobian) if self.conditions else (mean[0], jacobian[0])
 
     def close(self) -> None:
-        """Give the device back."""
+        """Give the device back; `with ts.expectation(...) as mean` does so at its end."""
         self._backend.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the device back."""
+        self.close()
 
     def _steps(self, network: Network) -> tuple[Step, ...]:
         """Steps that every condition allows."""

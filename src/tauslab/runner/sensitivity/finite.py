@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import SensitivityResult
 from tauslab.runner.sensitivity.steps import Step, side_rows
-from tauslab.runner.sensitivity.summing import Summing, portions, room_for, summed
+from tauslab.runner.sensitivity.summing import Summing, groups, portions, room_for, summed
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _moments(
     numbers = _numbers(task.network, steps, points)
     initial, constants = _sided(task.initial, points), _sided(task.constants, points)
     found: list[tuple[Array, Array, Array]] = []
-    for some in _groups(points, times * columns, backend):
+    for some in groups(points, times * columns, backend):
         engine: Pairs
         if method == "coupled":
             engine = CoupledPairs(
@@ -209,10 +209,3 @@ def _sums(
 def _sided(inputs: Array, points: int) -> Array:
     """Inputs ``[point, 2, column]`` of rows for every side, or of one row for all."""
     return np.broadcast_to(inputs, (2 * points, inputs.shape[1])).reshape(points, 2, -1)
-
-
-def _groups(points: int, cells: int, backend: Backend) -> Iterator[slice]:
-    """Points that one launch runs together: all, unless a pair of each has too many samples."""
-    most = max(1, room_for(backend) // (8 * cells))
-    for start in range(0, points, most):
-        yield slice(start, min(points, start + most))

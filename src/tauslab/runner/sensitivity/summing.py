@@ -10,7 +10,8 @@ import numpy as np
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, STOP, WORK, SampleBuffers
 from tauslab.kernels.ensemble.statistics import Statistics
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import DeviceError, ModelError
+from tauslab.model.host_memory import in_bytes
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.format.layout import Accumulators
 from tauslab.runner.output.format.statistics import add_accumulators, sum_over_ranks
@@ -18,8 +19,10 @@ from tauslab.runner.ranks.mpi import Communicator
 
 _MOST_BYTES = 1 << 28  # of the samples of a launch
 _MOST_ROWS = 1 << 18
-_PORTIONS_OF_A_RANK = 4  # at least, where there are pairs enough, so that ranks end together
+_PORTIONS_OF_A_RANK = 4  # of several, where there are pairs enough, so that they end together
 _FEWEST_ROWS = 1 << 12
+_BYTES_OF_A_SUM = 400  # with its copies on the host
+_MOST_SUM_BYTES = 1 << 30  # of the points of a launch
 _ENDS = {2: "overflow", 3: "step_limit", 4: "nan"}
 
 Start = Callable[[int, int, Any, SampleBuffers, Any], None]
@@ -32,9 +35,20 @@ class Summing:
     ----------
     points, times, columns
         Sums are ``[point, time, column]``.
+
+    Raises
+    ------
+    DeviceError
+        There is no memory for them.
     """
 
     def __init__(self, backend: Backend, points: int, times: int, columns: int) -> None:
+        needed, free = _BYTES_OF_A_SUM * points * times * columns, backend.free_memory()
+        if needed > free:
+            raise DeviceError(
+                f"sums of {columns} numbers at {times} times take {in_bytes(needed)}, and "
+                f"{in_bytes(free)} are free: ask for fewer times or outputs"
+            )
         self._backend, self._stream = backend, backend.stream()
         self._points, self._shape = points, (times, columns)
         self._statistics = Statistics(backend, (times, 0, columns), {}, counts=True)
@@ -117,11 +131,20 @@ def portions(n: int, points: int, bytes_each: int, room: int, comm: Communicator
     The sums do not depend on them.
     """
     most = min(_MOST_ROWS // points, room // (points * bytes_each))
-    shared = max(-(-n // (comm.size * _PORTIONS_OF_A_RANK)), _FEWEST_ROWS // points)
+    shared = n
+    if comm.size > 1:
+        shared = max(-(-n // (comm.size * _PORTIONS_OF_A_RANK)), _FEWEST_ROWS // points)
     each = max(1, min(most, shared, n))
     for number, first in enumerate(range(0, n, each)):
         if number % comm.size == comm.rank:
             yield first, min(each, n - first)
+
+
+def groups(points: int, cells: int, backend: Backend) -> Iterator[slice]:
+    """Points that one launch runs together: all, unless they have too many samples or sums."""
+    most = min(room_for(backend) // 8, _MOST_SUM_BYTES // _BYTES_OF_A_SUM) // cells
+    for start in range(0, points, max(1, most)):
+        yield slice(start, min(points, start + max(1, most)))
 
 
 def room_for(backend: Backend) -> int:

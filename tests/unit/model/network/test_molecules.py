@@ -151,3 +151,35 @@ def test_level_2_without_units_means_moles(tmp_path):
 def test_amounts_that_all_round_to_nothing_are_told():
     with pytest.warns(UserWarning, match=r"all initial amounts are below a molecule .*: A"):
         assert round_counts({"A": 1e-21, "B": 0.0}) == {"A": 0, "B": 0}
+
+
+@pytest.mark.parametrize("kind", ["mole", "kilogram"])
+def test_amounts_are_counts_where_the_user_says_so(read, kind, tmp_path):
+    given = read(kind=kind, scale=0)
+    with pytest.raises(ModelError, match=r"model, 1\) reads them as counts"):
+        ts.run(given, n=1, times=[0], seed=1)
+    counted = ts.in_molecules(given, 1)
+    assert counted.initial_amounts() == {"A": 6.0, "B": 1.0}
+    # More counts of each unit: the same mean of concentrations, with less noise.
+    large = ts.in_molecules(given, 1000.0)
+    file = tmp_path / "r.h5"
+    result = ts.run(large, n=400, times=[0, 1], seed=1, device="cpu", output=ts.Output(file))
+    assert result.mean("A")[0] == 6000
+    assert result.mean("A")[1] == pytest.approx(6000 * np.exp(-0.5), rel=0.01)
+    assert result.amount_unit.startswith("counts of 0.001 ")
+    assert "molecules_per_unit" in result.data["model/canonical"][()].decode()
+    with pytest.raises(ts.ConfigError, match="above 0"):
+        ts.in_molecules(given, 0)
+
+
+def test_the_command_counts_amounts(tmp_path, capsys):
+    path = tmp_path / "m.toml"
+    path.write_text('[species]\nX = 1e12\n[[reactions]]\nequation = "X ->"\nrate = 1\n')
+    run = ["run", str(path), "--t-end", "1", "-n", "3", "--device", "cpu", "--seed", "1"]
+    assert main([*run, "-o", str(tmp_path / "r.h5")]) == 2
+    assert "--amounts 1e-06 counts so many of each unit" in capsys.readouterr().err
+    assert main([*run, "-o", str(tmp_path / "r.h5"), "--amounts", "1e-6"]) == 0
+    assert main(["info", str(tmp_path / "r.h5")]) == 0
+    assert "amounts: counts of 1e+06 molecules" in capsys.readouterr().out
+    assert main([*run, "--amounts", "1e-6", "--molecules"]) == 2
+    assert main(["check", str(path), "--amounts", "counts"]) == 0

@@ -7,7 +7,8 @@
 //     Anderson 2007      here
 //     X                  x[i]
 //     a_k                a[j]
-//     P_k - T_k          left[j]: internal time until the process of reaction j fires next
+//     P_k - T_k          left[j]: internal time until the process of reaction j fires next; what it
+//                        will be afterwards, ahead[j], is made before it is needed
 //     Delta t_k          left[j] / a[j]; the least is `wait`
 //
 // The point of a sweep is not in the address of a draw, and where `one_trajectory` is set, nor is the
@@ -26,7 +27,7 @@ struct CommonArguments {
 };
 
 // A reaction's firings have 32 bits in the address of a draw, so no trajectory has more events.
-constexpr u64 MOST_FIRINGS = 0xffffffffull;
+constexpr u64 MOST_FIRINGS = 0xfffffffeull;
 
 DEVICE u64 trajectory_in(const CommonArguments &arguments, i64 row) {
     const Place place = place_in(arguments.launch, row);
@@ -40,12 +41,15 @@ DEVICE double next_internal(const TrajectoryStream &stream, u32 reaction, u32 nu
 }
 
 // All processes at 0: one copy of the draw's text, and arrays indexed by known numbers alone.
-DEVICE void start_processes(const TrajectoryStream &stream, double *left, u32 *firings) {
-    NO_UNROLL for (int i = 0; i < N_REACTIONS; ++i) {
-        const double own = next_internal(stream, (u32)i, 0);
+DEVICE void start_processes(const TrajectoryStream &stream, double *left, double *ahead,
+                            u32 *firings) {
+    NO_UNROLL for (int i = 0; i < 2 * N_REACTIONS; ++i) {
+        const u32 number = i >= N_REACTIONS, reaction = (u32)i - number * N_REACTIONS;
+        const double own = next_internal(stream, reaction, number);
         UNROLL for (int j = 0; j < N_REACTIONS; ++j) {
             left[j] = j == i ? own : left[j];
-            firings[j] = 0;
+            ahead[j] = j + N_REACTIONS == i ? own : ahead[j];
+            firings[j] = 1;
         }
     }
 }
@@ -58,8 +62,8 @@ KERNEL(common_paths, const CommonArguments arguments) {
     const u64 most = launch.max_steps < MOST_FIRINGS ? launch.max_steps : MOST_FIRINGS;
     i32 x[N_SPECIES] = {};
     double c[N_CONSTANTS + 1] = {};
-    double a[N_REACTIONS] = {}, left[N_REACTIONS] = {};
-    u32 firings[N_REACTIONS] = {};
+    double a[N_REACTIONS] = {}, left[N_REACTIONS] = {}, ahead[N_REACTIONS] = {};
+    u32 firings[N_REACTIONS] = {};  // the number of the last draw of each
     const Counts state = {x};
     TrajectoryStream stream = {};
     i64 row = -1, k = 0;
@@ -79,7 +83,7 @@ KERNEL(common_paths, const CommonArguments arguments) {
             load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
             check_constants(c);
             every_propensity(x, c, a);
-            start_processes(stream, left, firings);
+            start_processes(stream, left, ahead, firings);
             k = 0, step = 0, t = 0, signs = 0, running = true;
         }
 
@@ -118,14 +122,13 @@ KERNEL(common_paths, const CommonArguments arguments) {
         // All processes run on; that of the reaction fires.
         u32 number = 0;
         UNROLL for (int j = 0; j < N_REACTIONS; ++j) {
+            const double rest = left[j] - a[j] * wait;
+            left[j] = j == reaction ? ahead[j] : rest > 0 ? rest : 0;
             firings[j] += j == reaction;
             number = j == reaction ? firings[j] : number;
         }
         const double fresh = next_internal(stream, (u32)reaction, number);
-        UNROLL for (int j = 0; j < N_REACTIONS; ++j) {
-            const double rest = left[j] - a[j] * wait;
-            left[j] = j == reaction ? fresh : rest > 0 ? rest : 0;
-        }
+        UNROLL for (int j = 0; j < N_REACTIONS; ++j) ahead[j] = j == reaction ? fresh : ahead[j];
         signs = fire_number(reaction, x, c, a);
         t = t_event;
         ++step;

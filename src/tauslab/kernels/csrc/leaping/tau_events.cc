@@ -22,6 +22,8 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     LeapSource source = {};
     PhiloxSeries tie_series = {};
     Work work = {};
@@ -47,20 +49,25 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
             source.start(place);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
             k = 0, steps = 0, t = 0, exact = 0, ended = RUNNING, at = AT_TIME;
+            if (!set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
         if (looks.due() && looks.leave(launch.control, work, t)) break;
 
         if (at != AT_NO_STOP) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
             if (at == AT_TIME || executed != earlier) exact = 0;
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
             at = AT_NO_STOP;
         }
 

@@ -18,6 +18,8 @@ KERNEL(tau_flow, const EventLeapArguments arguments) {
     double a[N_REACTIONS + 1] = {};
     double cumulative[N_REACTIONS + 1] = {};
     EventQueue queue;
+    Draws numbers = {};
+    const auto inputs = formula_constants(c, numbers);
     Flow flow = {};
     LeapSource source = {};
     PhiloxSeries tie_series = {};
@@ -44,21 +46,26 @@ KERNEL(tau_flow, const EventLeapArguments arguments) {
             source.start(place);
             tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
             load_start(launch, place, x, c);
+            start_draws(numbers, keys, place);
             start_queue(queue);
             k = 0, steps = 0, t = 0, exact = 0, ended = RUNNING, looks = true;
             reach = step = 0;
+            if (!set_drawn(x, inputs, assign)) {
+                ended = NOT_A_NUMBER;
+                continue;
+            }
         }
         if (control.due() && control.leave(launch.control, work, t)) break;
 
         if (looks) {
             const u64 earlier = executed;
-            const u8 found = settle(queue, x, c, t, tie_series, keys, assign, executed);
+            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
             if (!(t < stop) || executed != earlier) exact = 0;
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
             if (executed != earlier) reach = step = 0;
             looks = false;
         }
@@ -103,7 +110,8 @@ KERNEL(tau_flow, const EventLeapArguments arguments) {
             draws = false;
         }
 
-        const FlowStep made = flow_step(flow, queue, x, c, c, a, t, stop, times[k], step, left);
+        const FlowStep made =
+            flow_step(flow, queue, x, c, inputs, a, t, stop, times[k], step, left);
         if (made.not_known) ended = NOT_A_NUMBER;
         if (!made.taken) continue;
         looks = made.looks;

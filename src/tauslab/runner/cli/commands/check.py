@@ -11,7 +11,7 @@ from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.network.check import check_facts, report
-from tauslab.model.network.molecules import in_molecules
+from tauslab.model.network.molecules import as_chosen
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.cli.pipes import model_given
@@ -34,7 +34,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     elif arguments.set or arguments.max_hop is not None:
         raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
     else:
-        model = in_molecules(model) if arguments.molecules else model
+        model = as_chosen(model, arguments.molecules, arguments.amounts)
         found, lines = check_facts(model), _network(model)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
 

@@ -9,7 +9,7 @@ import sys
 import warnings
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.network.molecules import in_molecules
+from tauslab.model.network.molecules import as_chosen
 from tauslab.model.network.network import Network
 from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.model_reading import read_telling
@@ -92,7 +92,7 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 
 def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
-    network = in_molecules(network) if arguments.molecules else network
+    network = as_chosen(network, arguments.molecules, arguments.amounts)
     return network, _options(arguments, network)
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from tauslab.kernels.backends import choose_backend
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import RareFlags
@@ -25,6 +27,7 @@ from tauslab.runner.rare.keywords import (
     WeightedKeywords,
 )
 from tauslab.runner.rare.run import run_splitting, run_weighted
+from tauslab.runner.rare.spatial import run_spatial
 from tauslab.runner.results.arrays.file import require_new_file
 
 # Of whose options the arguments are made.
@@ -39,7 +42,10 @@ def process_rare(arguments: argparse.Namespace) -> None:
         warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
         network, given = on_root(comm, lambda: _job(arguments))
         if isinstance(given, SplittingKeywords):
+            assert isinstance(network, Network)
             result = run_splitting(network, given)
+        elif isinstance(network, Lattice):
+            result = run_spatial(network, given)
         else:
             result = run_weighted(network, given)
 
@@ -54,12 +60,16 @@ def process_rare(arguments: argparse.Namespace) -> None:
     on_root(comm, answer)
 
 
-def _job(arguments: argparse.Namespace) -> tuple[Network, WeightedKeywords | SplittingKeywords]:
+def _job(
+    arguments: argparse.Namespace,
+) -> tuple[Network | Lattice, WeightedKeywords | SplittingKeywords]:
     if arguments.output is not None:
         require_new_file(arguments.output, overwrite=arguments.overwrite)
     with model_given(arguments):
-        network = read_telling(arguments.model, ignored if arguments.quiet else print)
+        network = _model(arguments)
     splits = arguments.method == "splitting"
+    if splits and isinstance(network, Lattice):
+        raise ConfigError(f"--method splitting is not for lattices, as {arguments.model} holds")
     keywords = SplittingKeywords if splits else WeightedKeywords
     if others := given_options(arguments, BinChoices if splits else KillChoices):
         raise ConfigError(
@@ -68,6 +78,12 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, WeightedKeywords | Spl
     given: dict[str, Any] = given_options(arguments, keywords)
     given |= {"quiet": arguments.quiet, "output": None, "device": device_of(arguments)}
     return network, keywords(**given)
+
+
+def _model(arguments: argparse.Namespace) -> Network | Lattice:
+    if arguments.model.suffix.lower() == ".bngl":
+        return read_telling(arguments.model, ignored if arguments.quiet else print)
+    return readers.read(arguments.model)
 
 
 def device_of(arguments: argparse.Namespace) -> Device:

@@ -27,8 +27,15 @@ _FLAG = re.compile(
     r"""(?<![\w/.-])(--[a-z][a-z-]*|-[no]\b)(?:[ =]("[^"]*"|'[^']*'|[^\s,;:()]+))?"""
 )
 _VALUE = re.compile(r"[-+]?(\d|\.\d|nan|inf)|(True|False|None)\Z")
-_FUNCTIONS = {"--molecules": "ts.in_molecules(model)"}
+_FUNCTIONS = {"--molecules": "ts.in_molecules(model)", "--amounts": "ts.in_molecules(model, ...)"}
 _OBJECTS = {"--executor dask": "executor=ts.Dask()", "--executor mpi": "executor=None"}
+
+
+def _called(flag: str, value: str | None) -> str:
+    """What Python calls where the command line has a flag of its own."""
+    if flag != "--amounts":
+        return _FUNCTIONS[flag] + (f" {value}" if value else "")
+    return f"ts.in_molecules(model, {1 if value == 'counts' else value or '...'})"
 
 
 def in_python(message: str) -> str:
@@ -45,7 +52,7 @@ def in_python(message: str) -> str:
         if found[0] in _OBJECTS:
             return _OBJECTS[found[0]]
         if flag in _FUNCTIONS:
-            return found[0].replace(flag, _FUNCTIONS[flag])
+            return _called(flag, value)
         if flag not in known:
             return found[0]
         name, option = known[flag]

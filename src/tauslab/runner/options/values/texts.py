@@ -28,6 +28,21 @@ def whole_number(text: str | int) -> int | None:
     return int(value) if value.is_integer() else None
 
 
+def counts_of_a_unit(text: str) -> float:
+    """``counts``, which is 1, or how many counts a unit of amount is; for the parser of arguments.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is neither.
+    """
+    try:
+        return 1.0 if text == "counts" else float(text)
+    except ValueError:
+        allowed = "counts, or the number of counts in a unit of amount, such as 1e-6"
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are {allowed}") from None
+
+
 def count(text: str) -> int:
     """A whole number for the parser of arguments.
 

@@ -1,0 +1,335 @@
+"""Events, laws of time and rate rules against exact laws, by exact simulation and by leaps.
+
+    python scripts/validation/validate_event_laws.py --trajectories 10000 --device cpu -o laws.csv
+    python scripts/validation/validate_event_laws.py --trajectories 1000000 --device cuda --dsmts \
+        -o docs/validation/event-laws-cuda.csv
+
+writes a table, a page beside it (laws.md), and exits 1 if a row fails. With --dsmts all cases of the
+SBML Test Suite's stochastic part follow, with their largest Z and Y (`validate_dsmts.py` has the rule).
+
+Every law is known: births that do not depend on the state and deaths of first order leave Poisson laws
+at all times, with whatever rate and after any wash-out; the mean is an integral. A counter that is
+emptied at m has the law of M // m and M mod m for a Poisson number M. A symmetric walk of single steps
+has passed b by t with the chance P(S > b) + P(S >= b), where S is its place at t (reflection).
+
+Columns: errors of mean and standard deviation in % with one standard error; chi-square of counts in at
+most 30 bins of equal chance; the part of events that leaps fired. `ssa` must have p > 1e-4 in each
+row: 50 rows raise a false alarm in one of 200 seeds. `tau` must have means within 1 % and
+standard deviations within 3 %, beyond four standard errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.integrate
+import scipy.stats
+import validate_dsmts
+
+import tauslab as ts
+from tauslab.model.network.network import Feature
+
+FloatArray = npt.NDArray[np.float64]
+
+P_SMALLEST = 1e-4
+MEAN_TOLERANCE, SD_TOLERANCE = 0.01, 0.03
+MOST_BINS = 30
+MOST_CELLS = 512  # of a recorded histogram
+FEWEST = 10  # samples expected in a bin
+TAIL = 1e-13  # of a law that is left out
+
+
+@dataclass(frozen=True)
+class Law:
+    """A network, and the law of one of its species: the chance of 0, 1, ... molecules at a time."""
+
+    name: str
+    network: Callable[[float], ts.Network]
+    species: str
+    times: tuple[float, ...]
+    pmf: Callable[[float, float], FloatArray]
+
+
+def poisson(mean: float) -> FloatArray:
+    """Chances of a Poisson law, up to where hardly anything is left."""
+    return _trimmed(scipy.stats.poisson(mean).pmf(np.arange(int(mean + 12 * mean**0.5) + 40)))
+
+
+def births(rate: Callable[[FloatArray], FloatArray], death: float, t: float, since: float) -> float:
+    """The mean at t after births at a rate since a time at which nothing was left."""
+    s = np.linspace(since, t, 400_001)
+    return float(scipy.integrate.simpson(rate(s) * np.exp(-death * (t - s)), x=s))
+
+
+def sine(scale: float) -> ts.Network:
+    """Births whose rate follows a sine of the time."""
+    net = ts.Network("sine")
+    net.add_feature(Feature("time", "reaction R1", "it uses the time"))
+    net.add_species("X", 0)
+    net.add_reaction("-> X", law=f"{20 * scale} * (1 + sin(3 * time))")
+    net.add_reaction("X ->", rate=0.3)
+    return net
+
+
+def volume(scale: float) -> ts.Network:
+    """Births in a volume that grows as exp(t / 2) and is halved at 2."""
+    net = ts.Network("volume")
+    net.add_species("V", 1, fixed=True)
+    net.add_rate("V", "0.5 * V")
+    net.add_event("division", trigger="V >= 2", assignments={"V": "V / 2"})
+    net.add_species("X", 0)
+    net.add_reaction("-> X", law=f"{10 * scale} * V")
+    net.add_reaction("X ->", rate=0.3)
+    return net
+
+
+def wash_outs(scale: float) -> ts.Network:
+    """Wash-outs at 2 and 4; births become faster at 4."""
+    net = ts.Network("wash-outs")
+    net.add_species("X", 0)
+    net.add_species("k", 10 * scale, fixed=True)
+    net.add_reaction("-> X", law="k")
+    net.add_reaction("X ->", rate=0.5)
+    net.add_event("first", time=2, assignments={"X": 0})
+    net.add_event("second", trigger="time >= 4", assignments={"X": 0, "k": "2 * k"})
+    return net
+
+
+def counter(scale: float) -> ts.Network:
+    """A counter that is emptied when it has reached a number."""
+    net = ts.Network("counter")
+    net.add_species("X", 0)
+    net.add_species("C", 0)
+    net.add_reaction("-> X", rate=9 * scale)
+    net.add_event("full", trigger=f"X >= {10 * scale}", assignments={"X": 0, "C": "C + 1"})
+    return net
+
+
+def passage(scale: float) -> ts.Network:
+    """A walk that noise alone moves; F is 1 once it has been sqrt(scale) 10 above its start."""
+    net = ts.Network("passage")
+    net.add_species("W", 2000 * scale)
+    net.add_species("F", 0)
+    net.add_reaction("-> W", rate=50 * scale)
+    net.add_reaction("W ->", law=f"{50 * scale}")
+    top = 2000 * scale + round(10 * scale**0.5)
+    net.add_event("hit", trigger=f"W >= {top} && F == 0", assignments={"F": 1})
+    return net
+
+
+def doses(scale: float) -> ts.Network:
+    """Doses closer than a leap: a molecule for each 1024th of the time between 1 and 2."""
+    net = ts.Network("doses")
+    net.add_species("X", 0)
+    net.add_species("last", 0, fixed=True)
+    net.add_reaction("-> X", rate=10 * scale)
+    net.add_reaction("X ->", rate=0.5)
+    net.add_event(
+        "dose", trigger="time - last >= 1 / 1024 && time > 1 && time <= 2", early=False,
+        assignments={"X": "0 * X", "last": "time"},
+    )  # fmt: skip
+    return net
+
+
+def _of_counter(t: float, scale: float, part: str) -> FloatArray:
+    full = round(10 * scale)
+    chances = poisson(9 * scale * t)
+    padded = np.concatenate([chances, np.zeros(-len(chances) % full)]).reshape(-1, full)
+    return _trimmed(padded.sum(axis=1 if part == "C" else 0))
+
+
+def _of_passage(t: float, scale: float) -> FloatArray:
+    top = round(10 * scale**0.5)
+    place = scipy.stats.skellam(50 * scale * t, 50 * scale * t)
+    hit = float(2 * place.sf(top) + place.pmf(top))
+    return np.array([1 - hit, hit])
+
+
+def _in_volume(s: FloatArray) -> FloatArray:
+    return np.exp(0.5 * np.mod(s, 2 * np.log(2)))
+
+
+LAWS = (
+    Law("rate that follows a sine", sine, "X", (1.0, 3.0, 5.0), lambda t, k: poisson(
+        births(lambda s: 20 * k * (1 + np.sin(3 * s)), 0.3, t, 0.0))),
+    Law("growing and dividing volume", volume, "X", (1.0, 3.0, 5.0), lambda t, k: poisson(
+        births(lambda s: 10 * k * _in_volume(s), 0.3, t, 0.0))),
+    Law("wash-outs", wash_outs, "X", (1.5, 3.0, 6.0), lambda t, k: poisson(
+        20 * k * (1 + (t > 4)) * -np.expm1(-0.5 * (t - (0 if t < 2 else 2 if t < 4 else 4))))),
+    Law("counter: how often it was emptied", counter, "C", (10 / 9, 50 / 9), lambda t, k: _of_counter(
+        t, k, "C")),
+    Law("counter: what it holds", counter, "X", (10 / 9, 50 / 9), lambda t, k: _of_counter(t, k, "X")),
+    Law("first passage of balanced noise", passage, "F", (0.25, 1.0, 4.0), _of_passage),
+    Law("doses closer than a leap", doses, "X", (1.0, 2.5), lambda t, k: poisson(
+        20 * k * -np.expm1(-0.5 * (t if t <= 1 else t - 2)))),
+)  # fmt: skip
+
+
+def _trimmed(chances: FloatArray) -> FloatArray:
+    last = int(np.flatnonzero(chances > TAIL)[-1])
+    return chances[: last + 1]
+
+
+COLUMNS = ("law", "t", "method", "molecules", "mean error %", "+-", "sd error %", "+- ",
+           "chi-square", "bins", "p", "by leaps", "verdict")  # fmt: skip
+
+
+def rows_of(
+    law: Law, method: str, scale: float, options: argparse.Namespace
+) -> Iterator[list[str]]:
+    """A row for each time of a law."""
+    n, times = options.trajectories, law.times
+    chances = [law.pmf(t, scale) for t in times]
+    most = max(map(len, chances))
+    width = -(-most // MOST_CELLS)
+    cells = -(-most // width)
+    with tempfile.TemporaryDirectory() as folder:
+        result = ts.run(
+            law.network(scale), n=n, times=times, seed=options.seed, method=method,
+            device=ts.CPU(threads=options.threads) if options.device == "cpu" else options.device,
+            record=f"statistics,histogram:{law.species}:0:{cells * width}:{cells}", quiet=True,
+            output=Path(folder) / "law.h5",
+        )  # fmt: skip
+        with result:
+            mean, variance = result.mean(law.species), result.variance(law.species)
+            found, _ = result.stored_histogram(law.species)
+            work = {
+                k: int(result.data[f"profile/{k}"][()].sum()) for k in ("events", "exact_events")
+            }
+    leaps = 1 - work["exact_events"] / max(1, work["events"]) if method == "tau" else 0.0
+    for k, t in enumerate(times):
+        yield [
+            law.name, f"{t:.4g}", method,
+            *_compared(chances[k], width, n, (float(mean[k]), float(variance[k])), found[k], leaps),
+        ]  # fmt: skip
+
+
+def _compared(
+    chances: FloatArray, width: int, n: int, moments: tuple[float, float],
+    cells: npt.NDArray[np.uint64], leaps: float,
+) -> list[str]:  # fmt: skip
+    x = np.arange(len(chances))
+    mu = float(chances @ x)
+    second, fourth = (float(chances @ (x - mu) ** power) for power in (2, 4))
+    sd = second**0.5
+    error, mean_error = moments[0] / mu - 1, sd / n**0.5 / mu
+    spread, sd_error = moments[1] ** 0.5 / sd - 1, (fourth / second**2 - 1) ** 0.5 / (2 * n**0.5)
+    expected = np.zeros(len(cells) - 2)
+    np.add.at(expected, x // width, chances)
+    edges = _edges(expected)
+    wanted = np.add.reduceat(expected, edges)
+    observed = np.add.reduceat(cells[1:-1].astype(np.float64), edges)
+    observed[-1] += float(cells[-1] + cells[0])
+    while len(wanted) > 1 and n * min(wanted[-1], wanted[0]) < FEWEST:
+        first = int(wanted[0] < wanted[-1])  # a bin at an end that is nearly empty joins the next
+        at = [0, *range(2, len(wanted))] if first else list(range(len(wanted) - 1))
+        wanted, observed = np.add.reduceat(wanted, at), np.add.reduceat(observed, at)
+    wanted *= observed.sum() / wanted.sum()
+    chi = scipy.stats.chisquare(observed, wanted) if len(wanted) > 1 else None
+    p = 1.0 if chi is None else float(chi.pvalue)
+    passes = p > P_SMALLEST
+    if leaps > 0:
+        passes = abs(error) < max(MEAN_TOLERANCE, 4 * mean_error)
+        passes &= abs(spread) < max(SD_TOLERANCE, 4 * sd_error)
+    return [
+        f"{mu:.4g}", f"{100 * error:+.3f}", f"{100 * mean_error:.3f}", f"{100 * spread:+.3f}",
+        f"{100 * sd_error:.3f}", "" if chi is None else f"{chi.statistic:.1f}", str(len(wanted)),
+        f"{p:.2g}", f"{leaps:.3f}", "pass" if passes else "FAIL",
+    ]  # fmt: skip
+
+
+def _edges(chances: FloatArray) -> npt.NDArray[np.int64]:
+    """First cells of at most MOST_BINS bins of about equal chance."""
+    wanted = np.arange(MOST_BINS) / MOST_BINS
+    before = np.concatenate([[0.0], np.cumsum(chances)[:-1]])
+    edges = np.searchsorted(before, wanted - 1e-12)
+    edges[0] = 0
+    return np.unique(edges[edges < len(chances)])
+
+
+def dsmts(options: argparse.Namespace) -> Iterator[list[str]]:
+    """A row for each case and variable of the stochastic suite, by exact simulation."""
+    folders = [path for path in validate_dsmts.CASES.iterdir() if path.is_dir()]
+    for folder, reason in validate_dsmts.eligible(folders):
+        if reason is not None:
+            print(f"{folder.name}: not run: {reason}", flush=True)
+            continue
+        case = validate_dsmts.read_case(folder)
+        found = validate_dsmts.validate(
+            case, n=options.trajectories, seed=options.seed, device=options.device,
+            threads=options.threads,
+        )  # fmt: skip
+        verdict = "pass" if validate_dsmts.passes(found.comparisons) else "FAIL"
+        for one in found.comparisons:
+            z, y = one.worst
+            yield [case.name, one.variable, f"{z:.2f}", f"{y:.2f}", str(one.inexact), verdict]
+
+
+def main() -> int:
+    """Run all laws; 1 if one fails."""
+    options = _arguments()
+    began = time.perf_counter()
+    lines: list[list[str]] = []
+    for law in LAWS:
+        for method, scale in (("ssa", 1.0), ("ssa", options.many), ("tau", options.many)):
+            if method == "ssa" and scale > 1 and law.network in (sine, volume):
+                continue  # steps of an adaptive method for each of many reactions
+            for row in rows_of(law, method, scale, options):
+                print(" | ".join(row), flush=True)
+                lines.append(row)
+    cases: list[list[str]] = []
+    if options.dsmts:
+        for row in dsmts(options):
+            print(" | ".join(row), flush=True)
+            cases.append(row)
+    seconds = time.perf_counter() - began
+    failed = [row for row in (*lines, *cases) if row[-1] != "pass"]
+    with options.output.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *lines])
+    head = (
+        f"{options.trajectories} trajectories each, seed {options.seed}, {_device(options)}, "
+        f"{seconds:.0f} s; {len(failed)} rows fail "
+        "(`scripts/validation/validate_event_laws.py`, which states the rule).\n"
+    )
+    text = ["# Events and laws of time against exact laws\n", head, *_table(COLUMNS, lines)]
+    if cases:
+        columns = ("case", "variable", "largest Z", "largest Y", "inexact", "verdict")
+        text += ["\n## SBML Test Suite, stochastic cases\n", *_table(columns, cases)]
+    options.output.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    print(f"{len(lines) + len(cases)} rows, {len(failed)} fail; {seconds:.0f} s")
+    return 1 if failed else 0
+
+
+def _table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    rows = [columns, ["---"] * len(columns), *lines]
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _device(options: argparse.Namespace) -> Any:
+    return {"cpu": "one CPU", "cuda": "one GPU"}.get(options.device, options.device)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--trajectories", type=int, default=10_000, help="of each law")
+    parser.add_argument("--many", type=float, default=100.0, help="times as many, for leaps")
+    parser.add_argument("--dsmts", action="store_true", help="also the stochastic suite")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all allowed)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path, default=Path("event-laws.csv"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

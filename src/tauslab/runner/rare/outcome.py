@@ -1,0 +1,144 @@
+"""From what walkers reached to a result: probabilities, steady rates, warnings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.errors import ConfigError
+from tauslab.runner.options.values.python_values import numbers
+from tauslab.runner.options.values.spelling import warn
+from tauslab.runner.output.checking.opening import WEIGHTED
+from tauslab.runner.particles.weights import fixed_sum
+from tauslab.runner.rare.bins import Binning, Bins, FixedBins
+from tauslab.runner.rare.estimate import RareResult
+from tauslab.runner.rare.keywords import RareKeywords, WeightedKeywords
+from tauslab.runner.rare.weighted import Course
+
+NO_TARGET = '--target is missing: a condition, such as --target "X >= 100"'
+_STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
+_DRIFT = 2.5  # standard errors by which the second half of what is called steady is larger
+
+
+def weighted_result(
+    course: Course,
+    given: WeightedKeywords,
+    times: FloatArray,
+    first: int,
+    settings: dict[str, Any],
+    seed: int,
+    events: int,
+    rank: int,
+) -> RareResult:
+    """The result of a weighted ensemble.
+
+    Parameters
+    ----------
+    times
+        f64 ``[round]``: ends of the rounds.
+    first
+        Of a steady rate: rounds that are not used.
+    """
+    tell_ended(course.lost, course.ended, rank)
+    if not course.reached.any() and rank == 0:
+        warn("no walker reached the target: take more --walkers, or more or adaptive --bins")
+    if given.steady:
+        runs, reached = _steady(course, first, np.diff(times, prepend=0.0), rank)
+    else:
+        reached = np.add.accumulate(course.reached, axis=1)
+        runs = reached[:, -1]
+    return RareResult(
+        WEIGHTED, "rate" if given.steady else "probability", runs, times, reached, course.lost,
+        course.rounding, given.runs, False, events, seed, settings,
+    )  # fmt: skip
+
+
+def certain(
+    method: str,
+    given: RareKeywords,
+    times: FloatArray,
+    seed: int,
+    settings: dict[str, Any],
+    *,
+    steady: bool,
+) -> RareResult:
+    """The result where the start is in the target.
+
+    Raises
+    ------
+    ConfigError
+        A steady rate is asked for.
+    """
+    if steady:
+        raise ConfigError(
+            f'--steady: the start is in the target "{given.target}": there is no way to it'
+        )
+    return RareResult(
+        method, "probability", np.ones(given.runs), times, np.zeros((given.runs, 0)),
+        np.zeros(given.runs), 0.0, given.runs, True, 0, seed, settings,
+    )  # fmt: skip
+
+
+def one_value_each(given: RareKeywords) -> dict[str, float]:
+    """Values of `set`.
+
+    Raises
+    ------
+    ConfigError
+        One is no number, or an array of them.
+    """
+    values = {name: numbers(name, value) for name, value in (given.set or {}).items()}
+    for name, value in values.items():
+        if np.ndim(value):
+            raise ConfigError(f"--set {name}: one number, for walkers have no values of their own")
+    return values
+
+
+def told_bins(bins: Bins | None, binning: Binning) -> int | str:
+    """Bins as a result names them."""
+    if isinstance(binning, FixedBins):
+        return binning.size
+    return bins if isinstance(bins, str) else "adaptive"
+
+
+def _steady(
+    course: Course, first: int, lengths: FloatArray, rank: int
+) -> tuple[FloatArray, FloatArray]:
+    """Rate of each run, and weight per time ``[run, round]`` that came into the target.
+
+    What comes into the target begins again at the end of the round. A way there with the waiting
+    takes 1 / flux on average; waiting takes half a round, and one at most. So the rate is the flux
+    over 1 - flux length / 2, and wrong by the part flux length / 2 at most.
+    """
+    flux = course.reached / lengths
+    kept, times = course.reached[:, first:], lengths[first:]
+    runs = np.array([fixed_sum(row) for row in kept]) / fixed_sum(times)
+    mean = fixed_sum(runs) / len(runs)
+    length = fixed_sum(times) / len(times)
+    half = kept.shape[1] // 2
+    if rank == 0 and mean * length > 1:
+        warn("almost every walker reaches the target within a round: take more --rounds")
+    if rank == 0 and half and len(runs) > 1:
+        later, before = flux[:, first + half :].mean(axis=1), flux[:, first:][:, :half].mean(axis=1)
+        drift = later - before
+        error = drift.std(ddof=1) / math.sqrt(len(runs))
+        if error > 0 and drift.mean() > _DRIFT * error:
+            warn(
+                f"the rate is not steady yet: {before.mean():.3g} in the first half of the time "
+                f"that is used, {later.mean():.3g} in the second; take a longer --t-end"
+            )
+    return runs / (1 - min(0.5, mean * length / 2)), flux
+
+
+def tell_ended(lost: FloatArray, ended: IntArray, rank: int) -> None:
+    """Warn of trajectories that ended early."""
+    if not ended.sum() or rank:
+        return
+    kinds = ", ".join(f"{ended[i]} by {_STATUS.get(i, i)}" for i in np.flatnonzero(ended).tolist())
+    warn(
+        f"{int(ended.sum())} trajectories ended early ({kinds}), with "
+        f"{fixed_sum(lost) / len(lost):.3g} of the weight: the probability may be larger by as much"
+    )
