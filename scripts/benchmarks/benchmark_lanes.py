@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,7 @@ class Case:
     name: str
     t_end: float
     n: int = 1000
-    solver: str = ""
+    solver: Literal["rk4", "dopri5", "rosenbrock"] | None = None
 
     def model(self) -> Network:
         """Read it."""
@@ -177,7 +177,7 @@ def main() -> int:
             rates, each, same = measured(case, n, forms, options.repeats)
             gain = rates["lanes"] / rates["one"]
             table.append([
-                f"{case.name} {case.solver}".strip(), f"{case.t_end:g}", str(n), f"{each:.0f}",
+                " ".join(filter(None, (case.name, case.solver))), f"{case.t_end:g}", str(n), f"{each:.0f}",
                 *(f"{rate:.1f}" for rate in rates.values()), f"{gain:.2f}", str(same).lower(),
             ])  # fmt: skip
             print(*table[-1], flush=True)

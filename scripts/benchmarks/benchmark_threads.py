@@ -68,7 +68,7 @@ class Clock:
             entries[entry] = self._timed(entry, entries[entry])
             launch(program, entry, *rest)
 
-        CpuProgram.launch = timed  # type: ignore[method-assign]
+        CpuProgram.launch = timed  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:

@@ -99,6 +99,12 @@ def headers():
     yield "ode/global.cc", ode_header(system)
     yield "ode/dopri5.cc", ode_header(system)
     yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
+    yield "ode/rk4.cc", ode_header(system, lanes=True)
+    yield "ode/dopri5.cc", ode_header(system, lanes=True)
+    yield (
+        "ode/rosenbrock.cc",
+        ode_header(system, more=lambda _, w: jacobian_functions(found, w), lanes=True),
+    )
 
     network = everything()
     values = network.parameter_values()

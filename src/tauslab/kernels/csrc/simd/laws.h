@@ -135,12 +135,12 @@ DEVICE Real tl_ceil(Real x) {
 // Without branches. Equal numbers differ in the sign of zero alone.
 DEVICE Real tl_min(Real x, Real y) {
     const Real least = x == y ? from_bits(as_bits(x) | as_bits(y)) : x < y ? x : y;
-    return (x != x) | (y != y) ? on_lanes(tl_nan()) : least;
+    return ((x != x) | (y != y)) ? on_lanes(tl_nan()) : least;
 }
 
 DEVICE Real tl_max(Real x, Real y) {
     const Real largest = x == y ? from_bits(as_bits(x) & as_bits(y)) : x < y ? y : x;
-    return (x != x) | (y != y) ? on_lanes(tl_nan()) : largest;
+    return ((x != x) | (y != y)) ? on_lanes(tl_nan()) : largest;
 }
 
 #define FUNCTION_ON_LANES(name) \
