@@ -267,6 +267,19 @@ def test_what_cannot_be(model, given, message):
         grown(model(), [60], **{"cells": 5, **given})
 
 
+@pytest.mark.parametrize("times", [[-1], [2, 1], [], ["a"], [math.nan]])
+def test_times_that_cannot_be(times):
+    with pytest.raises(ts.ConfigError):
+        grown(constant_rate(), times, cells=2)
+
+
+def test_memory_is_asked_for_first():
+    with pytest.raises(ts.DeviceError, match="TiB on the device"):
+        grown(sizer(), [1], cells=10**11)
+    with pytest.raises(ts.DeviceError, match="TiB on the device"):
+        ts.Ensemble(sizer(), 10**11, device="cpu")
+
+
 def test_cells_that_divide_without_end():
     """Their events fire each other for ever: a cascade ends them, and no cell is left."""
     with pytest.raises(ts.ConfigError, match="cascade"):
