@@ -153,6 +153,13 @@ PAGES = (
                 made_by_user=False,
             ),
             _entry(ts.pmmh),
+            _entry(ts.population),
+            Entry(
+                ts.PopulationResult,
+                "tauslab.PopulationResult, a class",
+                "tauslab.PopulationResult",
+                made_by_user=False,
+            ),
             Entry(ts.Chain, "tauslab.Chain, a class", "tauslab.Chain", made_by_user=False),
         ),
     ),

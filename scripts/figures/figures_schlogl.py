@@ -74,6 +74,7 @@ def figure_11(n: int, steps: int, device: Any, folder: Path) -> None:
     axes = figure.add_subplot(projection="3d")
     points = [result.points[name][both] * 10.0**k for name, k in (("c1", 7), ("c2", 4), ("c3", 3))]
     dots = axes.scatter(*points, c=lower[both], cmap="coolwarm", s=12)
+    axes.locator_params(nbins=4)
     axes.set(xlabel="c1 (1e-7)", ylabel="c2 (1e-4)", zlabel="c3 (1e-3)")
     figure.colorbar(dots, label=f"P(X < {DIP}) at t = 10, where it is bistable", shrink=0.7)
     figure.savefig(folder / "schlogl-fig11.png", dpi=120)

@@ -40,25 +40,48 @@ def draw_links(found: Found, path: Path) -> None:
     plt.close(figure)
 
 
+_TRANSPORTS = {"peer": "#0072B2", "shared": "#E69F00", "host": "#009E73"}
+_TITLES = {
+    "strong": "strong scaling", "weak": "weak scaling: sites of a GPU",
+    "slots8": "strong scaling, 8 slots",
+}  # fmt: skip
+
+
 def draw_scaling(found: Found, path: Path) -> None:
     """Milliseconds a step by ranks, strong and weak; dashed: without sending."""
     parts = [part for part in ("strong", "weak", "slots8") if _rows(found, part)]
     if not parts:
         return
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     figure, axes = plt.subplots(
-        1, len(parts), figsize=(4.8 * len(parts), 3.8), layout="constrained", squeeze=False
+        1, len(parts), figsize=(3.8 * len(parts), 4.2), layout="constrained", squeeze=False
     )
     for axis, part in zip(axes[0], parts, strict=True):
         for key, chosen in _curves(_rows(found, part), part).items():
-            ranks = [row["ranks"] for row in chosen]
-            (line,) = axis.loglog(ranks, [row["ms_per_step"] for row in chosen], "o-", label=key)
+            lattice, transport = key.rsplit(", ", 1)
+            ranks, times = ([row[name] for row in chosen] for name in ("ranks", "ms_per_step"))
+            colour = _TRANSPORTS[transport]
+            axis.loglog(ranks, times, "o-", markersize=4, color=colour)
             bare = [row.get("ms_without_sending", row["ms_per_step"]) for row in chosen]
-            axis.loglog(ranks, bare, "--", color=line.get_color())
-        axis.set(xlabel="GPUs", ylabel="ms a step", title=f"{part} scaling")
+            axis.loglog(ranks, bare, "--", color=colour, linewidth=1)
+            if transport == "peer":  # once for each lattice, beside its first point
+                axis.annotate(lattice, (ranks[0], times[0]), (2, -18 if part == "weak" else 14), fontsize=8,
+                              textcoords="offset points")  # fmt: skip
+        axis.set(xlabel="GPUs", title=_TITLES[part])
         axis.set_xticks(ranks, [str(n) for n in ranks])
-        axis.legend(fontsize=7)
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_locator(
+            LogLocator(subs=(1, 2, 5) if part == "strong" else range(1, 10))
+        )
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.margins(x=0.08, y=0.14)
+    axes[0][0].set_ylabel("ms a step")
+    lines = [Line2D([], [], color=c, marker="o", markersize=4) for c in _TRANSPORTS.values()]
+    figure.legend(lines, _TRANSPORTS, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

@@ -19,7 +19,8 @@ from tauslab.runner.results.lattice.result import LatticeResult
 pytestmark = pytest.mark.mpi
 
 PROGRAM = TESTS / "support" / "programs" / "lattice_program.py"
-LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas"}
+LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas",
+        "sweep": "sweep"}  # fmt: skip
 
 
 def digest(path) -> str:
@@ -38,9 +39,9 @@ def one_rank(tmp_path_factory) -> dict[str, Path]:
     ("ranks", "cases"),
     [
         pytest.param(2, ("whole", "cuts", "hooked", "tight"), marks=pytest.mark.validate),
-        (3, ("whole", "cuts", "deep", "chosen", "alone", "replicas")),
+        (3, ("whole", "cuts", "deep", "chosen", "alone", "replicas", "sweep")),
         pytest.param(
-            4, ("whole", "cuts", "hooked", "alone", "replicas"), marks=pytest.mark.validate
+            4, ("whole", "cuts", "hooked", "alone", "replicas", "sweep"), marks=pytest.mark.validate
         ),
     ],
 )
@@ -150,7 +151,7 @@ def test_what_cannot_be_is_one_sentence(mpirun, tmp_path):
         f"rdme cell.h5 {common} -o a.h5 --halo mpi": "--halo mpi: this MPI does not say",
         f"rdme cell.h5 {common} -o a.h5 --halo pigeon": "invalid choice: 'pigeon'",
         f"rdme cell.h5 {common} -o a.h5 --halo-depth x": "--halo-depth: invalid int value",
-        f"rdme cell.h5 {common} -o a.h5 --set nope=1": "no parameter of that name",
+        f"rdme cell.h5 {common} -o a.h5 --set nope=1": "no parameter or species of that name",
         f"rdme cell.h5 {common} -o text.h5 --resume": "text.h5 is not a lattice run",
         f"rdme none.h5 {common} -o a.h5": "none.h5",
     }

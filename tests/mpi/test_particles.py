@@ -39,6 +39,23 @@ for step in range(4):
 moved.set(X=np.arange(moved.n))
 moved.advance(5.0)
 states += moved.counts.tobytes()
+cell = ts.Network("cell")
+cell.add_species("X", 20)
+cell.add_species("V", 1.0)
+cell.add_rate("V", "0.5 * V")
+cell.add_reaction("-> X", law="20 * V")
+cell.add_event("divide", trigger="V >= 2")
+grown = ts.population(
+    cell, [2.0, 5.0], division="divide", cells=13, seed=2, device="cpu",
+    parameters={"V": np.linspace(1, 1.9, 13)}, fraction="uniform(0.3,0.7)",
+)
+states += b"".join(one.values.tobytes() + one.cell.tobytes() for one in grown.snapshots)
+states += grown.divisions.at_birth.tobytes()
+many = ts.particle_filters(
+    net, data, observe={"X": "poisson"}, n=7, seed=1, device="cpu", states=True,
+    parameters={"k": [1.0, 5.0, 9.0]}, threshold=1.0,
+)
+states += many.terms.tobytes() + many.mean.tobytes()
 told = states + found.terms.tobytes() + found.mean.tobytes() + few.observables["twice"].tobytes()
 comm = ranks()
 found = comm.allgather(hashlib.sha256(told).hexdigest())

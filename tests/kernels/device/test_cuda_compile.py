@@ -259,6 +259,8 @@ def test_summaries_stay_in_registers(architecture):
 
 def test_rows_of_particles_stay_in_registers(architecture):
     check(compile_usage("ensemble/gather.cc", csrc_texts(), architecture), {"gather_rows"})
+    usage = compile_usage("events/divide.cc", csrc_texts(), architecture)
+    assert max(usage["divide_cells"][:3]) <= 64  # around calls of rare functions
 
 
 def test_portable_functions_stay_in_registers(architecture):
@@ -282,6 +284,7 @@ def test_the_oldest_device_takes_every_file():
         "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style),
         "ensemble/statistics.cc": "",
         "ensemble/summaries.cc": "",
+        "events/divide.cc": "",
         "events/ssa_events.cc": events_header(lowered_events(everything())),
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/count.cc": lattice,

@@ -21,6 +21,7 @@ from tauslab.runner.lattice import group as lattice_group
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.options.sweep import choose_points
 from tauslab.runner.output.lattice import layout as lattice_layout
 from tauslab.runner.ranks.stopping import stop_on_signals
 
@@ -39,6 +40,14 @@ def crowded():
     model.add_reaction("C -> A + B", rate=1000, name="unbind")
     model.place("A", count=4500, site_type="water")
     model.place("B", count=1300, site_type="gel")
+    return model
+
+
+def paced():
+    """The same, with a species that hops faster at some points of a sweep."""
+    model = crowded()
+    model.add_parameter("D", coefficient(0.05))
+    model.add_diffusion("B", "D", within="gel")
     return model
 
 
@@ -79,11 +88,13 @@ def asked(view):
 _HOOKS = {"frame_every": 20, "hooks": [(10, changing)]}
 _KILLED = {"checkpoint_steps": 8, "hooks": [(10, changing)]}
 _ASKED = {"replicas": 3, "hooks": [(5, changing)]}
+_SWEPT = {"D": [coefficient(0.05), coefficient(0.3)], "A": [2000, 4500]}
 UNBROKEN = {
     "whole": (crowded, {"frame_every": 10}),
     "hooks": (crowded, _HOOKS),
     "alone": (alone, {"frame_every": 20}),
     "replicas": (crowded, {"replicas": 3, "frame_every": 20}),
+    "sweep": (paced, {"sweep": choose_points(_SWEPT), "frame_every": 20}),
     "killed": (crowded, _KILLED),
     "asked": (crowded, _ASKED),
 }

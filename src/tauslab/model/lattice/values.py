@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (
@@ -22,6 +22,7 @@ from tauslab.model.lattice.parts import (
     Placement,
     Positions,
     SiteReaction,
+    as_tree,
     number,
 )
 from tauslab.model.lattice.site_map import UniformSites
@@ -69,33 +70,64 @@ class LatticeValues:
 def lattice_values(
     lattice: LatticeData, overrides: Mapping[str, float] | None = None
 ) -> LatticeValues:
-    """Evaluate a model, with some parameters replaced.
+    """Evaluate a model, with some parameters and initial numbers of species replaced.
 
     Raises
     ------
     ModelError
         A name is not defined, a value is not allowed, or particles do not fit on the lattice.
     ConfigError
-        `overrides` names something that is not a parameter.
+        `overrides` names something that is neither a parameter nor a species that one placement
+        puts on the lattice at random.
     """
     if not 1 <= len(lattice.species) <= MOST_SPECIES:
         raise ModelError(
             f"{lattice.name} has {len(lattice.species)} species; 1 to {MOST_SPECIES} are allowed"
         )
-    values = lattice.parameter_values(overrides)
+    given = dict(overrides or {})
+    numbers_of = {name: given.pop(name) for name in tuple(given) if is_start(lattice, name)}
+    values = lattice.parameter_values(given or None)
     species = {name: index for index, name in enumerate(lattice.species)}
     sites_of = _sites_of(lattice)
     _check_first_order_volumes(lattice)
     rates = _rates(lattice, species, values, sites_of)
     ghost, ghost_type = _ghosts(lattice, species, values)
     placed = tuple(
-        _placed(lattice, place, species, values, sites_of) for place in lattice.placements
+        _placed(lattice, place, species, values, sites_of)
+        for place in _placements(lattice, numbers_of)
     )
     numbers = LatticeValues(
         values, _diffusion(lattice, species, values), rates, placed, ghost, ghost_type, sites_of
     )
     _check_room(lattice, numbers)
     return numbers
+
+
+def is_start(lattice: LatticeData, name: str) -> bool:
+    """Whether a name stands for the initial number of a species: it is not a parameter."""
+    return name in lattice.species and name not in lattice.parameters
+
+
+def _placements(lattice: LatticeData, numbers_of: Mapping[str, float]) -> list[Placement]:
+    """Placements of the model; of some species with other numbers of particles."""
+    for name in numbers_of:
+        own = [place for place in lattice.placements if place.species == name]
+        if len(own) != 1 or own[0].positions is not None:
+            found = "particles one by one" if len(own) == 1 else f"{len(own)} placements"
+            raise ConfigError(
+                f"{name}: its initial number can be set where one placement gives a count or a "
+                f"concentration; {lattice.name} has {found} of {name}"
+            )
+    return [
+        replace(
+            place,
+            count=as_tree(float(numbers_of[place.species]), place.species),
+            concentration=None,
+        )
+        if place.species in numbers_of
+        else place
+        for place in lattice.placements
+    ]
 
 
 def _species(name: str, species: Mapping[str, int], where: str) -> int:

@@ -44,8 +44,8 @@ class View:
         A summary to draw too.
     kind, t, axis
         Options of a picture: how it is drawn, at which time, across which axis of a lattice.
-    replica
-        Number of the replica in a lattice file.
+    replica, point
+        Number of the replica in a lattice file, and of the point of its sweep.
     what, steps
         Which table of an ensemble; time points of a network, as ``FIRST:LAST``.
     """
@@ -56,6 +56,7 @@ class View:
     t: float | None = None
     axis: str | None = None
     replica: int = 0
+    point: int | None = None
     what: str | None = None
     steps: str | None = None
 
@@ -155,10 +156,12 @@ ENSEMBLE = Kind(_open, _facts, _lines, _digest, _plot, ".csv", _export, _report)
 # --- lattices
 
 
-def _open_lattice(path: str | os.PathLike[str], replica: int = 0) -> LatticeResult:
+def _open_lattice(
+    path: str | os.PathLike[str], replica: int = 0, point: int | None = None
+) -> LatticeResult:
     from tauslab.runner.results.lattice.result import LatticeResult
 
-    return LatticeResult(path, replica)
+    return LatticeResult(path, replica, point)
 
 
 def _lattice_facts(path: Path) -> dict[str, Any]:
@@ -184,7 +187,7 @@ def _plot_lattice(path: Path, picture: Path, view: View) -> None:
     from tauslab.runner.plots.lattice import plot_lattice
     from tauslab.runner.plots.movie import write_movie
 
-    with _open_lattice(path, view.replica) as frames:
+    with _open_lattice(path, view.replica, view.point) as frames:
         if view.kind == MOVIE:
             write_movie(frames, picture, view.species or None, view.axis)
             return
@@ -198,7 +201,7 @@ def _export_lattice(path: Path, output: Path, view: View) -> None:
 
     if view.what is not None:
         raise ConfigError(f"--what {view.what}: {path} is of a lattice: leave it out")
-    with _open_lattice(path, view.replica) as frames:
+    with _open_lattice(path, view.replica, view.point) as frames:
         if output.suffix.lower() in SEPARATORS:
             write_table(lattice_table(frames, view.species), output)
         else:

@@ -12,6 +12,7 @@ from tauslab.runner.options.ensemble import PYTHON_COMMAND
 from tauslab.runner.options.keywords import LatticeKeywords
 from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
 from tauslab.runner.options.places import GPU, device_settings, file_settings
+from tauslab.runner.options.values.python_values import points_of
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.results.lattice.result import LatticeResult
 
@@ -54,6 +55,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
     settings = LatticeOptions(
         **same,
         set=dict(given.set or {}),
+        sweep=points_of(given.sweep, given.table, given.design),
         hooks=tuple(given.hooks),
         share_gpu=isinstance(given.device, GPU) and given.device.share,
         **device_settings(given.device),

@@ -17,6 +17,7 @@ from tauslab.runner.options.values.spelling import speaks_python
 if TYPE_CHECKING:
     from tauslab.model.lattice.lattice import Lattice
     from tauslab.model.network.network import Network
+    from tauslab.runner.options.keywords import Numbers, Table
     from tauslab.runner.options.places import Device, Name
     from tauslab.runner.results.lattice.result import LatticeResult
     from tauslab.runner.results.result import Result
@@ -51,6 +52,9 @@ class Run(Protocol[P, Q]):
         t_end: float | None = ...,
         seed: int | None = ...,
         set: Mapping[str, float] | None = ...,
+        sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = ...,
+        design: tuple[str, int] | str | None = ...,
+        table: Table | None = ...,
         device: Device = ...,
         output: Name | Output | None = ...,
         resume: bool = ...,

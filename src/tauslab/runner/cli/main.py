@@ -173,6 +173,7 @@ def _plot(plot: argparse.ArgumentParser) -> None:
     )
     plot.add_argument("--axis", choices=("z", "y", "x"), help="of a kymograph; across a slice")
     plot.add_argument("--replica", type=int, default=0, metavar="R", help="of a lattice file (0)")
+    plot.add_argument("--point", type=int, metavar="P", help="of a sweep of a lattice (all)")
     plot.add_argument(
         "-o",
         "--output",
@@ -204,6 +205,7 @@ def _export(export: argparse.ArgumentParser) -> None:
         help="the table of trajectories (if they were recorded), mean and sd, last values, ...",
     )
     export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
+    export.add_argument("--point", type=int, metavar="P", help="of a sweep of a lattice (all)")
     export.add_argument("--steps", metavar="A:B", help="time points of a network that is written")
     export.add_argument(
         "-o",

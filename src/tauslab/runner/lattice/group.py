@@ -34,9 +34,10 @@ def compile_kernels(backend: Backend, task: LatticeTask) -> None:
 
 
 class Group:
-    """A rank's slab of one replica at a time, and its share in what all slabs do together.
+    """A rank's slab of one run at a time, and its share in what all slabs do together.
 
-    Every method but `piece`'s result is collective over the group.
+    `task` has the lattice of the point of that run. Every method but `piece`'s result is collective
+    over the group.
 
     Parameters
     ----------
@@ -45,16 +46,17 @@ class Group:
     """
 
     def __init__(
-        self, task: LatticeTask, seed: int, backend: Backend, world: Communicator, grid: RankGrid
+        self, task: LatticeTask, backend: Backend, world: Communicator, grid: RankGrid
     ) -> None:
-        self.task, self.seed, self.backend, self.grid = task, seed, backend, grid
+        self.task, self.backend, self.grid = task, backend, grid
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
         self.depth = task.options.halo_depth or self._best_depth()
         self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
         self._cuts, self._seconds = 0, 0.0
         self._sites_changed = False  # by hooks
-        self._prepared = -1  # a replica whose engine has not begun
+        self.run = self.index
+        self._prepared = -1  # a run whose engine has not begun
         self._slab_engine: SlabEngine | None = None
 
     def _best_depth(self) -> int:
@@ -90,7 +92,7 @@ class Group:
         return self._slab_engine
 
     def prepare(self) -> None:
-        """Make the first replica's engine, before anything is written: what cannot be, shows.
+        """Make the first run's engine, before anything is written: what cannot be, shows.
 
         Raises
         ------
@@ -108,11 +110,11 @@ class Group:
     # ---------------------------------------------------------------- states
 
     def begin(
-        self, replica: int, read: Callable[[int, int], tuple[LatticeState, HookState]] | None
+        self, run: int, read: Callable[[int, int], tuple[LatticeState, HookState]] | None
     ) -> Mapping[str, Any]:
-        """Start a replica, or go on with what `read` gives for some planes; what hooks noted."""
-        if replica != self._prepared:
-            self._make(replica)
+        """Start a run, or go on with what `read` gives for some planes; what hooks noted."""
+        if run != self._prepared:
+            self._make(run)
         self._prepared = -1
         memory: Mapping[str, Any] = {}
         if read is None:
@@ -130,16 +132,17 @@ class Group:
         self._cut_by_costs()
         return memory
 
-    def _make(self, replica: int) -> None:
+    def _make(self, run: int) -> None:
         self._close_engine()  # its memory goes first
         self._sites_changed = False
-        options = self.task.options
+        self.run, self.task = run, self.task.of_run(run)
+        options, (point, replica) = self.task.options, self.task.place(run)
         self._slab_engine = SlabEngine(
             self.backend,
             self.task.lattice,
             self.comm.native if self.comm.size > 1 else None,
             self.bounds,
-            seed=self.seed,
+            seed=self.task.seed_of(point),
             replica=replica,
             options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
         )
@@ -195,7 +198,7 @@ class Group:
     def piece(self, number: int, place: int, memory: Mapping[str, Any]) -> Callable[[], Piece]:
         """The rank's planes of a frame or checkpoint, as `LatticeEngine.save_later` gives them."""
         engine = self.engine
-        slab = engine.slab
+        slab, run = engine.slab, self.run
         totals = self.count()
         state = engine.save_later(place)
         fired, spills = totals.fired[0], int(totals.spills[0])
@@ -204,7 +207,7 @@ class Group:
 
         def get() -> Piece:
             own = replace(state(), fired=fired, spills=spills)
-            return Piece(engine.replica, number, slab.begin, slab.end, own, hooks)
+            return Piece(run, number, slab.begin, slab.end, own, hooks)
 
         return get
 
@@ -282,13 +285,13 @@ class Group:
     def recut(self, bounds: Sequence[int]) -> None:
         """Hand planes over so that slabs begin at other planes; no number changes."""
         old, state = self.bounds, self.engine.save()
-        replica, rates = self.engine.replica, self.engine.rates.copy()
+        rates = self.engine.rates.copy()
         sites = self._host_sites() if self._sites_changed else None
         self.bounds = tuple(bounds)
         particles = self._hand_planes(old, state.particles)
         sites = None if sites is None else self._hand_planes(old, sites)
         waiting = self._hand_over(state.waiting)
-        self._make(replica)
+        self._make(self.run)
         self.engine.load(replace(state, particles=particles, waiting=waiting))
         self._set_rates(rates)
         self._set_sites(sites)

@@ -13,6 +13,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import StoppedEarly
 from tauslab.runner.lattice.group import Group
 from tauslab.runner.options.hook_view import LatticeView
+from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.lattice.parts import CHECKPOINT, Begun
 from tauslab.runner.output.lattice.writer import LatticeWriter
 from tauslab.runner.ranks.mpi import Counter
@@ -46,12 +48,12 @@ class _NextSteps:
 
 
 class ReplicaRuns:
-    """The replicas of one group, one after another.
+    """The runs of one group, one after another: replicas, of all points of a sweep.
 
     Parameters
     ----------
     begun
-        Stored states from which replicas continue.
+        Stored states from which runs continue.
     stop
         Whether this rank was asked to stop.
     stops
@@ -68,19 +70,23 @@ class ReplicaRuns:
         stops: Counter | None,
     ) -> None:
         self._group, self._writer, self._begun = group, writer, begun
-        self._task = group.task
         self._stop, self._stops = stop, stops
         self._pace = 0.0  # steps of the engine a second, as measured
         self._saved_at = self._balanced_at = time.monotonic()
-        self._saved: tuple[int, int] | None = None  # replica and engine's step of a checkpoint
+        self._saved: tuple[int, int] | None = None  # run and engine's step of a checkpoint
         self._memory: dict[str, Any] = {}
-        self._mine = range(group.index, self._task.options.replicas, group.grid.replicas)
-        self._made, self.seconds = 0, 0.0  # steps of the engine, and what they took
+        self._mine = range(group.index, self._task.runs, group.grid.replicas)
+        self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
+
+    @property
+    def _task(self) -> LatticeTask:
+        """That of the point of the present run."""
+        return self._group.task
 
     def profile(self) -> dict[str, Any]:
         """Columns of `/profile` of this rank; steps of the model."""
-        steps = self._made / self._task.passes
-        each = 1000 * self.seconds / steps if steps else 0.0
+        steps = self._made
+        each = 1000 * self.seconds / float(steps) if steps else 0.0
         return {"steps": int(steps), "wall": self.seconds, "ms_per_step": each}
 
     def run(self) -> None:
@@ -92,45 +98,43 @@ class ReplicaRuns:
             The run was stopped on request, with a checkpoint.
         """
         task, group = self._task, self._group
-        before = [self._begun[r].step for r in self._mine if r in self._begun]
+        before = [self._begun[r].step // task.passes_of(r) for r in self._mine if r in self._begun]
         with Progress(
             task.steps * len(self._mine),
             group.rank + group.index,
             quiet=task.options.quiet,
             description=task.model.name,
             unit="steps",
-            started_at=sum(before) // task.passes,
+            started_at=sum(before),
         ) as self._progress:
-            for number, replica in enumerate(self._mine):
-                begun = self._begun.get(replica)
-                ended = begun is not None and begun.step >= task.steps * task.passes
+            for number, run in enumerate(self._mine):
+                begun = self._begun.get(run)
+                ended = begun is not None and begun.step >= task.steps * task.passes_of(run)
                 if not ended or (task.options.hooks and begun is not None and not begun.hooked):
-                    self._replica(number, replica, begun)
+                    self._one(number, run, begun)
         self._writer.sync()
 
-    def _replica(self, number: int, replica: int, begun: Begun | None) -> None:
-        task, group, options = self._task, self._group, self._task.options
-        self._writer.wait()  # frames that are being copied keep the last replica's memory
+    def _one(self, number: int, run: int, begun: Begun | None) -> None:
+        group, options = self._group, self._task.options
+        self._writer.wait()  # frames that are being copied keep the last run's memory
         if begun is None:
-            self._memory = dict(group.begin(replica, None))
-            self._samples(replica, 0, group.count())
+            self._memory = dict(group.begin(run, None))
+            self._samples(run, 0, group.count())
             self._keep_frame(0)
         else:
-            self._memory = dict(
-                group.begin(replica, lambda a, b: self._writer.read_begun(begun, a, b))
-            )
-        done = group.engine.step
+            self._memory = dict(group.begin(run, lambda a, b: self._writer.read_begun(begun, a, b)))
+        task, done = self._task, group.engine.step
         if begun is not None and not begun.hooked and done:
             self._call_hooks(done)
         while done < task.steps * task.passes:
             plan = self._agreed(done)
-            self._before_batch(plan, replica, done)
+            self._before_batch(plan, run, done)
             done = self._batch(done, plan)
             self._keep_frame(done)
             self._call_hooks(done)
             self._progress.update(number * task.steps + done // task.passes, 0)
-        if options.replicas > 1 and not options.frame_every:
-            only = begun is None and (self._saved is None or self._saved[0] != replica)
+        if task.runs > 1 and not options.frame_every:
+            only = begun is None and (self._saved is None or self._saved[0] != run)
             self._checkpoint()  # so that a later resume need not run it again
             if only:  # there are no older ones that the next would look for
                 self._saved = None
@@ -185,18 +189,23 @@ class ReplicaRuns:
 
     # ---------------------------------------------------------------- a batch
 
-    def _before_batch(self, plan: _NextSteps, replica: int, done: int) -> None:
+    def _before_batch(self, plan: _NextSteps, run: int, done: int) -> None:
         if plan.stop:
             self._checkpoint()
             self._writer.sync()
             output = self._task.options.output
             raise StoppedEarly(
                 f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
-                f"of replica {replica}",
+                f"of {self._called(run)}",
                 "" if output is None else f"--resume completes {output}",
             )
         if plan.checkpoint:
             self._checkpoint()
+
+    def _called(self, run: int) -> str:
+        """A run, as messages call it."""
+        point, replica = self._task.place(run)
+        return f"replica {replica}" + (f" of point {point}" if self._task.sweep else "")
 
     def _batch(self, done: int, plan: _NextSteps) -> int:
         """Steps up to the next frame, hook or look at signals; returns the engine's step."""
@@ -217,16 +226,17 @@ class ReplicaRuns:
         samples = self._group.run_sampled([mark - done for mark in marks])
         took = max(1e-9, time.perf_counter() - began)
         self._pace = (end - done) / took
-        self._made, self.seconds = self._made + end - done, self.seconds + took
+        self._made += Fraction(end - done, task.passes)
+        self.seconds += took
         if len(sampled):
             chosen = np.isin(marks, sampled)
             first = int(sampled[0]) // every
-            self._samples(self._group.engine.replica, first, _rows(samples, chosen))
+            self._samples(self._group.run, first, _rows(samples, chosen))
         return end
 
-    def _samples(self, replica: int, first: int, samples: Samples) -> None:
+    def _samples(self, run: int, first: int, samples: Samples) -> None:
         if self._group.rank == 0:
-            self._writer.write_samples(replica, first, samples)
+            self._writer.write_samples(run, first, samples)
 
     def _keep_frame(self, done: int) -> None:
         every = self._task.options.frame_every
@@ -242,7 +252,7 @@ class ReplicaRuns:
             if group.rank == 0:
                 self._writer.forget_checkpoints(*self._saved)
         self._write(CHECKPOINT)
-        self._saved = (engine.replica, engine.step)
+        self._saved = (group.run, engine.step)
 
     def _write(self, number: int) -> None:
         memory = copy.deepcopy(self._memory)

@@ -18,6 +18,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.runner.options.sweep import Sweep
 from tauslab.runner.output.lattice.parts import Begun
 from tauslab.runner.output.lattice.writer import LatticeWriter
 from tauslab.runner.output.locks import written_by_us
@@ -71,6 +72,8 @@ def _run_and_open(
         require_no_input(options.output, [model.source_path])
     agree(comm, lambda: _check_output(options, comm))
     options = replace(options, seed=agreed_seed(options.seed, lambda: _stored_seed(options), comm))
+    if options.resume and options.sweep is None:
+        options = replace(options, sweep=on_root(comm, lambda: _stored_sweep(options)))
     task = agreed_task(lambda: prepare_lattice(model, options), comm)
     grid = _grid(task, comm)
     agree(comm, lambda: _require_room(task, comm, grid, computes=False))
@@ -103,6 +106,14 @@ def _stored_seed(options: LatticeOptions) -> int | None:
     return None
 
 
+def _stored_sweep(options: LatticeOptions) -> Sweep | None:
+    """The points of the run to resume."""
+    if options.output is not None and options.output.exists():
+        found: Sweep | None = stored_settings(options.output)["sweep"]
+        return found
+    return None
+
+
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     path = options.output
     if options.overwrite and options.resume:
@@ -122,10 +133,10 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
     """Replicas at a time and ranks for each; an error if they do not fit."""
     options, least = task.options, max(1, task.options.halo_depth)
     if options.slabs is None:
-        grid = choose_grid(comm.size, options.replicas, task.lattice.shape, least=least)
+        grid = choose_grid(comm.size, task.runs, task.lattice.shape, least=least)
     else:
         grid = RankGrid(max(1, comm.size // options.slabs), options.slabs)
-        check_grid(grid, comm.size, options.replicas, task.lattice.shape[0], least=least)
+        check_grid(grid, comm.size, task.runs, task.lattice.shape[0], least=least)
     if options.halo == "self" and grid.slabs > 1:
         raise ConfigError(
             f"--halo self is for one rank, and here {grid.slabs} share a lattice: choose another "
@@ -194,7 +205,7 @@ def _run(
             complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
             if complete:
                 return
-            group = Group(task, options.seed, backend, comm, grid)
+            group = Group(task, backend, comm, grid)
             with telling_of_compilers(quiet=quiet):
                 agree(comm, group.prepare)
             if grid.slabs > 1 and comm.rank == 0:

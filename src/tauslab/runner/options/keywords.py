@@ -188,15 +188,9 @@ class _CommonKeywords:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count):
-    """What `tauslab.run` takes for a network."""
+class PointsKeywords:
+    """Points at which other values hold."""
 
-    set: Mapping[str, Values] | None = option(
-        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
-        group="model", action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
-        "for all trajectories, or an array ``[n]`` with one for each.",
-    )  # fmt: skip
     sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
         None, "values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
         flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
@@ -215,6 +209,21 @@ class NetworkKeywords(_CommonKeywords, CommonChoices, EnsembleChoices, _Times, _
         metavar="FILE",
         doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
         "them.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class NetworkKeywords(
+    PointsKeywords, _CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count
+):
+    """What `tauslab.run` takes for a network."""
+
+    set: Mapping[str, Values] | None = option(
+        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
+        group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
+        "for all trajectories, or an array ``[n]`` with one for each.",
     )  # fmt: skip
     output: Name | Output | None = option(
         None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
@@ -235,12 +244,13 @@ class SimulatorKeywords(_CommonKeywords, CommonChoices, _Times):
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class LatticeKeywords(LatticeChoices):
+class LatticeKeywords(PointsKeywords, LatticeChoices):
     """What `tauslab.run` takes for a lattice."""
 
     set: Mapping[str, float] | None = option(
-        None, "value of a parameter", flag="--set", group="model", action="append",
-        metavar="NAME=VALUE", read=assignments, doc="Values of parameters by name.",
+        None, "value of a parameter, or number of particles of a species at the start",
+        flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters, and numbers of particles of species at the start, by name.",
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
         (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ConfigError, ModelError, TauslabError
 from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.runner.options.sweep import Design, Sweep
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import count
 
@@ -29,11 +31,13 @@ Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
 HALOS: tuple[str, ...] = get_args(Halo)
 
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
+MOST_RUNS = 1 << 24  # points times replicas
 MOST_STEPS = 1 << 48
 _SAMPLES = 1000  # about as many by default
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
 _FRAME = 1024  # bytes of one of an empty lattice
 _PLACING = 40  # bytes of a site while particles are placed
+_POINT_STREAM = 3  # second word of the key: 1 and 2 place particles, see model/lattice/placement.py
 
 
 @declared
@@ -121,6 +125,8 @@ class LatticeOptions(LatticeChoices):
         Functions and the number of steps between their calls.
     share_gpu
         Whether two ranks may use the same GPU.
+    sweep
+        Points at which other values hold; a design becomes points when the seed is known.
 
     Raises
     ------
@@ -129,6 +135,7 @@ class LatticeOptions(LatticeChoices):
     """
 
     set: Mapping[str, float] = field(default_factory=dict)
+    sweep: Sweep | Design | None = None
     hooks: Sequence[tuple[int, Hook]] = ()
     share_gpu: bool = False
     device: str = "auto"
@@ -159,9 +166,26 @@ class LatticeOptions(LatticeChoices):
             raise ConfigError(f"--rebalance-every {self.rebalance_every:g}: it must be 0 or more")
         if self.halo not in HALOS:
             raise ConfigError(f"--halo {self.halo}: it must be one of {', '.join(HALOS)}")
+        if self.sweep is not None:
+            self._check_sweep(self.sweep)
         for every, hook in self.hooks:
             if every < 1 or not callable(hook):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+
+    def _check_sweep(self, sweep: Sweep | Design) -> None:
+        if self.runs > MOST_RUNS:
+            raise ConfigError(
+                f"--replicas {self.replicas} at {sweep.points} points are {self.runs} runs: at "
+                f"most {MOST_RUNS}"
+            )
+        for name in self.set:
+            if name in sweep.names:
+                raise ConfigError(f"{name} has one value for all points and is swept: choose one")
+
+    @property
+    def runs(self) -> int:
+        """Replicas of all points together."""
+        return self.replicas * (1 if self.sweep is None else self.sweep.points)
 
 
 @dataclass(frozen=True)
@@ -170,6 +194,10 @@ class LatticeTask:
 
     steps: of the model, of `passes` passes of hops each; `--count-every` and `--frame-every` count
     these, and times are multiples of their length.
+
+    In a sweep the replicas of all points are numbered as one row, those of point 0 first: a *run*
+    is one of them. `lattice` is that of point `point`; all points have the same steps, and each its
+    own passes of hops and of reactions, `passes_at` ``[point, 2]``.
     """
 
     model: Lattice
@@ -177,6 +205,42 @@ class LatticeTask:
     options: LatticeOptions
     steps: int
     count_every: int
+    passes_at: npt.NDArray[np.int64]
+    point: int = 0
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """The points; None without a sweep."""
+        assert not isinstance(self.options.sweep, Design)
+        return self.options.sweep
+
+    @property
+    def runs(self) -> int:
+        """Replicas of all points together."""
+        return self.options.runs
+
+    def place(self, run: int) -> tuple[int, int]:
+        """Point and replica of a run."""
+        return divmod(run, self.options.replicas)
+
+    def of_run(self, run: int) -> LatticeTask:
+        """The task with the lattice of the point to which a run belongs."""
+        point = self.place(run)[0]
+        if point == self.point:
+            return self
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it was said when the task was made
+            lattice = _lattice_at(self.model, self.options, point, self.lattice.step)
+        return replace(self, lattice=lattice, point=point)
+
+    def passes_of(self, run: int) -> int:
+        """Steps of the engine in a step of the model, in a run."""
+        return int(self.passes_at[self.place(run)[0], 0])
+
+    def seed_of(self, point: int) -> int:
+        """The seed of a point: that of a run without a sweep that gives the same bits."""
+        assert self.options.seed is not None
+        return point_seed(self.options.seed, point)
 
     @cached_property
     def sha256(self) -> str:
@@ -202,7 +266,7 @@ class LatticeTask:
         lattice = self.lattice
         types, species = len(lattice.site_types), len(lattice.species)
         row = (types + 1) * species + len(lattice.reactions) + 1
-        return self.options.replicas * (8 * row * self.samples + _FRAME * self.frames)
+        return self.runs * (8 * row * self.samples + _FRAME * self.frames)
 
     def host_bytes(self, slabs: int, *, computes: bool) -> int:
         """Host memory of a rank, where as many share a lattice, at its most.
@@ -240,15 +304,34 @@ class LatticeTask:
         return np.multiply(numbers, self.lattice.step, dtype=np.float64)
 
 
+def point_seed(seed: int, point: int) -> int:
+    """Seed of a point of a sweep: the run's own at point 0, else a word of NumPy's Philox."""
+    if point == 0:
+        return seed
+    words = np.random.Philox(
+        key=np.array([seed, _POINT_STREAM], np.uint64),
+        counter=np.array([0, point, 0, 0], np.uint64),
+    )
+    return int(words.random_raw())
+
+
 def set_parameters(model: Lattice, given: Mapping[str, float]) -> dict[str, float] | None:
     """Values of ``--set``, None if there are none; ConfigError where the model has no such name."""
-    unknown = sorted(set(given) - set(model.parameters))
-    if unknown:
-        known = ", ".join(model.parameters) or "none"
-        raise ConfigError(
-            f"--set {unknown[0]}: {model.name} has no parameter of that name; it has {known}"
-        )
+    _require_names(model, given, "--set")
     return {name: float(value) for name, value in given.items()} or None
+
+
+def _require_names(model: Lattice, names: Iterable[str], origin: str) -> None:
+    """Refuse what is neither a parameter nor a species."""
+    from tauslab.model.lattice.values import is_start
+
+    for name in sorted(set(names) - set(model.parameters)):
+        if not is_start(model, name):
+            known = ", ".join(model.parameters) or "none"
+            raise ConfigError(
+                f"{origin} {name}: {model.name} has no parameter or species of that name; "
+                f"parameters: {known}; species: {', '.join(model.species)}"
+            )
 
 
 def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
@@ -259,24 +342,100 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     ModelError, ConfigError
         The model or an option is not allowed; named in one sentence.
     """
-    from tauslab.kernels.lattice.lowering import lower_lattice
-    from tauslab.model.lattice.diagnosis.time_step import loss_warning
-
     model.validate()
-    parameters = set_parameters(model, options.set)
-    lattice = lower_lattice(model, max_hop=options.max_hop, parameters=parameters)
-    lossy = loss_warning(lattice.step, lattice.reaction_substeps, lattice.site_reaction)
-    if lossy is not None:
-        warnings.warn(f"{model.name}: {lossy}", stacklevel=2)
+    if isinstance(options.sweep, Design):
+        assert options.seed is not None  # drawn before
+        options = replace(options, sweep=options.sweep.draw(options.seed))
+    set_parameters(model, options.set)
+    if isinstance(options.sweep, Sweep):
+        _require_names(model, options.sweep.names, options.sweep.origin)
+    lattice, passes = _lattices(model, options)
     t_end = options.t_end if options.t_end is not None else model.t_end
     if t_end is None:
         raise ModelError(f"{model.name} says no end time: give one, for instance --t-end 10")
     wanted = t_end / lattice.step * (1 - 1e-12)
-    if not wanted * lattice.diffusion_substeps < MOST_STEPS - 1:
+    if not wanted * int(passes[:, 0].max()) < MOST_STEPS - 1:
         raise ConfigError(
             f"--t-end {t_end:g}: these are {wanted:.3g} steps of {lattice.step:.3g} s; at most "
             "2^48 are done"
         )
     steps = max(1, math.ceil(wanted))
     every = options.count_every or max(1, steps // _SAMPLES)
-    return LatticeTask(model, lattice, options, steps, every)
+    return LatticeTask(model, lattice, options, steps, every, passes)
+
+
+def _lattices(
+    model: Lattice, options: LatticeOptions
+) -> tuple[LoweredLattice, npt.NDArray[np.int64]]:
+    """The lattice of the first point, and the passes of hops and reactions at all ``[point, 2]``.
+
+    All points take one step: the model's, or the shortest that one of them would choose.
+    """
+    from tauslab.model.lattice.diagnosis.time_step import loss_warning
+
+    points = 1 if options.sweep is None else options.sweep.points
+    step = None
+    if model.step is None and points > 1:
+        shortest = min(_own_step(model, options, point) for point in range(points))
+        step = shortest if math.isfinite(shortest) else None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = _lattice_at(model, options, 0, step)
+        passes, worst = np.zeros((points, 2), np.int64), first
+        for point in range(points):
+            one = first if point == 0 else _lattice_at(model, options, point, step)
+            passes[point] = one.diffusion_substeps, one.reaction_substeps
+            worst = max(worst, one, key=lambda lattice: lattice.site_reaction)
+    for each in caught[:1]:  # the same is said of each point
+        warnings.warn(each.message, stacklevel=_CALLER)
+    lossy = loss_warning(worst.step, worst.reaction_substeps, worst.site_reaction)
+    if lossy is not None:
+        warnings.warn(f"{model.name}: {lossy}", stacklevel=_CALLER)
+    return first, passes
+
+
+_CALLER = 3  # frames from a warning up to who prepares a lattice
+
+
+def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:
+    """Seconds of the step that a point alone would take; infinite where nothing diffuses."""
+    from tauslab.model.lattice.diagnosis.time_step import choose_time_step, fastest_hop
+    from tauslab.model.lattice.values import lattice_values
+
+    with _of_point(options, point), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is said when the lattice is made
+        values = lattice_values(model, _values_at(options, point))
+        if fastest_hop(model, values) == 0:
+            return math.inf
+        return choose_time_step(model, values, max_hop=options.max_hop).step
+
+
+def _lattice_at(
+    model: Lattice, options: LatticeOptions, point: int, step: float | None = None
+) -> LoweredLattice:
+    """The lattice with the values of a point, where a step has so many seconds."""
+    from tauslab.kernels.lattice.lowering import lower_lattice
+
+    with _of_point(options, point):
+        return lower_lattice(
+            model, max_hop=options.max_hop, step=step, parameters=_values_at(options, point)
+        )
+
+
+def _values_at(options: LatticeOptions, point: int) -> dict[str, float] | None:
+    """Values of parameters and numbers of particles at a point; None if none are given."""
+    values = dict(options.set)
+    if isinstance(options.sweep, Sweep):
+        values |= dict(zip(options.sweep.names, options.sweep.values[point].tolist(), strict=True))
+    return values or None
+
+
+@contextmanager
+def _of_point(options: LatticeOptions, point: int) -> Iterator[None]:
+    """Inside, an error in a sweep names the point."""
+    try:
+        yield
+    except TauslabError as error:
+        if options.sweep is None:
+            raise
+        raise type(error)(f"point {point} of the sweep: {error}") from None

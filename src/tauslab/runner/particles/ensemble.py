@@ -570,13 +570,9 @@ class Ensemble:
         for number, name in enumerate(self.species):
             if name not in laws:
                 continue
-            draws = np.concatenate([
-                particle_weights.uniform(
-                    self.seed, particle_weights.START, number, self._group, self._number + group
-                )
-                for group in range(self.n // self._group)
+            law, size = laws[name], self._group
+            counts[:, number] = np.concatenate([
+                particle_weights.drawn(law, self.seed, number, size, self._number + group)
+                for group in range(self.n // size)
             ])  # fmt: skip
-            ladder = np.add.accumulate(laws[name])
-            found = np.searchsorted(ladder, draws * ladder[-1], side="right")
-            counts[:, number] = np.minimum(found, np.flatnonzero(laws[name])[-1])
         self._motion.put(counts)

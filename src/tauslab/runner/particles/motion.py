@@ -13,6 +13,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import shape
+from tauslab.kernels.events.divide import Divide
 from tauslab.kernels.events.tables import kept_words
 from tauslab.kernels.network.lowering import has_dynamics
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
@@ -49,6 +50,7 @@ class Motion:
         self._stream = backend.stream()
         self._gather = Gather(backend)
         self._engine: Engine | None = None
+        self._divide: Divide | None = None
         self.shares = Shares(options.n, comm)
         self.task: Task
         self.prepare(rows, options.n)
@@ -169,6 +171,28 @@ class Motion:
         if kept is not None:
             kept = self._backend.upload(np.ascontiguousarray(kept[self.shares.own]))
         self.kept = kept
+
+    def rows_of(self, which: IntArray) -> FloatArray:
+        """Values of all species and the time ``[row, species + 1]`` of particles `which`.
+
+        Their numbers increase.
+        """
+        own = self.shares.own
+        here = which[(which >= own.start) & (which < own.stop)] - own.start
+        species = self.task.initial.shape[1]
+        found = self._host(self._gathered(self.kept, here.astype(np.int64)))[:, : species + 1]
+        return np.asarray(self.shares.joined(np.ascontiguousarray(found)))
+
+    def divide(
+        self, side: Array, mother: IntArray, part: FloatArray, share: Array, *, seed: int, halt: int
+    ) -> None:
+        """Let copies of mothers take the parts of daughters: see `Divide.start`, for all ranks."""
+        if self._divide is None:
+            self._divide = Divide(self._backend)
+        own = self.shares.own
+        self._divide.start(
+            self.kept, side[own], mother[own], part[own], share, self._stream, seed=seed, halt=halt
+        )
 
     def host_counts(self) -> Int32Array:
         """A copy of the counts ``[particle, species]`` on the host."""

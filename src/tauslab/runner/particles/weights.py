@@ -34,6 +34,14 @@ def uniform(seed: int, purpose: int, number: int, n: int, group: int = 0) -> Flo
     return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def drawn(law: FloatArray, seed: int, number: int, n: int, group: int = 0) -> IntArray:
+    """`n` initial counts of species `number` by inverting the distribution function of a law."""
+    draws = uniform(seed, START, number, n, group)
+    ladder = np.add.accumulate(law)
+    found = np.searchsorted(ladder, draws * ladder[-1], side="right")
+    return np.asarray(np.minimum(found, np.flatnonzero(law)[-1]), np.int64)
+
+
 def fixed_sums(values: FloatArray) -> FloatArray:
     """Sums of rows by halves: neighbours are added, then neighbouring sums, on any machine."""
     groups, length = values.shape
@@ -69,8 +77,8 @@ def log_means(logs: FloatArray) -> FloatArray:
     """Logarithms of the means of rows of weights that are given by their logarithms."""
     shares, largest = relatives(logs)
     means = (fixed_sums(shares) / logs.shape[1]).tolist()
-    terms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
-    return np.asarray(largest + np.array(terms))
+    logarithms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
+    return np.asarray(largest + np.array(logarithms))
 
 
 def log_mean(logs: FloatArray) -> float:

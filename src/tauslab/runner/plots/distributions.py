@@ -36,6 +36,13 @@ def amount(result: EnsembleData, name: str) -> str:
     return with_unit(shown_name(name), result.amount_unit if name in result.species else "")
 
 
+def runs_of(result: EnsembleData, n: int = 2) -> str:
+    """What `n` trajectories are called: those of a lattice are its replicas."""
+    if result.method == "rdme":
+        return "replica" if n == 1 else "replicas"
+    return "trajectory" if n == 1 else "trajectories"
+
+
 def time_label(result: EnsembleData) -> str:
     """Label of an axis of time, in the unit of the model where it has one."""
     return with_unit("time", result.time_unit)
@@ -57,7 +64,7 @@ def band_of(result: EnsembleData, name: str) -> tuple[tuple[FloatArray, FloatArr
     """
     if result.has_samples(name):
         levels = result.quantile(name, LEVELS)
-        return (levels[..., 0, :], levels[..., 1, :]), "5 to 95 % of trajectories"
+        return (levels[..., 0, :], levels[..., 1, :]), f"5 to 95 % of {runs_of(result)}"
     mean, deviation = result.mean(name), np.nan_to_num(result.std(name))
     low = mean - deviation
     low = np.maximum(low, 0) if never_negative(result, name) else low
@@ -132,8 +139,7 @@ def draw_histogram(axes: Axes, result: EnsembleData, name: str, t: float) -> Non
     axes.set_xlabel(amount(result, name))
     if whole:
         whole_ticks(axes.xaxis)
-    plural = "y" if total == 1 else "ies"
-    axes.set_title(f"{at_time(result, t)}, {total:,} trajector{plural}")
+    axes.set_title(f"{at_time(result, t)}, {total:,} {runs_of(result, total)}")
 
 
 def at_time(result: EnsembleData, t: float) -> str:

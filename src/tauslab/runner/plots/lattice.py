@@ -25,7 +25,10 @@ from tauslab.model.pictures.figures import (
     span_times,
 )
 from tauslab.runner.plots.distributions import LEVELS
+from tauslab.runner.plots.ensemble import plot_result
+from tauslab.runner.plots.sweep import KINDS as SWEEP_KINDS
 from tauslab.runner.results.lattice.recorded import AXES, RecordedLattice
+from tauslab.runner.results.lattice.tables import ensemble_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +39,7 @@ _MOST_LINES = 28  # of counts: as many as there are unlike styles
 _DEFAULT_LINES = 10
 _MOST_PANELS = 12
 _DEFAULT_PANELS = 4
+_DISTRIBUTED = 50  # replicas at a point from which a distribution says more than a mean
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ def plot_lattice(
         ``counts``: particles over time, in one panel; ``mean``: of all replicas, with the band
         between their 5 and 95 % quantiles; ``kymograph``: particles along an axis over time;
         ``slice``: particles in the middle plane across an axis. ``auto`` is ``mean`` where there
-        are several replicas, else ``counts``.
+        are several replicas, else ``counts``. Of all points of a sweep ``heatmap``, ``histogram``
+        or ``mean``, as `plot_result` draws them, with replicas as trajectories.
     species
         Names; by default the first that there is room for.
     t
@@ -89,10 +94,13 @@ def plot_lattice(
     OutputError
         The picture cannot be written.
     """
-    kinds = ("auto", "counts", "mean", *_PANELS)
+    over_points = SWEEP_KINDS if result.whole_sweep else ()
+    kinds = tuple(dict.fromkeys(("auto", "counts", "mean", *_PANELS, *over_points)))
     if kind not in kinds:
         raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}")
     require_suffix(path)
+    if result.whole_sweep:
+        return _sweep(result, kind, species, t, path, ax)
     over_time = kind in ("auto", "counts", "mean")
     several = kind == "mean" or (kind == "auto" and result.n_replicas > 1)
     names = list(species or result.species[: _DEFAULT_LINES if over_time else _DEFAULT_PANELS])
@@ -112,6 +120,25 @@ def plot_lattice(
         if path is not None:
             save_figure(figure, path)
     return figure
+
+
+def _sweep(
+    result: RecordedLattice,
+    kind: str,
+    species: Sequence[str] | None,
+    t: float | None,
+    path: Path | None,
+    ax: Axes | None,
+) -> Figure:
+    """All points of a sweep, drawn as those of an ensemble."""
+    if kind not in ("auto", *SWEEP_KINDS):
+        raise ConfigError(
+            f"{result.path} is a sweep of {result.n_points} points: a plot of {kind} is of one, "
+            f"result.at(0) in Python or --point 0 of a command; of all there are "
+            f"{', '.join(SWEEP_KINDS)}"
+        )
+    few = kind == "auto" and result.n_replicas < _DISTRIBUTED
+    return plot_result(ensemble_of(result), "mean" if few else kind, species, t, path, ax=ax)
 
 
 def unfinished(result: RecordedLattice) -> str:

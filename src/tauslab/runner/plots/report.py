@@ -26,6 +26,7 @@ from tauslab.runner.results.digest import digest_lines, digest_total
 from tauslab.runner.results.info import describe
 from tauslab.runner.results.lattice.digest import lattice_digest_lines
 from tauslab.runner.results.lattice.recorded import RecordedLattice
+from tauslab.runner.results.lattice.tables import span
 from tauslab.runner.results.notebook.display import span_text
 from tauslab.runner.results.result import Result
 
@@ -126,7 +127,7 @@ def lattice_report(result: RecordedLattice) -> str:
     """
     path, attributes = result.path, result.attributes
     pictures = [_picture("particles over time", lambda: plot_lattice(result))]
-    if len(result.frame_times):
+    if len(result.frame_times) and not result.whole_sweep:
         pictures.append(_picture("the last frame", lambda: plot_lattice(result, "slice")))
         pictures.append(
             _picture("along the longest axis", lambda: plot_lattice(result, "kymograph"))
@@ -135,11 +136,13 @@ def lattice_report(result: RecordedLattice) -> str:
     several = result.n_replicas > 1
     for name in result.species[:_MOST_ROWS] if len(result.times) else ():
         counts = result.counts(name)
-        mean = [f"{result.mean(name)[-1]:.6g}"] if several else []
-        rows.append((name, f"{counts[0]:,}", f"{counts[-1]:,}", *mean))
+        means = np.atleast_1d(result.mean(name)[..., -1])
+        mean = [span_text(means)] if several else []
+        rows.append((name, span(counts[..., 0]), span(counts[..., -1]), *mean))
     header = ("species", "at the start", "at the end", *(["mean of replicas"] if several else []))
     numbers = table(header, rows, more=len(result.species) - _MOST_ROWS)
     replicas = f"{result.n_replicas} replicas, " if several else ""
+    replicas = f"{result.n_points} points, {replicas}" if result.swept else replicas
     return page(
         path.name,
         f"a lattice run, {replicas}seed {attributes['seed']}",

@@ -29,6 +29,7 @@ from tauslab.runner.plots.distributions import (
     never_negative,
     probability_label,
     round_edges,
+    runs_of,
 )
 from tauslab.runner.results.columns import FloatArray
 from tauslab.runner.results.ensemble_data import EnsembleData
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 KINDS = ("heatmap", "histogram", "mean")
 _MOST_CURVES = 12
+_WIDE, _UNEVEN = 50, 5  # ratios of the ends: of two values, and of more, whose middle tells
 _MOST_POINTS = 4096  # beyond, a picture has more columns than pixels
 
 
@@ -79,8 +81,7 @@ def draw_sweep(
         _histograms(axes, result, name, names[0], t)
     else:
         _heatmap(axes, result, name, names[0], t, colour)
-    plural = "y" if result.n == 1 else "ies"
-    axes.set_title(f"{at_time(result, t)}, {result.n:,} trajector{plural} at each point")
+    axes.set_title(f"{at_time(result, t)}, {result.n:,} {runs_of(result, result.n)} at each point")
 
 
 def sorted_points(result: EnsembleData, swept: str) -> tuple[FloatArray, list[int]]:
@@ -101,7 +102,7 @@ def scale_axis(axes: Axes, swept: str, values: FloatArray) -> None:
 def logarithmic(values: FloatArray) -> bool:
     """Whether sorted values span orders of magnitude evenly: their middle is the geometric one."""
     low, high, middle = float(values[0]), float(values[-1]), float(np.median(values))
-    if not (low > 0 and high / low > 50):
+    if not (low > 0 and high / low > (_WIDE if len(values) == 2 else _UNEVEN)):
         return False
     geometric, arithmetic = np.sqrt(low) * np.sqrt(high), (low + high) / 2
     off = abs(np.log(middle / geometric)), abs(np.log(middle / arithmetic))

@@ -129,7 +129,7 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     [
         ({"count_every": 0}, "count_every=0"),
         ({"replicas": 0}, "replicas=0"),
-        ({"set": {"q": 1}}, "no parameter of that name"),
+        ({"set": {"q": 1}}, "no parameter or species of that name"),
         ({"max_hop": 0.6}, "max_hop=0.6"),
         ({"hooks": [(0, print)]}, "hooks"),
         ({"t_end": -1.0}, "t_end=-1"),
@@ -194,4 +194,4 @@ def test_lost_reactions_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
         assert main([*refused, "--max-hop", "0.5"]) == 2
         assert "--max-hop 0.5" in capsys.readouterr().err
         assert main([*refused, "--set", "no=1"]) == 2
-        assert "no parameter of that name" in capsys.readouterr().err
+        assert "no parameter or species of that name" in capsys.readouterr().err

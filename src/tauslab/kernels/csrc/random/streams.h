@@ -39,6 +39,9 @@ enum Stream : u32 {
     // Numbers with a distribution in events, delays and initial values: draw d has the numbers
     // 256 d .. 256 d + 255, see random/distributions.h.
     STREAM_DRAWS = 24,
+    // Shares of daughters when a cell divides: draw `attempt` of species s has the number 64 s + attempt,
+    // and the trajectory is the number of the division.
+    STREAM_DIVISION = 32,
     // 0x4000 .. 0x7fff: Poisson and binomial numbers of leaps, see random/poisson.h and random/binomial.h
 };
 

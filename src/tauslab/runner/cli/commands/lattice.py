@@ -14,9 +14,10 @@ from tauslab.model.readers import read as readers
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.tools import ignored, warn_on_rank_0
 from tauslab.runner.lattice.run import run_lattice
-from tauslab.runner.options.keywords import LatticeKeywords, TimeLimitFlag
+from tauslab.runner.options.keywords import LatticeKeywords, PointsKeywords, TimeLimitFlag
 from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
 from tauslab.runner.options.places import CPU, GPU, OverwriteFlag
+from tauslab.runner.options.values.python_values import points_of
 from tauslab.runner.options.values.texts import assignments
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
@@ -50,6 +51,9 @@ def _lattice_job(arguments: argparse.Namespace) -> tuple[Lattice, LatticeOptions
     stored = stored_settings(arguments.model) if is_lattice_result(arguments.model) else {}
     asked = given_options(arguments, LatticeChoices)
     asked["set"] = stored.get("set", {}) | assignments(arguments.set)
+    points = given_options(arguments, PointsKeywords)
+    if points:
+        asked["sweep"] = points_of(**{"sweep": None, "table": None, "design": None} | points)
     return model, LatticeOptions(
         **{**stored, **asked, "quiet": arguments.quiet},
         **{name: getattr(arguments, name) for name in ("device", "threads", "overwrite")},

@@ -92,7 +92,7 @@ def _wrong(attributes: Mapping[str, Any], file: h5py.File, sealed: SealedFile) -
     if (np.diff(times) <= 0).any():
         yield "/time does not increase"
     swept = [name for name in names if name.startswith("sweep/")]
-    lead, wrong = _points(attributes, file, swept)
+    lead, wrong = points_axis(attributes, file, swept)
     yield from wrong
     yield from _wrong_rows(attributes, file, names, lead, sizes)
     yield from _wrong_progress(attributes, file, complete=sealed.complete)
@@ -111,7 +111,7 @@ def _wrong_attributes(attributes: Mapping[str, Any]) -> Iterator[str]:
             yield f"its attribute {name!r} is no text"
 
 
-def _points(
+def points_axis(
     attributes: Mapping[str, Any], file: h5py.File, swept: list[str]
 ) -> tuple[Shape, list[str]]:
     """The axis of points, and what is wrong with it."""

@@ -7,6 +7,7 @@ the first of them is read.
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from tauslab.model.errors import InputFileError, TauslabError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile
+from tauslab.runner.output.checking.ensemble import points_axis
 from tauslab.runner.output.checking.opening import ended_by_signals, known_attributes
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ MARKS = "progress/samples"
 COMPLETE = "progress/complete"
 CHECKSUMS = "progress/checksums"
 COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow")
+OF_POINTS = ("seed", "diffusion_substeps", "reaction_substeps")  # datasets of /points
 FRAMES = {"lattice/particles": "lattice/checksums", "lattice/sites": "lattice/site_checksums"}
 _NEEDED = ("time", "species", "site_type", "reaction", *COUNTED, MARKS, COMPLETE, CHECKSUMS)
 _NUMBERS = {
@@ -203,9 +206,9 @@ class CheckedLattice:
         if self._compared:
             return
         stored, marks = self._file[CHECKSUMS][()], self._file[MARKS][()]
-        replicated = self._file["counts"].ndim == 3
+        shape = self._file["counts"].shape[:-2]
         for replica, done in enumerate(marks.tolist()):
-            lead = (replica,) if replicated else ()
+            lead = tuple(map(int, np.unravel_index(replica, shape))) if shape else ()
             for start in range(0, done, _READ):
                 part = (*lead, slice(start, min(done, start + _READ)))
                 columns = [self._file[name][part] for name in COUNTED]
@@ -241,19 +244,24 @@ class CheckedLattice:
         )
         if not samples or file["time"].dtype.kind != "f":
             yield "/time is not a list of times"
-        lead = (replicas,) if replicas > 1 else ()
+        swept = [name for name in self._sealed.names if name.startswith("sweep/")]
+        points, wrong = points_axis(self.attributes, file, swept)
+        yield from wrong
+        lead = (*points, *((replicas,) if replicas > 1 else ()))
+        runs = math.prod(lead)
         for name, inner in zip(
             COUNTED, ((species,), (types, species), (reactions,), ()), strict=True
         ):
             wanted = (*lead, samples, *inner)
             if file[name].shape != wanted or file[name].dtype != np.dtype("<i8"):
                 yield f"/{name} is {file[name].dtype} {list(file[name].shape)}, not i64 {wanted}"
+        yield from self._wrong_points(file, points)
         marks = file[MARKS][()]
-        if marks.shape != (replicas,) or (marks < 0).any() or (marks > samples).any():
+        if marks.shape != (runs,) or (marks < 0).any() or (marks > samples).any():
             yield f"/{MARKS} is not what was written"
         if self.complete and (marks != samples).any():
             yield f"/{MARKS} lacks samples of a run that is complete"
-        if file[CHECKSUMS].shape != (replicas, samples):
+        if file[CHECKSUMS].shape != (runs, samples):
             yield "it has not a checksum for each sample"
         names = self._sealed.names
         if self.complete and self.attributes["frame_every"]:
@@ -265,3 +273,11 @@ class CheckedLattice:
                 yield f"/{name} has no checksums"
             elif file[sums].shape != chunk_grid(file[name]):
                 yield f"/{name} has not a checksum for each chunk"
+
+    def _wrong_points(self, file: h5py.File, points: tuple[int, ...]) -> Iterator[str]:
+        """What each point of a sweep must have of its own."""
+        for name in (f"points/{one}" for one in OF_POINTS if points):
+            if name not in self._sealed.names:
+                yield f"it has no /{name}"
+            elif file[name].shape != points:
+                yield f"/{name} has not a number for each point"

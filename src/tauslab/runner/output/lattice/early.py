@@ -15,7 +15,7 @@ from tauslab.runner.output.checking.lattice import chunk_sum
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.lattice.frames import FrameSums, make_frames
-from tauslab.runner.output.lattice.layout import lead_of
+from tauslab.runner.output.lattice.layout import place_of
 from tauslab.runner.output.lattice.parts import CHECKPOINT, Piece
 
 
@@ -47,7 +47,7 @@ class EarlyFrames:
         planes = self._task.lattice.shape[0]
         if piece.number == CHECKPOINT or (piece.begin, piece.end) != (0, planes):
             return
-        where = (piece.replica, piece.number) if lead_of(self._task) else (piece.number,)
+        where = (*place_of(self._task, piece.replica), piece.number)
         opened = self._opened()
         particles = opened.file["lattice/particles"]
         for index, data in enumerate(chunks):

@@ -14,7 +14,7 @@ from tauslab.model.files.text import put_attributes
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
-from tauslab.runner.output.lattice.layout import lead_of
+from tauslab.runner.output.lattice.layout import lead_of, place_of
 from tauslab.runner.output.lattice.parts import LEVEL, PartName, covering, open_part, packed
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...
     for part in parts:
         of_frame.setdefault((part.replica, part.number), []).append(part)
     found: dict[tuple[int, ...], Cover] = {}
-    for replica in range(task.options.replicas):
+    for run in range(task.runs):
         for number in range(len(task.frame_times)):
-            cover = covering(of_frame.get((replica, number), ()), task.lattice.shape[0])
+            cover = covering(of_frame.get((run, number), ()), task.lattice.shape[0])
             if cover is None:
-                raise OutputError(f"frame {number} of replica {replica} lacks planes")
-            found[(replica, number) if lead_of(task) else (number,)] = cover
+                raise OutputError(f"frame {number} of replica {run} lacks planes")
+            found[(*place_of(task, run), number)] = cover
     return found
 
 
@@ -163,7 +163,7 @@ def _join_frame(
 def _attach_axes(file: h5py.File, particles: Any, sites: Any, changes: Any) -> None:
     """Attach scales; `changes` is the axis of times that site types have, if any."""
     time = file["lattice/time"]
-    lead = [file["replica"]] if "replica" in file else []
+    lead = [file[name] for name in ("point", "replica") if name in file]
     shape = particles.shape[-4:]
     scales = []
     for name, size in zip(("z", "y", "x", "slot"), shape, strict=True):

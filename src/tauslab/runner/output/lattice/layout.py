@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from tauslab.runner.output.format.schema import TEXT, DatasetSpec
 
 Array = npt.NDArray[Any]
 MAY_DIFFER = {"tauslab_version", "command"}  # between a run and its resumption
+SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
 _CHUNK_BYTES = 1 << 20
 
 
@@ -44,13 +46,52 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "diffusion_substeps": task.passes,
         "reaction_substeps": task.lattice.reaction_substeps,
         **{f"set_{name}": value for name, value in task.options.set.items()},
+        **_sweep_attributes(task),
     }
 
 
+def _sweep_attributes(task: LatticeTask) -> dict[str, Any]:
+    """What is swept; the values are datasets, and are hashed here to be compared."""
+    if task.sweep is None:
+        return {}
+    grid = task.sweep.grid
+    found = {
+        "sweep": ",".join(task.sweep.names),
+        "sweep_sha256": hashlib.sha256(task.sweep.values.astype("<f8").tobytes()).hexdigest(),
+    }
+    return found if grid is None else found | {"grid": ",".join(map(str, grid))}
+
+
 def lead_of(task: LatticeTask) -> tuple[int, ...]:
-    """The axis of replicas, where there are several."""
-    replicas = task.options.replicas
-    return (replicas,) if replicas > 1 else ()
+    """The axes of points, in a sweep, and of replicas, where there are several."""
+    replicas, sweep = task.options.replicas, task.sweep
+    return (*(() if sweep is None else (sweep.points,)), *((replicas,) if replicas > 1 else ()))
+
+
+def place_of(task: LatticeTask, run: int) -> tuple[int, ...]:
+    """The place of a run along the axes of `lead_of`."""
+    return tuple(map(int, np.unravel_index(run, lead_of(task)))) if lead_of(task) else ()
+
+
+def point_specs(task: LatticeTask) -> list[DatasetSpec]:
+    """What is swept ``[point]``, and what each point has of its own."""
+    if task.sweep is None:
+        return []
+    points = task.sweep.points
+    own: dict[str, Array] = {
+        "point": np.arange(points, dtype="<u4"),
+        **{f"sweep/{name}": values for name, values in task.sweep.columns().items()},
+        "points/seed": np.array([task.seed_of(point) for point in range(points)], "<u8"),
+        "points/diffusion_substeps": task.passes_at[:, 0],
+        "points/reaction_substeps": task.passes_at[:, 1],
+    }
+    kinds = {"f": "<f8", "i": "<i8"}
+    return [
+        DatasetSpec(
+            name, (points,), kinds.get(values.dtype.kind, values.dtype.str), ("point",), data=values
+        )
+        for name, values in own.items()
+    ]
 
 
 def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[DatasetSpec]:
@@ -58,8 +99,8 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
     lattice = task.lattice
     samples, species = len(task.times), len(lattice.species)
     types, reactions = len(lattice.site_types), len(lattice.reactions)
-    lead = lead_of(task)
-    axes = ("replica",) if lead else ()
+    lead, replicas = lead_of(task), task.options.replicas
+    axes = (*(("point",) if task.sweep else ()), *(("replica",) if replicas > 1 else ()))
 
     def text(name: str, values: Sequence[str]) -> DatasetSpec:
         return DatasetSpec(name, (len(values),), TEXT, (name,), data=list(values))
@@ -72,9 +113,10 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
         text("site_type", lattice.site_types),
         text("reaction", [r.name for r in lattice.reactions]),
     ]
-    if lead:
-        numbers = np.arange(lead[0], dtype="<u4")
-        specs.append(DatasetSpec("replica", lead, "<u4", ("replica",), data=numbers))
+    specs += point_specs(task)
+    if replicas > 1:
+        numbers = np.arange(replicas, dtype="<u4")
+        specs.append(DatasetSpec("replica", (replicas,), "<u4", ("replica",), data=numbers))
     for name, shape, own in (
         ("counts", (species,), ("species",)),
         ("counts_by_site_type", (types, species), ("site_type", "species")),
@@ -86,7 +128,7 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
         specs.append(
             DatasetSpec(name, whole, "<i8", all_axes, fill=-1, opened=True, attributes=unit)
         )
-    marks = np.zeros(task.options.replicas, "<i8")
+    marks = np.zeros(task.runs, "<i8")
     specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))
     specs.append(DatasetSpec(COMPLETE, (), "|u1", opened=True))
     specs.append(DatasetSpec(CHECKSUMS, (len(marks), samples), "<u4", opened=True))

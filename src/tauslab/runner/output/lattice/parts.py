@@ -61,8 +61,9 @@ class HookState:
 class Piece:
     """Planes ``begin .. end - 1`` of a state: of a frame, or (`number` -1) only to go on from.
 
-    `state` has the particles of these planes and those that wait there; its `fired` and `spills`
-    are those of the whole lattice.
+    `replica` counts those of all points of a sweep as one row, as `LatticeTask` does. `state` has
+    the particles of these planes and those that wait there; its `fired` and `spills` are those of
+    the whole lattice.
     """
 
     replica: int
@@ -105,8 +106,13 @@ def part_path(folder: Path, piece: Piece) -> Path:
     return folder / f"r{piece.replica:05d}-{kind}-{number:08d}-{planes}.h5"
 
 
-def list_parts(folder: Path, steps_of_a_frame: int) -> list[PartName]:
-    """All parts of a run, by their names.
+def list_parts(folder: Path, steps_of_a_frame: Callable[[int], int]) -> list[PartName]:
+    """All parts of a file, by their names.
+
+    Parameters
+    ----------
+    steps_of_a_frame
+        Gives the steps of the engine between two frames of a replica.
 
     Raises
     ------
@@ -120,7 +126,9 @@ def list_parts(folder: Path, steps_of_a_frame: int) -> list[PartName]:
             raise InputFileError(f"{path} is not a part of a lattice run of this version")
         replica, number, begin, end = (int(match[k]) for k in (1, 3, 4, 5))
         if match[2] == "frame":
-            found.append(PartName(path, replica, number, number * steps_of_a_frame, begin, end))
+            found.append(
+                PartName(path, replica, number, number * steps_of_a_frame(replica), begin, end)
+            )
         else:
             found.append(PartName(path, replica, CHECKPOINT, number, begin, end))
     return found

@@ -40,6 +40,7 @@ from tauslab.runner.output.lattice.early import EarlyFrames, early_path
 from tauslab.runner.output.lattice.frames import FrameSums, join_frames
 from tauslab.runner.output.lattice.layout import (
     MAY_DIFFER,
+    SWEEP_NAMES,
     lattice_attributes,
     lattice_specs,
     planes_of_a_chunk,
@@ -117,6 +118,11 @@ class LatticeWriter:
             checked = CheckedLattice(self.path, file)
             wanted_attributes = lattice_attributes(self._task, self._seed)
             names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
+            if any(checked.attributes.get(n) != wanted_attributes.get(n) for n in SWEEP_NAMES):
+                raise InputFileError(
+                    f"{self.path} was begun with other points of a sweep, or with none: --resume "
+                    "goes on with the same"
+                )
             for name in sorted(names - MAY_DIFFER):
                 found, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if found != wanted:
@@ -150,7 +156,8 @@ class LatticeWriter:
         return join_read(read)
 
     def _parts(self) -> list[PartName]:
-        return list_parts(self._folder, self._task.options.frame_every * self._task.passes)
+        every = self._task.options.frame_every
+        return list_parts(self._folder, lambda run: every * self._task.passes_of(run))
 
     # ---------------------------------------------------------------- writing
 

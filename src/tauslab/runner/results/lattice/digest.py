@@ -44,6 +44,9 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
         chosen = [name for name in names if species is None or name in species]
         lines: Lines = [("time", _digest("time", file["time"])),
                         ("species", text_digest("species", chosen))]  # fmt: skip
+        if species is None:
+            swept = [name for name in file.names if name.startswith("sweep/")]
+            lines += [(name, _digest(name, file[name])) for name in swept]
         for name in _PER_SPECIES:
             values = file[name][...]
             for one in chosen:

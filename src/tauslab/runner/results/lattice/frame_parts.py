@@ -54,7 +54,7 @@ class FrameParts:
         every = int(attributes["frame_every"])
         own: dict[int, list[Any]] = {}
         folder = parts_folder(path)
-        for part in list_parts(folder, every) if folder.is_dir() else ():
+        for part in list_parts(folder, lambda _: every) if folder.is_dir() else ():
             if part.replica == replica and part.number != CHECKPOINT:
                 own.setdefault(part.number, []).append(part)
         covers = {number: covering(parts, shape[0]) for number, parts in sorted(own.items())}

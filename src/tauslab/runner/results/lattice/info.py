@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.runner.results.lattice.recorded import RecordedLattice
+from tauslab.runner.results.lattice.tables import span
 
 _SHOWN = 8
 _RANKS_SHOWN = 16
@@ -25,6 +26,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
         "samples": len(result.times),
         "t_end": float(result.times[-1]),
         "frames": len(result.frame_times),
+        **_sweep_facts(result),
         "replicas": result.n_replicas,
         "species": list(result.species),
         "attributes": attributes,
@@ -32,14 +34,39 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
     }
 
 
+def _sweep_facts(result: RecordedLattice) -> dict[str, Any]:
+    """Values, seeds and passes of the points of a sweep; nothing without one."""
+    if not result.swept:
+        return {}
+    return {
+        "points": {name: values.tolist() for name, values in result.points.items()},
+        "points_seed": result.of_points("seed").tolist(),
+        "points_passes": {
+            name: result.of_points(f"{name}_substeps").tolist()
+            for name in ("diffusion", "reaction")
+        },
+    }
+
+
+def spanned(numbers: Sequence[int]) -> str:
+    """A number, or the smallest and the largest."""
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def lines(found: dict[str, Any]) -> list[str]:
     """The facts in lines for a reader."""
     attributes = found["attributes"]
     step = float(attributes["step"])
-    passes = (
-        f"passes of hops in each: {attributes['diffusion_substeps']}, "
-        f"of reactions: {attributes['reaction_substeps']}"
+    hops, reactions = (
+        spanned(found.get("points_passes", {}).get(name, [attributes[f"{name}_substeps"]]))
+        for name in ("diffusion", "reaction")
     )
+    passes = f"passes of hops in each: {hops}, of reactions: {reactions}"
+    points = [
+        f"sweep: {name} {len(set(values))} values from {min(values):g} to {max(values):g}"
+        for name, values in found.get("points", {}).items()
+    ]
     names = ", ".join(found["species"][:12]) + (", ..." if len(found["species"]) > 12 else "")
     lines = [
         f"{found['path']}: a lattice run, written by tauslab {attributes['tauslab_version']}",
@@ -47,6 +74,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"method: rdme, seed {attributes['seed']}, {found['replicas']} replicas",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",
         f"samples: {found['samples']} to t = {found['t_end']:g} s, frames: {found['frames']}",
+        *points,
         f"species: {len(found['species'])} ({names})",
         f"command: {attributes['command']}",
     ]
@@ -76,15 +104,23 @@ def lattice_summary(result: RecordedLattice) -> list[str]:
     attributes = result.attributes
     steps = f"{attributes['steps']} steps to t = {result.times[-1]:g} s"
     frames = f"{len(result.frame_times)} frames"
+    if result.swept:
+        each = f" of {result.n_replicas} replicas" if result.n_replicas > 1 else ""
+        steps = f"{result.n_points} point{'s' if result.n_points > 1 else ''}{each}, {steps}"
     lines = [f"{result.path}: {steps}, seed {attributes['seed']}, {frames}"]
     hops, reactions = (int(attributes[f"{name}_substeps"]) for name in ("diffusion", "reaction"))
     if reactions > 1:
         of_hops = "1 pass of hops" if hops == 1 else f"{hops} passes of hops"
         lines.append(f"  a step has {of_hops} and {reactions} of reactions")
-    lines += [
-        f"  {name}: {result.counts(name)[0]} -> {result.counts(name)[-1]}"
-        for name in result.species[:_SHOWN]
-    ]
+    lines += [f"  {name}: {_ends(result, name)}" for name in result.species[:_SHOWN]]
     if len(result.species) > _SHOWN:
         lines.append(f"  and {len(result.species) - _SHOWN} more species")
     return lines
+
+
+def _ends(result: RecordedLattice, name: str) -> str:
+    """Particles at the start and at the end; of a sweep the smallest and largest."""
+    first, last = (result.counts(name)[..., at] for at in (0, -1))
+    if result.whole_sweep:
+        return f"{span(first)} -> {span(last)}"
+    return f"{first} -> {last}"

@@ -22,6 +22,7 @@ from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.results.columns import sorted_quantiles, texts
 from tauslab.runner.results.lattice.frame_parts import FrameParts
+from tauslab.runner.results.pointwise import grid_of
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -35,31 +36,75 @@ _SLAB = 1 << 22  # slots read at a time, about
 class RecordedLattice:
     """Counts and frames in the file of a lattice run; users get a `LatticeResult`."""
 
-    def __init__(self, path: str | os.PathLike[str], replica: int = 0) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], replica: int = 0, point: int | None = None
+    ) -> None:
         self.path = Path(path)
         self._forget: Callable[[], object] | None = None
+        self._whole: RecordedLattice | None = None  # of which this is a point
         self._opened: h5py.File = open_hdf5(self.path)
         try:
             with reading(self.path, InputFileError):
                 self._checked = CheckedLattice(self.path, self._opened)
-                self._read_axes(replica)
+                self._read_axes(replica, point)
         except BaseException:
             self.close()
             raise
 
-    def _read_axes(self, replica: int) -> None:
-        self.species: tuple[str, ...] = tuple(texts(self._file["species"][()]))
-        self.all_times: FloatArray = self._file["time"][()]
-        replicated = self._file["counts"].ndim == 3
-        self.n_replicas = self._file["counts"].shape[0] if replicated else 1
+    def _read_axes(self, replica: int, point: int | None) -> None:
+        file = self._file
+        self.species: tuple[str, ...] = tuple(texts(file["species"][()]))
+        self.all_times: FloatArray = file["time"][()]
+        names = str(file.attributes["sweep"]).split(",") if "sweep" in file.attributes else []
+        self.points: dict[str, FloatArray] = {name: file[f"sweep/{name}"][()] for name in names}
+        self.n_points = len(self.points[names[0]]) if names else 1
+        self.n_replicas = int(file.attributes["replicas"])
         if not 0 <= replica < self.n_replicas:
             raise ConfigError(
                 f"replica {replica} is not in {self.path}: it has 0 to {self.n_replicas - 1}"
             )
-        self._lead: tuple[int, ...] = (replica,) if replicated else ()
-        self.replica = replica
-        marks = self._file[MARKS][()]
-        self.times: FloatArray = self.all_times[: int(marks[replica])]
+        if point is not None and not 0 <= point < self.n_points:
+            raise ConfigError(
+                f"point {point} is not in {self.path}: it has 0 to {self.n_points - 1}"
+            )
+        self.replica, self.point = replica, point
+        self._lead: tuple[Any, ...] = (replica,) if self.n_replicas > 1 else ()
+        if self.swept:
+            self._lead = (slice(None) if point is None else point, *self._lead)
+        marks = file[MARKS][()].reshape(self.n_points, self.n_replicas)
+        reached = marks[:, replica] if point is None else marks[point, replica]
+        self.times: FloatArray = self.all_times[: int(np.max(reached))]
+
+    @property
+    def swept(self) -> bool:
+        """Whether the file has an axis of points."""
+        return bool(self.points)
+
+    @property
+    def whole_sweep(self) -> bool:
+        """Whether all points of a sweep are meant, so that arrays have an axis of points."""
+        return self.swept and self.point is None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Value of each swept name at the point that is meant; empty without one."""
+        if self.point is None:
+            return {}
+        return {name: float(values[self.point]) for name, values in self.points.items()}
+
+    def of_points(self, name: str) -> npt.NDArray[Any]:
+        """``seed``, ``diffusion_substeps`` or ``reaction_substeps`` of the points ``[point]``."""
+        return np.asarray(self._file[f"points/{name}"][()])
+
+    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
+        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
+
+        Raises
+        ------
+        ConfigError
+            The points are not all combinations of some values of each name.
+        """
+        return grid_of(values, str(self.path), self.attributes.get("grid"), self.n_points)
 
     @property
     def _file(self) -> CheckedLattice:
@@ -84,6 +129,15 @@ class RecordedLattice:
         self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
     ) -> None:
         self.close()
+
+    def belong_to(self, whole: RecordedLattice) -> None:
+        """Keep a result, whose temporary file this one reads, for as long as this one lasts."""
+        self._whole = whole
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the file goes with this result, or with that of which this is a point."""
+        return self._forget is not None or (self._whole is not None and self._whole.is_temporary)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -142,6 +196,8 @@ class RecordedLattice:
     def counts(self, species: str, site_type: str | None = None) -> IntArray:
         """Particles of a species ``[sample]``, on the whole lattice or in a site type.
 
+        Of all points of a sweep ``[point, sample]``, -1 where one is not so far yet.
+
         Raises
         ------
         ConfigError
@@ -151,28 +207,38 @@ class RecordedLattice:
         return np.asarray(self._read(name, (slice(len(self.times)), *index)), np.int64)
 
     def replica_counts(self, species: str, site_type: str | None = None) -> IntArray:
-        """As `counts`, of all replicas ``[replica, sample]``; -1 where one is not so far yet."""
+        """As `counts`, of all replicas ``[replica, sample]``; -1 where one is not so far yet.
+
+        Of all points of a sweep ``[point, replica, sample]``.
+        """
         name, index = self._counted(species, site_type)
+        lead = self._lead[:1] if self.swept else ()
         with reading(self.path, InputFileError):
-            values = self._file[name][(..., slice(len(self.times)), *index)]
-        return np.asarray(values, np.int64).reshape(self.n_replicas, len(self.times))
+            values = self._file[name][(*lead, ..., slice(len(self.times)), *index)]
+        points = (self.n_points,) if self.whole_sweep else ()
+        return np.asarray(values, np.int64).reshape(*points, self.n_replicas, len(self.times))
 
     def mean(self, species: str, site_type: str | None = None) -> FloatArray:
-        """Mean of `counts` over the replicas ``[sample]``."""
+        """Mean of `counts` over the replicas ``[sample]``; of a sweep ``[point, sample]``."""
         values = self._of_replicas(species, site_type)
-        return np.asarray(values.mean(axis=0).filled(np.nan), np.float64)
+        return np.asarray(values.mean(axis=-2).filled(np.nan), np.float64)
 
     def std(self, species: str, site_type: str | None = None) -> FloatArray:
-        """Standard deviation over the replicas (divided by n - 1) ``[sample]``; NaN for one."""
+        """Standard deviation over the replicas (divided by n - 1) ``[sample]``; NaN for one.
+
+        Of a sweep ``[point, sample]``.
+        """
         values = self._of_replicas(species, site_type)
-        if len(values) < 2:
-            return np.full(values.shape[1:], np.nan)
-        return np.asarray(values.std(axis=0, ddof=1).filled(np.nan), np.float64)
+        if self.n_replicas < 2:
+            return np.full((*values.shape[:-2], values.shape[-1]), np.nan)
+        return np.asarray(values.std(axis=-2, ddof=1).filled(np.nan), np.float64)
 
     def quantile(
         self, species: str, q: float | Sequence[float], site_type: str | None = None
     ) -> FloatArray:
         """Quantiles over the replicas, ``[sample]`` or ``[level, sample]``, as `Result.quantile`.
+
+        Of a sweep the points come first.
 
         Raises
         ------
@@ -184,7 +250,7 @@ class RecordedLattice:
             raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
         samples = self.replica_counts(species, site_type)
         found = sorted_quantiles(samples, levels.tolist())
-        return found if np.ndim(q) else found[0]
+        return found if np.ndim(q) else found[..., 0, :]
 
     def _of_replicas(self, species: str, site_type: str | None) -> Any:
         values = self.replica_counts(species, site_type)
@@ -224,7 +290,8 @@ class RecordedLattice:
         found = self.attributes
         if self.complete or not found["frame_every"]:
             return None
-        return FrameParts(self.path, self.replica, self.shape, found)
+        run = (self.point or 0) * self.n_replicas + self.replica
+        return FrameParts(self.path, run, self.shape, found)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -291,7 +358,7 @@ class RecordedLattice:
         if "lattice/sites" not in self._file:
             return None
         stored = self._file["lattice/sites"]
-        lead = self._lead if stored.ndim == 5 else ()  # older files: one for all replicas
+        lead = self._lead if stored.ndim > 4 else ()  # older files: one for all replicas
         return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
 
     def kymograph(self, species: str, axis: str | None = None) -> IntArray:
@@ -324,6 +391,11 @@ class RecordedLattice:
         return AXES.index(name)
 
     def _need_frames(self) -> None:
+        if self.whole_sweep:
+            raise ConfigError(
+                f"{self.path} is a sweep of {self.n_points} points: name one, result.at(0) in "
+                "Python or --point 0 of a command"
+            )
         if len(self.frame_times):
             return
         if self._parts is not None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.pictures.html import escape
 from tauslab.runner.options.lattice import LatticeChoices
+from tauslab.runner.options.sweep import Sweep
 from tauslab.runner.options.values.stored import values_in
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
 from tauslab.runner.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
 from tauslab.runner.results.lattice.tables import (
+    ensemble_of,
     lattice_result_html,
     lattice_table,
     lattice_to_xarray,
 )
+from tauslab.runner.results.result import Result
 from tauslab.runner.results.tables import to_pandas
 
 if TYPE_CHECKING:
@@ -41,20 +46,35 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The options that a lattice result was made with, by the names of `LatticeOptions`."""
     path = Path(path)
     with open_hdf5(path) as file:
-        found = CheckedLattice(path, file).attributes
+        checked = CheckedLattice(path, file)
+        found = checked.attributes
         return {
             **values_in(found, LatticeChoices),
             "t_end": float(found["steps"]) * float(found["step"]),
             "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
+            "sweep": _stored_sweep(path, checked, found),
         }
+
+
+def _stored_sweep(path: Path, file: CheckedLattice, attributes: Mapping[str, Any]) -> Sweep | None:
+    if "sweep" not in attributes:
+        return None
+    names, grid = tuple(str(attributes["sweep"]).split(",")), attributes.get("grid")
+    values = np.stack([file[f"sweep/{name}"][()] for name in names], axis=1)
+    sides = None if grid is None else tuple(map(int, str(grid).split(",")))
+    return Sweep(names, values, sides, str(path))
 
 
 class LatticeResult(RecordedLattice):
     """An open lattice file; ``docs/lattices.md`` tells what is in it.
 
     ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
-    how many runs it holds, ``path`` the file. A ``with`` block closes it at its end. Of a run that
-    was stopped, or still goes on, it shows what there was when it was opened.
+    how many runs it holds at each of ``n_points`` points, ``path`` the file. A ``with`` block
+    closes it at its end. Of a run that was stopped, or still goes on, it shows what there was when
+    it was opened.
+
+    Of a sweep, ``points`` are the values ``[point]`` by name, and arrays of counts have the points
+    as their first axis; `at` gives the result of one point, which has frames.
 
     Parameters
     ----------
@@ -62,13 +82,15 @@ class LatticeResult(RecordedLattice):
         File that `tauslab rdme` wrote.
     replica
         Which one is meant, in a file with several.
+    point
+        Which point of a sweep is meant; by default all of them.
 
     Raises
     ------
     InputFileError
         The file is missing, is no lattice result, or lacks a dataset.
     ConfigError
-        There is no such replica.
+        There is no such replica, or no such point.
     """
 
     def __repr__(self) -> str:
@@ -76,7 +98,13 @@ class LatticeResult(RecordedLattice):
         if not self._opened:
             return f"<LatticeResult {self.path}: closed>"
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
-        replicas = f"{self.n_replicas} replicas, " if self._lead else ""
+        replicas = f"{self.n_replicas} replicas, " if self.n_replicas > 1 else ""
+        if self.whole_sweep:
+            over = ", ".join(self.points)
+            replicas = f"{self.n_points} points over {over}, {replicas}"
+        elif self.swept:
+            at = ", ".join(f"{name} = {value:g}" for name, value in self.values.items())
+            replicas = f"point {self.point} ({at}), {replicas}"
         until = f" to t = {self.times[-1]:g} s" if len(self.times) else ""
         state = "" if self.complete else f", unfinished (t_end = {self.all_times[-1]:g} s)"
         return (
@@ -89,7 +117,7 @@ class LatticeResult(RecordedLattice):
         return lattice_result_html(self) if self._opened else f"<code>{escape(repr(self))}</code>"
 
     def __getitem__(self, species: str) -> IntArray | FloatArray:
-        """`counts` of a species on the whole lattice ``[sample]``; ``"time"`` gives `times`."""
+        """`counts` of a species on the whole lattice; ``"time"`` gives `times`."""
         return self.times if species == "time" else self.counts(species)
 
     def keys(self) -> tuple[str, ...]:
@@ -104,19 +132,69 @@ class LatticeResult(RecordedLattice):
         """Whether ``result[name]`` is known."""
         return name in self.keys()
 
-    def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int]]:
+    def at(self, point: int | None = None, *, replica: int | None = None, **values: float) -> Self:
+        """The result of one point of a sweep, by number or by values of what was swept.
+
+        Parameters
+        ----------
+        replica
+            Which one is meant; by default the same.
+        values
+            Such as ``at(D=1e-12)``: the first point with these values, to nine digits.
+
+        Raises
+        ------
+        ConfigError
+            There is no such point.
+        """
+        number = self._point_with(values) if point is None else point
+        found = type(self)(self.path, self.replica if replica is None else replica, number)
+        found.belong_to(self)
+        return found
+
+    def _point_with(self, values: Mapping[str, float]) -> int:
+        if not values:
+            raise ConfigError("at() takes the number of a point, or values of what was swept")
+        same = np.ones(self.n_points, np.bool_)
+        for name, value in values.items():
+            if name not in self.points:
+                known = ", ".join(self.points) or "nothing"
+                raise ConfigError(f"{name!r} was not swept in {self.path}: {known} was")
+            same &= np.isclose(self.points[name], value, rtol=1e-9, atol=0)
+        if not same.any():
+            near = {n: float(v[np.argmin(abs(v - values[n]))]) for n, v in self.points.items()
+                    if n in values}  # fmt: skip
+            told = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
+            raise ConfigError(f"{self.path} has no point with these values; near is {told}")
+        return int(np.flatnonzero(same)[0])
+
+    def as_ensemble(self, site_type: str | None = None) -> Result:
+        """Counts of all replicas as a `Result`, whose trajectories are the replicas; in memory.
+
+        So a lattice has what an ensemble has: `Result.histogram`, `Result.modes`, plots of a sweep.
+
+        Parameters
+        ----------
+        site_type
+            Count particles in these sites only.
+        """
+        return ensemble_of(self, site_type)
+
+    def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int, int | None]]:
         """A copy, as another process gets it, opens the file for itself."""
-        if self._forget is not None:
+        if self.is_temporary:
             raise ConfigError(
                 f"{self.path} is a temporary file that goes with this result: give the run an "
                 "output= to use its result in another process"
             )
-        return LatticeResult, (self.path.absolute(), self._lead[0] if self._lead else 0)
+        return LatticeResult, (self.path.absolute(), self.replica, self.point)
 
     # ---------------------------------------------------------------- other libraries
 
     def to_xarray(self, frames: str | Sequence[str] = ()) -> xarray.Dataset:
         """Counts of all replicas as an `xarray.Dataset`, with dimensions replica, time, species.
+
+        Of a sweep the dimension ``point`` comes first, and the swept values are coordinates on it.
 
         ``counts`` and ``counts_by_site_type`` are numbers of particles, NaN where a replica is not
         so far yet; ``time`` has its unit.
@@ -156,11 +234,12 @@ class LatticeResult(RecordedLattice):
         kind
             ``counts`` over time, ``mean`` of all replicas with a band, ``kymograph`` along an axis
             over time, or ``slice`` in the middle across an axis. ``auto`` is ``mean`` where there
-            are several replicas, else ``counts``.
+            are several replicas, else ``counts``. Of all points of a sweep ``mean``, ``heatmap`` or
+            ``histogram`` over what was swept, as of an ensemble.
         path
             File to write too: PNG, SVG or PDF by its suffix.
         t
-            Time of a slice; by default the last frame.
+            Time of a slice, by default the last frame; sample time of a sweep, by default the last.
         axis
             Of a kymograph, by default the longest; across a slice, by default the shortest.
         ax

@@ -10,7 +10,8 @@ import numpy as np
 from tauslab.model.host_memory import require_memory
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.options.values.spelling import spelt
-from tauslab.runner.results.lattice.recorded import AXES, RecordedLattice
+from tauslab.runner.results.lattice.recorded import AXES, IntArray, RecordedLattice
+from tauslab.runner.results.result import Result
 from tauslab.runner.results.tables import ResultTable
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def lattice_table(
     unfinished replica has not reached are left out.
     """
     chosen = tuple(names) or result.species
+    if result.whole_sweep:
+        return _sweep_table(result, chosen)
     if not every_replica or result.n_replicas == 1:
         piece = [result.times, *(result.counts(name) for name in chosen)]
         return ResultTable(("time", *chosen), iter([piece]))
@@ -35,6 +38,45 @@ def lattice_table(
     replica, sample = np.nonzero(counts[0] >= 0)
     piece = [replica, result.times[sample], *(values[replica, sample] for values in counts)]
     return ResultTable(("replica", "time", *chosen), iter([piece]))
+
+
+def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTable:
+    """A row per point, replica and time; the swept values come first."""
+    counts = [result.replica_counts(name) for name in chosen]
+    point, replica, sample = np.nonzero(counts[0] >= 0)
+    several = [("replica", replica)] if result.n_replicas > 1 else []
+    columns = [
+        *((column_name(name, chosen), values[point]) for name, values in result.points.items()),
+        *several,
+        ("time", result.times[sample]),
+        *((name, v[point, replica, sample]) for name, v in zip(chosen, counts, strict=True)),
+    ]
+    return ResultTable(tuple(name for name, _ in columns), iter([[v for _, v in columns]]))
+
+
+def column_name(swept: str, taken: Sequence[str]) -> str:
+    """Name of the column or coordinate of a swept name: another where that is taken."""
+    return f"{swept}_swept" if swept in (*taken, "time", "replica", "point") else swept
+
+
+def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result:
+    """Counts of all replicas as an ensemble in memory; those not reached yet are -1."""
+    counts = np.stack([result.replica_counts(name, site_type) for name in result.species], axis=-1)
+    require_memory(counts.nbytes, f"counts of {result.n_replicas * result.n_points} runs")
+    small = counts.max(initial=0) <= np.iinfo(np.int32).max
+    ended = counts[..., -1, 0] >= 0 if counts.shape[-2] else np.zeros(counts.shape[:-2], np.bool_)
+    data: dict[str, Any] = {
+        "time": result.times,
+        "species": np.array(result.species, object),
+        "counts": counts.astype(np.int32) if small else counts,
+        "status": np.where(ended, 0, 255).astype(np.uint8),
+    }
+    kept = {name: value for name, value in result.attributes.items() if name in _KEPT}
+    attributes = {"method": "rdme", "amount_unit": "particles", "time_unit": "s", **kept}
+    if result.whole_sweep:
+        data |= {f"sweep/{name}": values for name, values in result.points.items()}
+        attributes |= {n: v for n, v in result.attributes.items() if n in ("sweep", "grid")}
+    return Result(data, attributes)
 
 
 def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.Dataset:
@@ -48,10 +90,11 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
 
     particles = {"units": "1", "long_name": "particles"}
     by_type = [replicas(name) for name in result.site_types]
+    lead = ("point", "replica") if result.whole_sweep else ("replica",)
     variables: dict[str, Any] = {
-        "counts": (("replica", "time", "species"), replicas(None), particles),
+        "counts": ((*lead, "time", "species"), replicas(None), particles),
         "counts_by_site_type": (
-            ("replica", "time", "site_type", "species"), np.stack(by_type, axis=-2), particles,
+            (*lead, "time", "site_type", "species"), np.stack(by_type, axis=-2), particles,
         ),
     }  # fmt: skip
     coordinates: dict[str, Any] = {
@@ -60,6 +103,11 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
         "species": list(result.species),
         "site_type": list(result.site_types),
     }
+    if result.whole_sweep:
+        names = [*variables, *coordinates]
+        coordinates |= {column_name(n, names): ("point", v) for n, v in result.points.items()}
+    else:
+        coordinates |= {column_name(n, tuple(coordinates)): v for n, v in result.values.items()}
     if frames:
         times = result.frame_times
         cells = int(np.prod(result.shape)) * len(times) * len(frames)
@@ -81,6 +129,24 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
     return xarray.Dataset(variables, coordinates, attributes)
 
 
+def _points_facts(result: RecordedLattice) -> dict[str, str]:
+    """Points of a sweep, or the one that is meant."""
+    if result.whole_sweep:
+        names = ", ".join(f"{name} {v.min():g} to {v.max():g}" for name, v in result.points.items())
+        return {"points": f"{result.n_points}: {names}"}
+    at = ", ".join(f"{name} = {value:g}" for name, value in result.values.items())
+    return {"point": f"{result.point}: {at}"} if at else {}
+
+
+def span(values: IntArray) -> str:
+    """A number of particles, or the smallest and largest over the points of a sweep."""
+    reached = values[values >= 0]
+    if not reached.size:
+        return "not yet"
+    low, high = int(reached.min()), int(reached.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 _KEPT = ("seed", "model_sha256", "tauslab_version", "command", "step", "steps")
 
 
@@ -94,6 +160,7 @@ def lattice_result_html(result: RecordedLattice) -> str:
         "samples": f"{len(result.times)}"
         + (f", to t = {result.times[-1]:g} s" if len(result.times) else ""),
         "frames": str(len(result.frame_times)),
+        **_points_facts(result),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
         "state": "complete" if result.complete else spelt("unfinished; --resume completes it"),
@@ -101,7 +168,8 @@ def lattice_result_html(result: RecordedLattice) -> str:
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():
         counts = result.counts(name)
-        rows.append((name, f"{counts[0]:,}", f"{counts[-1]:,}"))
+        ends = (counts[..., 0], counts[..., -1])
+        rows.append((name, *(span(end) for end in ends)))
     more = len(result.species) - _SHOWN
     return card(
         "LatticeResult",

@@ -1,0 +1,223 @@
+"""What a population was at each time, who divided, and statistics of generations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.model.arrays import Array, FloatArray, IntArray
+from tauslab.model.errors import ConfigError
+from tauslab.model.network.counts import some
+from tauslab.runner.particles.weights import fixed_sum
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All cells at one time.
+
+    Attributes
+    ----------
+    time
+        In the model's unit.
+    names
+        Names of the columns of `values`: species and recorded rules.
+    values
+        f64 ``[cell, name]``.
+    cell, mother, founder, generation
+        int64 ``[cell]``: number of each cell, of its mother (-1 of those at the start), of the
+        first cell of its line, and how often its line divided.
+    age
+        f64 ``[cell]``: time since birth; of cells at the start, since then.
+    log_size
+        Logarithm of the number of cells that there are, those given up by chance with them.
+    """
+
+    time: float
+    names: tuple[str, ...]
+    values: FloatArray
+    cell: IntArray
+    mother: IntArray
+    founder: IntArray
+    generation: IntArray
+    age: FloatArray
+    log_size: float
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Values ``[cell]`` of a species or rule."""
+        if name not in self.names:
+            known = some(dict.fromkeys(self.names))
+            raise ConfigError(f"{name!r} is not of this population; it has {known}")
+        return self.values[:, self.names.index(name)]
+
+    def __len__(self) -> int:
+        """Number of cells."""
+        return len(self.cell)
+
+    def mean(self, name: str) -> float:
+        """Mean over cells."""
+        return fixed_sum(self[name]) / len(self)
+
+    def var(self, name: str) -> float:
+        """Variance over cells; NaN of one."""
+        if len(self) == 1:
+            return float("nan")
+        return fixed_sum((self[name] - self.mean(name)) ** 2) / (len(self) - 1)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Cells of one generation that divided.
+
+    Attributes
+    ----------
+    generation, divisions
+        Its number, and how many divided.
+    time_mean, time_sd
+        Of the time from birth to division.
+    birth_mean, birth_sd, division_mean, division_sd
+        Of each species by name, at birth and at division.
+    """
+
+    generation: int
+    divisions: int
+    time_mean: float
+    time_sd: float
+    birth_mean: Mapping[str, float]
+    birth_sd: Mapping[str, float]
+    division_mean: Mapping[str, float]
+    division_sd: Mapping[str, float]
+
+
+class Divisions:
+    """Cells that divided, in the order of their divisions.
+
+    Attributes
+    ----------
+    cell, mother, founder, generation
+        int64 ``[division]``, as of `Snapshot`.
+    born, divided
+        f64 ``[division]``: times.
+    at_birth, at_division
+        f64 ``[division, species]``; at division before the daughters share.
+    log_weight
+        f64 ``[division]``: logarithm of how many cells of the whole population it stands for.
+    names
+        Names of species.
+    """
+
+    def __init__(self, names: tuple[str, ...], arrays: Mapping[str, Array]) -> None:
+        self.names = names
+        self.cell: IntArray = arrays["cell"]
+        self.mother: IntArray = arrays["mother"]
+        self.founder: IntArray = arrays["founder"]
+        self.generation: IntArray = arrays["generation"]
+        self.born: FloatArray = arrays["born"]
+        self.divided: FloatArray = arrays["divided"]
+        self.at_birth: FloatArray = arrays["at_birth"]
+        self.at_division: FloatArray = arrays["at_division"]
+        self.log_weight: FloatArray = arrays["log_weight"]
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.cell)
+
+    def to_pandas(self) -> Any:
+        """A row per division."""
+        import pandas as pd
+
+        names = ("cell", "mother", "founder", "generation", "born", "divided", "log_weight")
+        columns = {name: getattr(self, name) for name in names}
+        for name, values in zip(self.names, self.at_birth.T, strict=True):
+            columns[f"{name} at birth"] = values
+        for name, values in zip(self.names, self.at_division.T, strict=True):
+            columns[f"{name} at division"] = values
+        return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True)
+class PopulationResult:
+    """What `tauslab.population` gives.
+
+    Attributes
+    ----------
+    times
+        f64 ``[time]``.
+    snapshots
+        A `Snapshot` for each time.
+    divisions
+        All cells that divided and were not given up before.
+    ended
+        Cells that overflowed or met a NaN, which are left out.
+    seed
+        As given or drawn.
+    """
+
+    times: FloatArray
+    snapshots: tuple[Snapshot, ...]
+    divisions: Divisions
+    ended: int
+    seed: int
+
+    @property
+    def log_size(self) -> FloatArray:
+        """Logarithm ``[time]`` of the number of cells that there are."""
+        return np.array([one.log_size for one in self.snapshots])
+
+    @property
+    def growth_rate(self) -> float:
+        """Slope of `log_size` from the first time to the last; NaN of one time."""
+        sizes = self.log_size
+        if len(sizes) == 1:
+            return float("nan")
+        return float((sizes[-1] - sizes[0]) / (self.times[-1] - self.times[0]))
+
+    def generations(self) -> list[Generation]:
+        """Statistics of each generation's divisions, weighted by what a cell stands for."""
+        found, all_ = [], self.divisions
+        for number in np.unique(all_.generation).tolist():
+            of = all_.generation == number
+            logs = all_.log_weight[of]
+            weights = np.exp(logs - logs.max())
+            weights = weights / fixed_sum(weights)
+            time_mean, time_sd = _moments((all_.divided - all_.born)[of][:, None], weights)
+            birth, birth_sd = _moments(all_.at_birth[of], weights)
+            end, end_sd = _moments(all_.at_division[of], weights)
+            named = [
+                dict(zip(all_.names, row.tolist(), strict=True))
+                for row in (birth, birth_sd, end, end_sd)
+            ]
+            found.append(
+                Generation(number, int(of.sum()), float(time_mean[0]), float(time_sd[0]), *named)
+            )
+        return found
+
+    def to_xarray(self) -> Any:
+        """Means and variances ``[time, name]``, numbers of cells and `log_size` as a Dataset."""
+        import xarray
+
+        names = self.snapshots[0].names
+        means = [[one.mean(name) for name in names] for one in self.snapshots]
+        variances = [[one.var(name) for name in names] for one in self.snapshots]
+        return xarray.Dataset(
+            {
+                "mean": (("time", "name"), means),
+                "variance": (("time", "name"), variances),
+                "cells": ("time", [len(one) for one in self.snapshots]),
+                "log_size": ("time", self.log_size),
+            },
+            coords={"time": self.times, "name": list(names)},
+            attrs={"seed": np.uint64(self.seed)},
+        )
+
+
+def _moments(table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted means and standard deviations ``[column]``."""
+    means = np.array([fixed_sum(weights * column) for column in table.T])
+    squares = [
+        fixed_sum(weights * (column - mean) ** 2)
+        for column, mean in zip(table.T, means, strict=True)
+    ]
+    return means, np.sqrt(np.array(squares))

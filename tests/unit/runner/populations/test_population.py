@@ -1,0 +1,302 @@
+"""Cells that grow and divide, against laws that are known."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+
+import numpy as np
+import pytest
+from places import ROOT
+from reference_ensembles import case
+
+import tauslab as ts
+from tauslab.kernels.events.divide import SHARES
+
+
+def constant_rate(k=12.0, rate=0.7):
+    """X is made at the rate k; a cell divides at a constant rate, whatever it holds."""
+    net = ts.Network("constant_rate")
+    net.add_species("X", 0)
+    net.add_species("D", 0)
+    net.add_parameter("k", k)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("-> D", rate=rate)
+    net.add_event("divide", trigger="D >= 1", assignments={"D": 0})
+    return net
+
+
+def sizer(production=20.0):
+    """A volume that grows exponentially, and a division at the volume 2."""
+    net = ts.Network("sizer")
+    net.add_species("X", 0)
+    net.add_species("V", 1.0)
+    net.add_species("born", 0.0, fixed=True)
+    net.add_reaction("-> X", law=f"{production} * V")
+    net.add_rate("V", "0.5 * V")
+    net.add_event("divide", trigger="V >= 2", assignments={"born": "time"})
+    net.add_rule("concentration", "X / V")
+    return net
+
+
+PERIOD = 2 * math.log(2)  # of the sizer
+
+
+def grown(model, times, **given):
+    given = {"division": "divide", "seed": 1, "device": "cpu", **given}
+    return ts.population(model, times, **given)
+
+
+def near(values, mean, variance, size, allowed=4.0):
+    """Mean and variance within standard errors of `size` cells that are as good as independent."""
+    fourth = ((values - values.mean()) ** 4).mean()
+    assert abs(values.mean() - mean) < allowed * math.sqrt(variance / size)
+    assert abs(values.var() - variance) < allowed * math.sqrt((fourth - variance**2) / size)
+
+
+@pytest.mark.parametrize("follow", ["population", "lineage"])
+def test_division_at_a_constant_rate(follow):
+    """Mean and variance of the steady law; four standard errors, false alarms 0.02 %.
+
+    Of a population half of the cells are taken as independent, for sisters are alike.
+    """
+    exact = case("population_constant_rate")["exact"]
+    times = [4, 12] if follow == "population" else [10, 24]
+    found = grown(constant_rate(), times, cells=3000, follow=follow, seed=3)
+    last = found.snapshots[-1]
+    size = 3000 if follow == "lineage" else 1500
+    near(last["X"], exact[f"{follow}_mean"], exact[f"{follow}_var"], size)
+    if follow == "lineage":
+        assert len(last) == 3000
+        rate = len(found.divisions) / (3000 * 24)
+        assert abs(rate - 0.7) < 4 * math.sqrt(0.7 / (3000 * 24))
+        assert found.growth_rate == 0
+    else:
+        assert 3000 <= len(last) <= 6000
+        assert abs(found.growth_rate - exact["growth_rate"]) < 4 * math.sqrt(0.7 * 8 / 1500) / 8
+
+
+@pytest.mark.validate
+def test_division_at_a_constant_rate_of_many():
+    """20,000 cells, both ways of following them, as above."""
+    exact = case("population_constant_rate")["exact"]
+    for follow in ("population", "lineage"):
+        last = grown(constant_rate(), [24], cells=20_000, follow=follow, seed=4).snapshots[-1]
+        size = 20_000 if follow == "lineage" else 10_000
+        near(last["X"], exact[f"{follow}_mean"], exact[f"{follow}_var"], size)
+
+
+def test_ages_and_volumes_of_exponential_growth():
+    """Ages a of the period have the density 2^(1 - a) ln 2, volumes 2 / V^2 (Powell 1956).
+
+    Cells begin with that law; Kolmogorov and Smirnov, a false alarm 0.1 %. The time from birth to
+    division is the period, to the error of the integrator.
+    """
+    stats = pytest.importorskip("scipy.stats")
+    volumes = 1 / (1 - (np.arange(800) + 0.5) / 1600)
+    found = grown(
+        sizer(production=0.5), [PERIOD, 2 * PERIOD], cells=800, seed=2, parameters={"V": volumes}
+    )
+    last = found.snapshots[-1]
+    assert len(last) == 1600
+    ages = stats.kstest(last.age / PERIOD, lambda a: 2 - 2 ** (1 - a))
+    sizes = stats.kstest(last["V"], lambda v: 2 * (1 - 1 / v))
+    assert min(ages.pvalue, sizes.pvalue) > 0.001
+    np.testing.assert_allclose(last["V"], np.exp(0.5 * last.age), rtol=1e-6)
+    np.testing.assert_allclose(last.age, 2 * PERIOD - last["born"], rtol=1e-9)
+    later = found.generations()[1]
+    assert later.time_mean == pytest.approx(PERIOD, rel=1e-6)
+    assert later.time_sd < 1e-5
+    assert later.birth_mean["V"] == pytest.approx(1.0, rel=1e-6)
+    assert later.division_mean["V"] == pytest.approx(2.0, rel=1e-6)
+    assert found.growth_rate == pytest.approx(0.5, rel=1e-9)  # a period doubles exactly
+
+
+def test_an_adder_and_a_timer():
+    """What is added is 1 whatever the size at birth; what passes is 0.9 whatever it holds.
+
+    Sizes at birth come to 1 by halves, from 2.6 to 1 + 1.6 / 2^g in generation g.
+    """
+    net = ts.Network("both")
+    for name, value in (("V", 2.6), ("V0", 2.6), ("born", 0.0)):
+        net.add_species(name, value, fixed=name != "V")
+    net.add_species("X", 5)
+    net.add_reaction("X ->", rate=0.1)
+    net.add_rate("V", "0.4 * V")
+    net.add_event("add", trigger="V - V0 >= 1", assignments={"V0": "V"})
+    adder = ts.population(
+        net, [6], division="add", cells=2, follow="tree", partition={"V0": "share"}, seed=1,
+        device="cpu",
+    )  # fmt: skip
+    for one in adder.generations()[1:]:
+        assert one.birth_mean["V"] == pytest.approx(1 + 1.6 / 2**one.generation, rel=1e-5)
+        assert one.division_mean["V"] - one.birth_mean["V"] == pytest.approx(1, rel=1e-5)
+    net.add_event("tick", trigger="time - born >= 0.9", assignments={"born": "time"})
+    timer = ts.population(net, [4], division="tick", cells=2, follow="tree", device="cpu")
+    assert len(timer.snapshots[0]) == 2 * 2**4
+    np.testing.assert_allclose(timer.divisions.divided - timer.divisions.born, 0.9, rtol=1e-9)
+
+
+def test_numbers_of_a_growing_cell():
+    """From birth to division 20 (2 - 1) / 0.5 = 40 are made: 40 at birth, 80 at division.
+
+    At birth the law of X is the sum over generations of Poisson numbers that are halved: Poisson.
+    """
+    found = grown(sizer(), [9 * PERIOD + 0.1], cells=1500, follow="lineage", seed=5)
+    last = found.generations()[-1]
+    assert last.divisions == 1500
+    made = 40 * (1 - 0.5**9)
+    assert abs(last.birth_mean["X"] / made - 1) < 0.02  # 0.5^9 is still missing of 40
+    births = found.divisions.at_birth[found.divisions.generation == last.generation][:, 0]
+    near(births, 40 * (1 - 0.5**8), 40 * (1 - 0.5**8), 1500)
+    xs = found.snapshots[-1]
+    assert xs.names == ("X", "V", "born", "concentration")
+    np.testing.assert_allclose(xs["concentration"], xs["X"] / xs["V"], rtol=1e-6)
+
+
+def test_partition():
+    """Each way, by the daughters of one division; molecules are neither made nor lost."""
+    net = ts.Network("partition")
+    for name, count in (("A", 1001), ("B", 1001), ("C", 7), ("E", 9)):
+        net.add_species(name, count)
+    net.add_species("V", 2.0)
+    net.add_species("t0", 0.5, fixed=True)
+    net.add_rate("V", "V")
+    net.add_reaction("E ->", rate=0.0)
+    net.add_event("divide", trigger="V >= 4", assignments={"t0": "time"})
+    found = grown(
+        net, [0.8], cells=400, follow="tree", fraction="uniform(0.2,0.3)",
+        partition={"B": "even", "C": "copy", "E": "first"},
+    ).snapshots[0]  # fmt: skip
+    assert len(found) == 800
+    first, second = (slice(i, None, 2) for i in (0, 1))
+    parts = found["V"][first] / (found["V"][first] + found["V"][second])
+    assert 0.2 <= parts.min() < 0.21
+    assert 0.29 < parts.max() <= 0.3
+    z = (found["A"][first] - 1001 * parts) / np.sqrt(1001 * parts * (1 - parts))
+    assert abs(z.mean()) < 4 / math.sqrt(400)
+    assert abs(z.std() - 1) < 4 / math.sqrt(800)
+    assert (found["A"][first] + found["A"][second] == 1001).all()
+    assert sorted(np.unique(found["B"])) == [500, 501]
+    assert (found["B"][first] + found["B"][second] == 1001).all()
+    assert (found["C"] == 7).all()
+    assert (found["E"][first] == 9).all()
+    assert (found["E"][second] == 0).all()
+    np.testing.assert_allclose(found["t0"], math.log(2), rtol=1e-6)
+    assert set(SHARES) == {"binomial", "even", "copy", "first", "share"}
+
+
+def test_a_tree_knows_its_lines():
+    found = grown(constant_rate(), [0, 3], cells=3, follow="tree", seed=8)
+    last, all_ = found.snapshots[1], found.divisions
+    assert len(last) == 3 + len(all_)
+    assert len(set(last.cell) | set(all_.cell)) == 3 + 2 * len(all_)
+    generation = dict(zip(all_.cell, all_.generation, strict=True))
+    divided = dict(zip(all_.cell, all_.divided, strict=True))
+    founder = dict(zip(all_.cell, all_.founder, strict=True))
+    for at, mother in enumerate(last.mother.tolist()):
+        if mother < 0:
+            assert last.generation[at] == 0
+            continue
+        assert last.generation[at] == generation[mother] + 1
+        assert last.founder[at] == founder[mother]
+        assert last.age[at] == 3 - divided[mother]
+    assert (np.diff(all_.divided) >= 0).all()
+    assert found.log_size[1] == pytest.approx(math.log(len(last)))
+    frame = all_.to_pandas()
+    assert list(frame.columns[-2:]) == ["X at division", "D at division"]
+    dataset = found.to_xarray()
+    assert dataset["mean"].sel(name="X").shape == (2,)
+    with pytest.raises(ts.ConfigError, match="more than most=5"):
+        grown(constant_rate(), [30], cells=3, follow="tree", most=5)
+
+
+def test_parameters_are_inherited():
+    rates = np.repeat([0.0, 30.0], 20)
+    found = grown(constant_rate(), [3], cells=40, parameters={"k": rates}).snapshots[0]
+    made = rates[found.founder] > 0
+    assert (found["X"][~made] == 0).all()
+    assert (found["X"][made] > 0).mean() > 0.9
+
+
+def test_one_cell_and_none_that_divides():
+    found = grown(constant_rate(rate=0.0), [1, 2], cells=1, initial={"X": "poisson(5)"})
+    assert [len(one) for one in found.snapshots] == [1, 1]
+    assert len(found.divisions) == 0
+    assert found.generations() == []
+    assert math.isnan(found.snapshots[0].var("X"))
+    assert found.snapshots[1].age.tolist() == [2.0]
+
+
+def bursting():
+    net = constant_rate()
+    net.add_reaction("-> 2147483647 X", rate=5.0)
+    return net
+
+
+def endless():
+    net = ts.Network("endless")
+    net.add_species("X", 0)
+    net.add_species("n", 0.0, fixed=True)
+    net.add_reaction("-> X", rate=1.0)
+    net.add_event("divide", trigger="time >= 1 && n < 1e9 && floor(n / 2) * 2 == n",
+                  assignments={"n": "n + 1"})  # fmt: skip
+    net.add_event("again", trigger="time >= 1 && floor(n / 2) * 2 < n", assignments={"n": "n + 1"})
+    return net
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        (constant_rate, {"division": "split"}, "no such event; its events: divide"),
+        (constant_rate, {"partition": {"Y": "copy"}}, "not a species"),
+        (constant_rate, {"partition": {"X": "share"}}, "a count, binomial"),
+        (sizer, {"partition": {"V": "binomial"}}, "a quantity, copy"),
+        (constant_rate, {"fraction": 1.0}, "between 0 and 1"),
+        (constant_rate, {"fraction": "uniform(0.6,0.4)"}, "between 0 and 1"),
+        (constant_rate, {"fraction": "normal(0.5,1)"}, "uniform"),
+        (constant_rate, {"follow": "all"}, "lineage"),
+        (constant_rate, {"cells": 0}, "cells"),
+        (constant_rate, {"parameters": {"k": [1.0, 2.0]}}, "one per cell"),
+        (bursting, {"cells": 2}, "all cells have ended"),
+    ],
+)
+def test_what_cannot_be(model, given, message):
+    with pytest.raises(ts.ConfigError, match=message):
+        grown(model(), [60], **{"cells": 5, **given})
+
+
+def test_cells_that_divide_without_end():
+    """Their events fire each other for ever: a cascade ends them, and no cell is left."""
+    with pytest.raises(ts.ConfigError, match="cascade"):
+        grown(endless(), [2], cells=1, follow="lineage")
+
+
+def digest(device):
+    found = hashlib.sha256()
+    for model, given in (
+        (constant_rate(), {"fraction": "uniform(0.3,0.7)", "initial": {"X": "poisson(30)"}}),
+        (sizer(200.0), {"partition": {"X": "even"}}),
+    ):
+        for follow in ("population", "lineage"):
+            result = grown(model, [2.5, 5], cells=60, follow=follow, device=device, **given)
+            for one in result.snapshots:
+                found.update(one.values.tobytes() + one.age.tobytes() + one.cell.tobytes())
+            found.update(result.divisions.at_division.tobytes() + result.log_size.tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.gpu
+def test_the_same_bits_on_a_gpu():
+    assert digest("cuda") == digest("cpu")
+
+
+def test_the_example_finds_concentrations_by_age(monkeypatch):
+    """At a constant rate of 100: (100 + 100 a) / 2^a, with a around 0.07 and 0.42 of the period."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
+    from dividing_cells import young_and_middle
+
+    for scales, expected in ((True, (100, 100)), (False, (102, 106))):
+        found = young_and_middle(scales, cells=500)[:2]
+        assert np.abs(np.subtract(found, expected)).max() < 3
