@@ -81,7 +81,8 @@ def counted(network: ts.Network, how: str) -> ts.Network | None:
         amounts = network.initial_amounts(network.parameter_values())
     except ts.TauslabError:
         return None
-    largest = max(amounts.values(), default=0.0)
+    real = real_species(network)
+    largest = max((a for name, a in amounts.items() if name not in real), default=0.0)
     if how == "scaled" and not largest > 0:
         return None
     return ts.in_molecules(network, 1.0 if how == "counts" else LARGEST / largest)

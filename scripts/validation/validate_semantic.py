@@ -6,7 +6,9 @@ each with models, settings and expected results.
     python scripts/validation/validate_semantic.py FOLDER -o docs/validation/semantic.csv
 
 writes a row for each case, a summary with a table of the suite's tags beside it (.md), and exits 1 if
-a case is wrong. ``--before OTHER.csv`` compares with an earlier table. Of each case
+a case is wrong. ``--before OTHER.csv`` compares with an earlier table, ``--peer OTHER.csv`` with another
+program (`semantic_roadrunner.py` writes such a table), and ``--from TABLE.csv`` makes the summary of a
+table that is there, without running anything. Of each case
 the model of the highest level is read, and run by ``--method ode`` with a relative tolerance of
 1e-9. A case passes if every quantity that it asks for meets the suite's rule at every time,
 
@@ -87,29 +89,57 @@ def tags_of(folder: Path) -> list[str]:
 
 
 def tag_table(
-    folders: Sequence[Path], verdicts: Sequence[Verdict], before: dict[str, str]
+    folders: Sequence[Path],
+    verdicts: Sequence[Verdict],
+    before: dict[str, str],
+    peer: tuple[str, dict[str, str]] = ("", {}),
 ) -> Iterator[str]:
-    """Markdown of how many cases of each tag pass."""
+    """Markdown of how many cases of each tag pass, by another program too if one is given."""
     of_tag: dict[str, list[Verdict]] = {}
     for folder, verdict in zip(folders, verdicts, strict=True):
         for tag in tags_of(folder):
             of_tag.setdefault(tag, []).append(verdict)
     if of_tag:
+        name, by_peer = peer
         earlier = " passed before |" if before else ""
-        yield from ("", f"| tag | cases |{earlier} pass | refused |")
-        yield f"|---|---|{'---|' if before else ''}---|---|"
+        other = f" {name} passes | does not |" if name else ""
+        if name:
+            counts = Counter(by_peer.values())
+            wrong = counts["wrong"] + counts["error"] + counts["crash"]
+            yield from ("", f"{name}, same cases and rule: {counts['pass']} pass, {wrong} do not.")
+        yield from ("", f"| tag | cases |{earlier} pass | refused |{other}")
+        yield f"|---|---|{'---|' if before else ''}---|---|{'---|---|' if name else ''}"
     for tag in sorted(of_tag):
         own = of_tag[tag]
         counts = Counter(v.verdict for v in own)
         passed = sum(before.get(v.case) == "pass" for v in own)
         told = f" {passed} |" if before else ""
-        yield f"| {tag} | {len(own)} |{told} {counts['pass']} | {counts['refused']} |"
+        if name:
+            theirs = Counter(by_peer.get(v.case) for v in own)
+            other = f" {theirs['pass']} | {len(own) - theirs['pass']} |"
+        yield f"| {tag} | {len(own)} |{told} {counts['pass']} | {counts['refused']} |{other}"
 
 
 def verdicts_of(path: Path) -> dict[str, str]:
     """Verdict of every case in a table that an earlier run wrote."""
     with path.open(encoding="utf-8") as file:
         return {row["case"]: row["verdict"] for row in csv.DictReader(file)}
+
+
+def peer_of(path: Path) -> tuple[str, dict[str, str]]:
+    """Name of another program, and its verdict of every case."""
+    with path.open(encoding="utf-8") as file:
+        (_, name, *_), *rows = csv.reader(file)
+    return name, {row[0]: row[1] for row in rows}
+
+
+def verdicts_in(path: Path) -> list[Verdict]:
+    """Rows of a table that an earlier run wrote."""
+    with path.open(encoding="utf-8") as file:
+        return [
+            Verdict(r["case"], r["model"], r["verdict"], float(r["worst"]), r["message"])
+            for r in csv.DictReader(file)
+        ]
 
 
 def folders_of(folder: Path, names: Sequence[str] = ()) -> list[Path]:
@@ -261,9 +291,10 @@ def summary(verdicts: Sequence[Verdict], seconds: float) -> str:
     """Counts, what is refused, and what is wrong, as Markdown."""
     counts = Counter(verdict.verdict for verdict in verdicts)
     reasons = Counter(kind_of(v.message) for v in verdicts if v.verdict == "refused")
+    took = f"; {seconds:.0f} s in all" if seconds else ""
     told = (
         f"{len(verdicts)} cases: {counts['pass']} pass, {counts['refused']} refused, "
-        f"{counts['wrong']} wrong; {seconds:.0f} s in all (`scripts/validation/validate_semantic.py`, which "
+        f"{counts['wrong']} wrong{took} (`scripts/validation/validate_semantic.py`, which "
         "states the rule)."
     )
     lines = [
@@ -302,20 +333,28 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("-o", "--output", type=Path, default=Path("semantic.csv"))
     parser.add_argument("--before", type=Path, help="an earlier table, to compare with")
+    parser.add_argument("--peer", type=Path, help="a table of another program")
+    parser.add_argument("--from", dest="table", type=Path, help="run nothing: take this table")
     options = parser.parse_args()
+    peer = ("", dict[str, str]()) if options.peer is None else peer_of(options.peer)
     before = {} if options.before is None else verdicts_of(options.before)
     began = time.perf_counter()
     folders = folders_of(options.folder, options.cases)
     if not folders:
         raise SystemExit(f"{options.folder}: there are no cases, folders of five digits")
     run = partial(validate, device=options.device)
-    if options.jobs == 1:
+    if options.table is not None:
+        verdicts = verdicts_in(options.table)
+        folders = [options.folder / verdict.case for verdict in verdicts]
+        began = time.perf_counter()
+    elif options.jobs == 1:
         verdicts = list(map(run, folders))
     else:
         with ProcessPoolExecutor(options.jobs) as pool:
             verdicts = list(pool.map(run, folders))
-    tags = list(tag_table(folders, verdicts, before))
-    write_tables(options.output, verdicts, time.perf_counter() - began, tags)
+    tags = list(tag_table(folders, verdicts, before, peer))
+    seconds = 0.0 if options.table is not None else time.perf_counter() - began
+    write_tables(options.output, verdicts, seconds, tags)
     print(options.output.with_suffix(".md").read_text(encoding="utf-8"))
     return int(any(verdict.verdict == "wrong" for verdict in verdicts))
 

@@ -20,7 +20,9 @@ def run(net, **options):
     return ts.run(net, **{**given, **options})
 
 
-@pytest.mark.parametrize(("flows", "n"), [(False, 5000), (True, 1000)])
+@pytest.mark.parametrize(
+    ("flows", "n"), [(False, 5000), pytest.param(True, 5000, marks=pytest.mark.validate)]
+)
 def test_known_laws(flows, n):
     found = delays.p_values(n, "cpu", flows=flows, seed=3)
     least = min(found, key=found.get)
@@ -56,6 +58,7 @@ def test_a_full_queue_ends_a_trajectory_by_name():
         ts.SSA(delay_queue=0)
 
 
+@pytest.mark.validate
 def test_the_length_of_a_queue_decides_nothing_else():
     short, long = (run(queue(5, 3), method=ts.SSA(delay_queue=n)) for n in (64, 1024))
     assert digest_lines(short, None) == digest_lines(long, None)
@@ -132,6 +135,10 @@ def test_a_gpu_gives_the_bits_of_the_cpu():
         assert found[0] == found[1]
 
 
+def test_auto_takes_ssa():
+    assert run(queue(), n=3, method="auto").method == "ssa"
+
+
 @pytest.mark.parametrize("method", ["tau", "ode"])
 def test_other_methods_refuse_delays_by_name(method):
     with pytest.raises(ts.ModelError, match="reaction R1: delays of reactions are not supported"):
@@ -158,5 +165,5 @@ def test_a_delay_belongs_to_what_is_not_consuming():
     net = queue()
     with pytest.raises(ts.ModelError, match="consuming=False goes with a delay"):
         net.add_reaction("X ->", rate=1, consuming=False)
-    with pytest.raises(ts.ModelError, match="SBML"):
+    with pytest.raises(ts.ModelError, match="it completes after a delay, which is written as TOML"):
         net.to_sbml()

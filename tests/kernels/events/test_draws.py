@@ -8,6 +8,7 @@ import scipy.stats as st
 from event_models import noisy
 
 import tauslab as ts
+from tauslab.model.network.check import without_missing
 from tauslab.runner.results.digest import digest_lines
 
 N = 20_000
@@ -224,6 +225,8 @@ def test_a_drawn_value_may_be_set_and_its_mean_swept():
     swept = run(net, sweep={"m": [2, 50]})
     assert np.allclose(swept.mean("X")[:, 0], [2, 50], rtol=0.05)
     assert (run(net, n=5, set={"X": 7}).counts("X") == 7).all()
+    assert [feature.kind for feature in net.features] == ["draw"]
+    assert not without_missing(net, ["X"]).features  # what is given is not drawn
 
 
 def test_toml_holds_draws(tmp_path):

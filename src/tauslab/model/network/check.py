@@ -96,9 +96,10 @@ def require_support(network: Network, method: str) -> None:
 
 
 def without_missing(network: Network, names: Collection[str]) -> Network:
-    """The network without the complaint that values of `names` are missing, for they are given."""
+    """The network without what is said of values of `names`, missing or drawn: they are given."""
     given = {f"{kind} {name}" for kind in ("parameter", "compartment", "species") for name in names}
-    features = [f for f in network.features if f.kind != "missing value" or f.element not in given]
+    settled = ("missing value", "draw")
+    features = [f for f in network.features if f.kind not in settled or f.element not in given]
     return network if features == network.features else replace(network, features=features)
 
 

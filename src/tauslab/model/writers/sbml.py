@@ -63,6 +63,11 @@ def sbml_text(network: NetworkData) -> str:
         python-libsbml is not installed.
     """
     for feature in network.features:
+        if feature.kind in ("draw", "delayed reaction"):
+            raise ModelError(
+                f"{feature.element}: {feature.message}, which is written as TOML (Network.write), "
+                "not as SBML"
+            )
         if feature.kind not in _WRITTEN:
             raise ModelError(
                 f"{feature.element}: {feature.message}, which the network does not hold, so that "

@@ -76,7 +76,7 @@ KERNEL(ssa_events, const EventArguments arguments) {
 
         if (at != AT_NO_STOP) {
             const u64 earlier = executed;
-            if (at == AT_TIME && !complete_reactions(delayed, x, t, completed)) {
+            if (HAS_DELAYS && at == AT_TIME && !complete_reactions(delayed, x, t, completed)) {
                 ended = OVERFLOWED;
                 continue;
             }

@@ -67,7 +67,7 @@ KERNEL(ssa_flow, const EventArguments arguments) {
         }
         if (looks) {
             const u64 earlier = executed, before = completed;
-            if (!complete_reactions(delayed, x, t, completed)) {
+            if (HAS_DELAYS && !complete_reactions(delayed, x, t, completed)) {
                 ended = OVERFLOWED;
                 continue;
             }
