@@ -103,7 +103,7 @@ def cpu_seconds() -> float:
     return sum(used.ru_utime + used.ru_stime for used in both)
 
 
-def with_tauslab(model: Model, method: str, device: str, reactions: dict[str, float]) -> Runner:
+def with_tauslab(model: Model, method: Any, device: Any, reactions: dict[str, float]) -> Runner:
     """Tell `reactions` how many a trajectory of exact simulation has."""
 
     def run(n: int, seed: int) -> Timing:
@@ -230,10 +230,10 @@ def main() -> int:
             n = runners[name][1]
             seconds = statistics.median(timing.seconds for timing in timings) / n
             values = np.concatenate([timing.values for timing in timings])
-            error = np.hypot(
+            both = np.hypot(
                 values.std() / len(values) ** 0.5, reference.std() / len(reference) ** 0.5
             )
-            off = float((values.mean() - reference.mean()) / error) if error > 0 else 0.0
+            off = float((values.mean() - reference.mean()) / both) if both > 0 else 0.0
             agree &= abs(off) < 5 or name == "tauslab tau"
             rows.append([
                 model.name, name, str(n), f"{fired:.0f}", f"{1e3 * seconds:.4g}",

@@ -156,7 +156,8 @@ def _of_passage(t: float, scale: float) -> FloatArray:
 
 
 def _in_volume(s: FloatArray) -> FloatArray:
-    return np.exp(0.5 * np.mod(s, 2 * np.log(2)))
+    sizes: FloatArray = np.exp(0.5 * np.mod(s, 2 * np.log(2)))
+    return sizes
 
 
 LAWS = (
