@@ -26,7 +26,7 @@ def flips(runs: int = 20, walkers: int = 100) -> tuple[ts.RareResult, ts.RareRes
     """Of reaching 300 molecules: the probability by t = 2, and the steady rate."""
     given = {"target": "X >= 300", "runs": runs, "walkers": walkers, "seed": 1, "device": "cpu"}
     soon = ts.weighted_ensemble(model(), t_end=2.0, **given)
-    steady = ts.weighted_ensemble(model(), t_end=10.0, steady=True, **given)
+    steady = ts.weighted_ensemble(model(), t_end=25.0, steady=True, **given)
     return soon, steady
 
 

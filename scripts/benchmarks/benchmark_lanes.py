@@ -1,14 +1,17 @@
-"""One CPU core: exact SSA on its SIMD lanes against one trajectory at a time, in the same run.
+"""One CPU core: trajectories on its SIMD lanes against one at a time, in the same run.
 
     python scripts/benchmarks/benchmark_lanes.py -o docs/benchmarks/lanes.csv
     python scripts/benchmarks/benchmark_lanes.py --few -o docs/benchmarks/lanes-few.csv
+    python scripts/benchmarks/benchmark_lanes.py --ode -o docs/benchmarks/lanes-ode.csv
 
 Events of a call of `ts.run` and seconds of the processor that the process took for it, with
 compiled kernels, 101 samples and one thread that is pinned to a core. The forms of the kernel take
 turns, and the median of the repeats counts. `avx2` is compiled without AVX-512. A row also tells
 whether all forms gave the same counts; the program exits with 1 if not.
 
-`--few` tells from how many trajectories a thread on which form is faster.
+`--few` tells from how many trajectories a thread on which form is faster. `--ode` measures
+ensembles of equations, of which up to four parameters are drawn within a fifth of their values:
+thousands of steps a second.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ import platform
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,20 +36,30 @@ import numpy.typing as npt
 import tauslab as ts
 from tauslab.kernels.backends.compilers import cpu_features, host_compiler
 from tauslab.kernels.exact import ssa
+from tauslab.kernels.ode import engine
+from tauslab.model.network.network import Network
 from tauslab.model.readers.read import read_network
 
-MODELS = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml"
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 POINTS = 101
 NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the end of its time and a number of trajectories."""
+    """A model, the end of its time, a number of trajectories, and a solver of equations or none."""
 
     name: str
     t_end: float
     n: int = 1000
+    solver: str = ""
+
+    def model(self) -> Network:
+        """Read it."""
+        folder = DATA / ("net" if self.name.endswith(".net") else "sbml")
+        return read_network(
+            folder / self.name if folder.name == "net" else folder / f"{self.name}.xml"
+        )
 
 
 CASES = (
@@ -55,6 +70,17 @@ CASES = (
     Case("heat_shock_mass_action", 0.5),
     Case("lac_two_state", 100.0),
     Case("lotka_volterra", 10.0),
+    Case("toggle_switch", 1000.0),
+    Case("motor.net", 1.0),
+)
+ODE_CASES = (
+    Case("BIOMD0000000012", 100.0, 4000, "dopri5"),
+    Case("BIOMD0000000012", 100.0, 4000, "rosenbrock"),
+    Case("BIOMD0000000012", 100.0, 4000, "rk4"),
+    Case("BIOMD0000000033", 60.0, 1000, "rosenbrock"),
+    Case("BIOMD0000000088", 10.0, 500, "rosenbrock"),
+    Case("BIOMD0000000201", 10.0, 4000, "dopri5"),
+    Case("vilar_oscillator", 50.0, 1000, "rosenbrock"),
 )
 FEW = (1, 2, 3, 4, 8, 16, 24, 32, 64, 256)
 FEW_CASES = ("schlogl", "vilar_oscillator", "heat_shock_mass_action")
@@ -71,13 +97,13 @@ class Form:
     @contextmanager
     def chosen(self) -> Iterator[None]:
         """Runs within it use this form, from how many trajectories on that may be."""
-        before = ssa.FEWEST_ON_LANES
+        before = ssa.FEWEST_ON_LANES, engine.FEWEST_ON_LANES
         os.environ["TAUSLAB_CXXFLAGS"] = self.flags
-        ssa.FEWEST_ON_LANES = 0 if self.lanes else NEVER
+        ssa.FEWEST_ON_LANES = engine.FEWEST_ON_LANES = 0 if self.lanes else NEVER
         try:
             yield
         finally:
-            ssa.FEWEST_ON_LANES = before
+            ssa.FEWEST_ON_LANES, engine.FEWEST_ON_LANES = before
             del os.environ["TAUSLAB_CXXFLAGS"]
 
 
@@ -86,17 +112,21 @@ FORMS = (Form("one", lanes=False), Form("lanes", lanes=True))
 AVX2 = (Form("one avx2", False, NO_AVX512), Form("lanes avx2", True, NO_AVX512))
 
 
-def timed(case: Case, n: int, form: Form, seed: int) -> tuple[float, int, npt.NDArray[np.int32]]:
-    """Processor seconds, events and counts of a run."""
-    model = read_network(MODELS / f"{case.name}.xml")
+def timed(case: Case, n: int, form: Form, seed: int) -> tuple[float, int, npt.NDArray[np.generic]]:
+    """Processor seconds, events or steps, and samples of a run."""
+    model, how = case.model(), dict[str, Any]()
     times = np.linspace(0, case.t_end, POINTS)
-    with form.chosen():
+    if case.solver:
+        drawn = [item for item in model.parameter_values().items() if item[1] > 0][:4]
+        sample = [f"{name}=uniform({0.8 * value},{1.2 * value})" for name, value in drawn]
+        how = {"method": ts.ODE(solver=case.solver), "sample": sample}
+    with form.chosen(), warnings.catch_warnings(action="ignore"):
         begin = time.process_time()
         result = ts.run(model, n=n, times=times, seed=seed, device=ts.CPU(threads=1),
-                        record="trajectories")  # fmt: skip
+                        record="trajectories", **how)  # fmt: skip
         seconds = time.process_time() - begin
     events = int(np.sum(result.data["profile/events"][()]))
-    return seconds, events, np.asarray(result.data["counts"][()])
+    return seconds, events, np.asarray(result.data["amounts" if case.solver else "counts"][()])
 
 
 def measured(
@@ -112,9 +142,9 @@ def measured(
         first = None
         for form in forms:
             seconds, events, counts = timed(case, n, form, repeat + 2)
-            rates[form.name].append(events / seconds / 1e6)
+            rates[form.name].append(events / seconds / (1e3 if case.solver else 1e6))
             first = counts if first is None else first
-            same = same and np.array_equal(first, counts)
+            same = same and np.array_equal(first, counts, equal_nan=bool(case.solver))
             total += events
     each = total / (repeats * len(forms) * n)
     return {name: statistics.median(found) for name, found in rates.items()}, each, same
@@ -124,25 +154,30 @@ def main() -> int:
     """Measure and write the table; 1 if two forms gave different counts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--few", action="store_true", help="few trajectories a thread")
+    parser.add_argument("--ode", action="store_true", help="equations")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--models", nargs="+", choices=[case.name for case in CASES])
+    parser.add_argument(
+        "--models", nargs="+", choices=sorted({case.name for case in (*CASES, *ODE_CASES)})
+    )
     parser.add_argument("--core", type=int, help="the core to use; by default the last allowed")
     parser.add_argument("-o", "--output", type=Path, default=Path("lanes.csv"))
     options = parser.parse_args()
     core = max(os.sched_getaffinity(0)) if options.core is None else options.core
     os.sched_setaffinity(0, {core})
-    wanted = options.models or (FEW_CASES if options.few else [case.name for case in CASES])
-    cases = [case for case in CASES if case.name in wanted]
+    of_all = ODE_CASES if options.ode else CASES
+    wanted = options.models or (FEW_CASES if options.few else [case.name for case in of_all])
+    cases = [case for case in of_all if case.name in wanted]
     has_avx512 = "avx512dq" in cpu_features()
     forms = FORMS if options.few or not has_avx512 else (*FORMS, *AVX2)
-    head = ["model", "t_end", "trajectories", "events_each", *(f"{f.name} M/s" for f in forms)]
+    unit, counted = ("k/s", "steps_each") if options.ode else ("M/s", "events_each")
+    head = ["model", "t_end", "trajectories", counted, *(f"{f.name} {unit}" for f in forms)]
     table = [[*head, "gain", "same_counts"]]
     for case in cases:
         for n in FEW if options.few else (case.n,):
             rates, each, same = measured(case, n, forms, options.repeats)
             gain = rates["lanes"] / rates["one"]
             table.append([
-                case.name, f"{case.t_end:g}", str(n), f"{each:.0f}",
+                f"{case.name} {case.solver}".strip(), f"{case.t_end:g}", str(n), f"{each:.0f}",
                 *(f"{rate:.1f}" for rate in rates.values()), f"{gain:.2f}", str(same).lower(),
             ])  # fmt: skip
             print(*table[-1], flush=True)

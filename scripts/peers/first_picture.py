@@ -5,7 +5,9 @@ exactly, draw, save a PNG. Counted are its statements (one for each node that Py
 so), measured are the processor's seconds (user and system) of that process and of compilers that it
 starts, which other work on the machine moves little: the first run, for which the cache of compiled
 kernels is empty, and the median of later ones. Programs take turns. One that is not installed is
-left out.
+left out, but for jLM of Lattice Microbes, whose statements are counted: it has no package, and runs
+on a GPU. Its program follows the function reference of its authors' tutorials
+(github.com/Luthey-Schulten-Lab/SummerSchool_2026, "RDME Function Reference").
 
     pip install --target /tmp/peers gillespy2 setuptools rebop copasi-basico
     PYTHONPATH=/tmp/peers python scripts/peers/first_picture.py
@@ -32,7 +34,10 @@ JOBS = {
     "histogram": "histogram of 1,000 trajectories at the end",
     "sweep": "mean at the end over ten values of a rate, 100 trajectories each",
     "sbml": "an SBML file (Schlögl), mean of 20 trajectories to t = 1",
+    "lattice": "A + B <-> C on 32 x 32 x 32 sites, 1,000 steps, counts drawn",
 }
+ALONE = ("sbml", "lattice")  # jobs that have a model of their own
+COUNTED = "jLM"  # without being run
 PACKAGES = {"tauslab": "tauslab", "GillesPy2": "gillespy2", "rebop": "rebop", "basico": "basico"}
 
 _HEAD = "import matplotlib.pyplot as plt\nimport numpy as np\n"
@@ -163,6 +168,41 @@ for value in values:
     basico.set_reaction_parameters("(r3).k1", value=value)
     means.append(np.mean([run(seed)["M"].iloc[-1] for seed in range(1, 101)]))
 """ + _SWEPT,
+    ("tauslab", "lattice"): """
+import tauslab as ts
+cell = ts.Lattice("pair", shape=(32, 32, 32), spacing=32e-9, step=50e-6, boundary="periodic")
+cell.add_species("A", "B", "C")
+cell.add_diffusion("*", 1e-12)
+cell.add_reaction("A + B <-> C", rate=(1.07e7, 35.1), unit="M^-1 s^-1")
+cell.place("A", 1000)
+cell.place("B", 1000)
+ts.run(cell, t_end=0.05, count_every=20, seed=1).plot(path=png)
+""",
+    ("jLM", "lattice"): """
+import matplotlib.pyplot as plt
+from jLM.RDME import File as RDMEFile
+from jLM.RDME import Sim as RDMESim
+from lm import MpdRdmeSolver
+sim = RDMESim("pair", "pair.lm", [32, 32, 32], 32e-9, "cytosol", dt=50e-6)
+sim.simulationTime = 0.05
+sim.latticeWriteInterval = 1000
+sim.speciesWriteInterval = 20
+cytosol = sim.region("cytosol")
+A, B, C = sim.species("A"), sim.species("B"), sim.species("C")
+sim.distributeNumber(A, cytosol, 1000)
+sim.distributeNumber(B, cytosol, 1000)
+cytosol.addReaction([A, B], [C], sim.rateConst("kf", 1.07e7, 2))
+cytosol.addReaction([C], [A, B], sim.rateConst("kr", 35.1, 1))
+sim.transitionRate(None, None, None, sim.diffusionZero)
+sim.transitionRate(None, cytosol, cytosol, sim.diffusionConst("d", 1e-12))
+sim.finalize()
+sim.run(solver=MpdRdmeSolver(), seed=1, cudaDevices=[0])
+traj = RDMEFile("pair.lm")
+for name in ("A", "B", "C"):
+    plt.plot(*traj.getNumberTrajectory(species=name), label=name)
+plt.legend()
+plt.savefig(png)
+""",
     ("basico", "sbml"): _HEAD + """
 import basico
 basico.load_model(sbml)
@@ -178,7 +218,7 @@ def program(name: str, job: str) -> str | None:
     work = WORK.get((name, job))
     if work is None:
         return None
-    return work if job == "sbml" else MODELS[name] + work
+    return work if job in ALONE else MODELS[name] + work
 
 
 def statements(text: str) -> int:
@@ -217,7 +257,8 @@ def main() -> None:
     chosen = parser.parse_args()
     repeat, jobs = chosen.repeat, chosen.job or list(JOBS)
     found = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
-    print(f"| job | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
+    heads = [*found, COUNTED]
+    print(f"| job | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
     for job in jobs:
         took: dict[str, list[float]] = {name: [] for name in found}
         with tempfile.TemporaryDirectory() as folder:
@@ -227,10 +268,10 @@ def main() -> None:
                     if (text := program(name, job)) is not None:
                         took[name].append(seconds(text, Path(folder), cache))
         told = []
-        for name in found:
+        for name in heads:
             text = program(name, job)
-            if text is None:
-                told.append("not measured")
+            if text is None or name == COUNTED:
+                told.append("not measured" if text is None else f"{statements(text)}; not run")
                 continue
             first, later = took[name][0], statistics.median(took[name][1:])
             told.append(f"{statements(text)}; {later:.1f} s (first run {first:.1f} s)")

@@ -166,9 +166,9 @@ LAWS = (
         births(lambda s: 10 * k * _in_volume(s), 0.3, t, 0.0))),
     Law("wash-outs", wash_outs, "X", (1.5, 3.0, 6.0), lambda t, k: poisson(
         20 * k * (1 + (t > 4)) * -np.expm1(-0.5 * (t - (0 if t < 2 else 2 if t < 4 else 4))))),
-    Law("counter: how often it was emptied", counter, "C", (1.5, 6.0), lambda t, k: _of_counter(
+    Law("counter: how often it was emptied", counter, "C", (10 / 9, 50 / 9), lambda t, k: _of_counter(
         t, k, "C")),
-    Law("counter: what it holds", counter, "X", (1.5, 6.0), lambda t, k: _of_counter(t, k, "X")),
+    Law("counter: what it holds", counter, "X", (10 / 9, 50 / 9), lambda t, k: _of_counter(t, k, "X")),
     Law("first passage of balanced noise", passage, "F", (0.25, 1.0, 4.0), _of_passage),
     Law("doses closer than a leap", doses, "X", (1.0, 2.5), lambda t, k: poisson(
         20 * k * -np.expm1(-0.5 * (t if t <= 1 else t - 2)))),
@@ -209,7 +209,7 @@ def rows_of(
     leaps = 1 - work["exact_events"] / max(1, work["events"]) if method == "tau" else 0.0
     for k, t in enumerate(times):
         yield [
-            law.name, f"{t:g}", method,
+            law.name, f"{t:.4g}", method,
             *_compared(chances[k], width, n, (float(mean[k]), float(variance[k])), found[k], leaps),
         ]  # fmt: skip
 

@@ -10,8 +10,9 @@ from ode_probe import integrate, system_of
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.kernels.ode.engine import OdeSettings, on_lanes
+from tauslab.kernels.ode.engine import on_lanes
 from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 
 pytestmark = compiler
@@ -89,7 +90,7 @@ def test_lanes_are_for_many_trajectories_in_double_precision():
     backend = get_backend("cpu", BackendOptions(threads=2))
     system = system_of(ode_mixed.network())
     double, single = OdeSettings("dopri5"), OdeSettings("dopri5", precision="single")
-    assert [on_lanes(backend, system, double, n) for n in (1, 5, 6, 0)] == [
+    assert [on_lanes(backend, system, double, n) for n in (1, 15, 16, 0)] == [
         False,
         False,
         True,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.leaping.event_tau import EventTau
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tauslab.kernels.leaping.event_tau import EventTau
 
 
 def leaper_of(network: LoweredNetwork) -> str:
@@ -41,6 +44,8 @@ def leaping_engine(
                 f"tau runs models with events of up to {LARGEST_LEAPING} reactions, not "
                 f"{len(network.reactions)}; --method ssa can run it"
             )
+        from tauslab.kernels.leaping.event_tau import EventTau
+
         return EventTau(backend, network, times, epsilon)
     if leaper_of(network) == "unrolled":
         return (CheckedTauLeap if checked else TauLeap)(backend, network, times, epsilon)

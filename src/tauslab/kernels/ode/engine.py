@@ -41,9 +41,9 @@ FILES = {
     "ode_threads": "ode/blocks/threads.cc",
     "ode_warps": "ode/blocks/warps.cc",
 }
-# Trajectories for each thread from which a vector of them is faster, and variables up to which the
-# state of one finds room on a thread's stack: a megabyte.
-FEWEST_ON_LANES, MOST_ON_LANES = 3, 1000
+# Trajectories for each thread from which a vector of them is worth half a second more of compiling,
+# and variables up to which the state of one finds room on a thread's stack: a megabyte.
+FEWEST_ON_LANES, MOST_ON_LANES = 8, 1000
 # `CountJob` of csrc/ode/blocks/count_samples.h where nothing is counted.
 _NO_INTERVALS = {"edges": None, "first": None, "cells": None}
 NOTHING_COUNTED: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tauslab.model.errors import ModelError
 
@@ -12,7 +12,9 @@ _ROOM = 1e6  # molecules that a suggested compartment leaves the species that ha
 
 
 def round_counts(
-    amounts: Mapping[str, float], compartments: Mapping[str, tuple[str, float]] | None = None
+    amounts: Mapping[str, float],
+    compartments: Mapping[str, tuple[str, float]] | None = None,
+    warn: Callable[[str], object] = warnings.warn,
 ) -> dict[str, int]:
     """Whole molecules from amounts, half to even, with one warning that names what changed.
 
@@ -22,6 +24,8 @@ def round_counts(
         Initial amounts by species.
     compartments
         Name and size of the compartment of a species, for the hint where its amount is too large.
+    warn
+        Takes the warning.
 
     Raises
     ------
@@ -43,7 +47,7 @@ def round_counts(
                 "all initial amounts are below a molecule and were rounded to 0 (amounts in moles "
                 "need --molecules)"
             )
-        warnings.warn(f"{text}: {some(dict.fromkeys(changed))}", stacklevel=2)
+        warn(f"{text}: {some(dict.fromkeys(changed))}")
     return counts
 
 

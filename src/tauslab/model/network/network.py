@@ -339,6 +339,8 @@ class Network(NetworkData):
         self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
         if wait is not None:
             self.add_feature(Feature("delayed reaction", f"reaction {name}", DELAYED))
+        if isinstance(law, str):
+            self._note_time(tree, f"reaction {name}")
         self._reaction_names.add(name)
 
     @staticmethod

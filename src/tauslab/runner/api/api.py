@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.model.errors import NoValidTrajectory
+from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.model_reading import read_together
@@ -16,6 +16,7 @@ from tauslab.runner.api.typed import chosen, runs, takes
 from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
+from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
 
 
+@speaks_python
 def read(path: str | os.PathLike[str]) -> Model:
     """Read a `Network` or `Lattice`: SBML, BioNetGen ``.net``, ``.bngl``, TOML, ``.lm``, our files.
 
@@ -44,6 +46,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     return readers.read(Path(path))
 
 
+@speaks_python
 def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     path: str | os.PathLike[str],
 ) -> AnyResult:
@@ -110,8 +113,13 @@ def run(
         model = read_together(ranks_for("dask" if on_dask else "mpi"), Path(model))
     if isinstance(model, Network):
         return run_ensemble(model, **options)
+    from tauslab.model.lattice.lattice import Lattice
     from tauslab.runner.api.lattice import run_on_lattice
 
+    if not isinstance(model, Lattice):
+        raise ConfigError(
+            f"run takes a Network, a Lattice or the path of a model, not {type(model).__name__}"
+        )
     return run_on_lattice(model, **options)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.cme import network_of
 from tauslab.runner.api.typed import chosen, takes
+from tauslab.runner.options.values.python_values import whole
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, SplittingKeywords, WeightedKeywords
@@ -18,7 +19,7 @@ from tauslab.runner.rare.run import run_splitting, run_weighted
 from tauslab.runner.rare.spatial import run_spatial
 from tauslab.runner.results.arrays.file import require_new_file
 
-K = TypeVar("K", bound=RareKeywords)
+_COUNTS = ("walkers", "rounds", "runs", "max_steps", "look_every")
 
 
 @takes(WeightedKeywords)
@@ -66,7 +67,7 @@ def weighted_ensemble(
     >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 4e-7
     True
     """
-    given = chosen(WeightedKeywords, options, "weighted_ensemble")
+    given = chosen(WeightedKeywords, _whole_numbers(options), "weighted_ensemble")
     _check_output(given)
     checked = model if isinstance(model, Lattice) else _read(model)
     if isinstance(checked, Lattice):
@@ -112,9 +113,14 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
     >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 2e-6
     True
     """
-    given = chosen(SplittingKeywords, options, "multilevel_splitting")
+    given = chosen(SplittingKeywords, _whole_numbers(options), "multilevel_splitting")
     _check_output(given)
     return _kept(run_splitting(network_of(model, "ts.multilevel_splitting"), given), given)
+
+
+def _whole_numbers(options: dict[str, Any]) -> dict[str, Any]:
+    """Options in which ``1e3`` may stand for 1000."""
+    return {k: whole(v) if k in _COUNTS else v for k, v in options.items()}
 
 
 def _check_output(given: RareKeywords) -> None:

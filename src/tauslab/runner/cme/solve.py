@@ -17,6 +17,7 @@ from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.projection import Projection
 from tauslab.runner.ensemble.task import with_settings
+from tauslab.runner.options.values.spelling import warn
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
 
@@ -44,7 +45,7 @@ def lowered_counts(
             f"{network.name}: its events, or laws that the time changes, are no part of a master "
             "equation here; ts.run(method='ssa') can run it"
         )
-    counts = round_counts(network.initial_amounts(parameters))
+    counts = round_counts(network.initial_amounts(parameters), warn=warn)
     return network, lower(network, parameters=parameters, counts=counts), counts
 
 

@@ -193,7 +193,7 @@ def prepare(network: Network, options: Options) -> Task:
     amounts = network.initial_amounts(values)
     reals = {name: amounts[name] for name in real_species(network)}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
-    counts = round_counts(amounts, _compartments(network, values))
+    counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)

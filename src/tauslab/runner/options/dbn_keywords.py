@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DbnChoices, parse_edges, parse_ranges
-from tauslab.runner.options.keywords import DEVICES, Numbers
+from tauslab.runner.options.keywords import Numbers, device_option
 from tauslab.runner.options.methods import ODE
 from tauslab.runner.options.places import Device, Name, Output
 from tauslab.runner.options.values.definition import Stored, declared, option
@@ -72,7 +72,4 @@ class DbnKeywords(DbnChoices):
         None, "(MODEL's stem + .dbn.h5)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="File to write, or `tauslab.Output`.",
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()

@@ -33,6 +33,16 @@ Table: TypeAlias = Mapping[str, Numbers] | Name
 
 DEVICES: tuple[str, ...] = ("auto", *sorted(backend_names()))
 assert set(get_args(DeviceWord)) >= set(DEVICES)
+
+
+def device_option() -> Device:
+    """The device, an option of every job."""
+    return option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
+    )  # fmt: skip
+
+
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
     "sampled: what --sample drew"
@@ -175,10 +185,7 @@ class _CommonKeywords:
         stored=Stored(apart=True, read=drawn, follows="method"),
         doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()
     executor: Dask | None = option(
         None, group="cluster",
         doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers of "
@@ -256,10 +263,7 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
         (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "
         "so many steps, between two of them; on every rank.",
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()
     output: Name | Output | None = option(
         None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "

@@ -194,7 +194,7 @@ class Course:
         """One row; False where no filter can go on."""
         particles, row = self._particles, self.row
         if row:
-            self._resample(self._going())
+            self.resample(self._going())
         if not particles.alive.any():
             self.terms[self._going(), row] = -np.inf
             return False
@@ -226,7 +226,7 @@ class Course:
         terms = self.terms[:, : self.row if rows is None else rows]
         return (terms > -np.inf).all(axis=1)
 
-    def _resample(self, going: Any) -> None:
+    def resample(self, going: Any) -> None:
         """Copy particles where few carry most of the weight."""
         sizes = particle_weights.effective_sizes(self.logs)
         chosen = np.flatnonzero(going & (sizes < self._threshold * self.n))

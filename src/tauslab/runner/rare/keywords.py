@@ -11,7 +11,7 @@ from typing import Any
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.keywords import DEVICES
+from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
@@ -107,10 +107,7 @@ class RareKeywords:
         doc="Events after which a trajectory is given up between two rounds, or from its branch "
         "on.",
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
-    )  # fmt: skip
+    device: Device = device_option()
     output: Name | None = option(
         None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="File to write, which must be new; or `RareResult.save` it later.",

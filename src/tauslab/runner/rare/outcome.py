@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
@@ -19,7 +20,7 @@ from tauslab.runner.rare.weighted import Course
 
 NO_TARGET = '--target is missing: a condition, such as --target "X >= 100"'
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
-_DRIFT = 3.0  # standard errors between two halves of what is called steady
+_DRIFT = 2.5  # standard errors by which the second half of what is called steady is larger
 
 
 def weighted_result(
@@ -81,6 +82,21 @@ def certain(
     )  # fmt: skip
 
 
+def one_value_each(given: RareKeywords) -> dict[str, float]:
+    """Values of `set`.
+
+    Raises
+    ------
+    ConfigError
+        One is no number, or an array of them.
+    """
+    values = {name: numbers(name, value) for name, value in (given.set or {}).items()}
+    for name, value in values.items():
+        if np.ndim(value):
+            raise ConfigError(f"--set {name}: one number, for walkers have no values of their own")
+    return values
+
+
 def told_bins(bins: Bins | None, binning: Binning) -> int | str:
     """Bins as a result names them."""
     if isinstance(binning, FixedBins):
@@ -109,7 +125,7 @@ def _steady(
         later, before = flux[:, first + half :].mean(axis=1), flux[:, first:][:, :half].mean(axis=1)
         drift = later - before
         error = drift.std(ddof=1) / math.sqrt(len(runs))
-        if error > 0 and abs(drift.mean()) > _DRIFT * error:
+        if error > 0 and drift.mean() > _DRIFT * error:
             warn(
                 f"the rate is not steady yet: {before.mean():.3g} in the first half of the time "
                 f"that is used, {later.mean():.3g} in the second; take a longer --t-end"

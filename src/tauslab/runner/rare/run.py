@@ -31,7 +31,14 @@ from tauslab.runner.rare.keywords import (
     SplittingKeywords,
     WeightedKeywords,
 )
-from tauslab.runner.rare.outcome import NO_TARGET, certain, tell_ended, told_bins, weighted_result
+from tauslab.runner.rare.outcome import (
+    NO_TARGET,
+    certain,
+    one_value_each,
+    tell_ended,
+    told_bins,
+    weighted_result,
+)
 from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.splitting import PathRules, split_runs
 from tauslab.runner.rare.target import Progress, Target
@@ -84,7 +91,7 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
     t_end = network.t_end if given.t_end is None else given.t_end
     if t_end is None:
         raise ConfigError("--t-end is missing: by when the target is reached, in model units")
-    values = dict(given.set or {})
+    values = one_value_each(given)
     target = Target(network, given.target, values)
     progress = target.progress(given.coordinate)
     comm = ranks_for("mpi")

@@ -24,7 +24,13 @@ from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.rare.bins import ONE_BIN, Binning, binning_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
-from tauslab.runner.rare.outcome import NO_TARGET, certain, told_bins, weighted_result
+from tauslab.runner.rare.outcome import (
+    NO_TARGET,
+    certain,
+    one_value_each,
+    told_bins,
+    weighted_result,
+)
 from tauslab.runner.rare.target import Target
 from tauslab.runner.rare.weighted import Course, Together, WalkRules, joined
 
@@ -119,7 +125,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     comm = ranks_for("mpi")
     seed = agreed_seed(given.seed, lambda: None, comm)
     place = device_settings(given.device)
-    options = LatticeOptions(t_end=given.t_end, seed=seed, set=dict(given.set or {}), **place)
+    options = LatticeOptions(t_end=given.t_end, seed=seed, set=one_value_each(given), **place)
     task = agreed_task(lambda: prepare_lattice(lattice, options), comm)
     if task.steps < given.rounds:
         raise ConfigError(

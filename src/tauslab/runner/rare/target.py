@@ -118,7 +118,7 @@ class Target:
         self._tree = self._known(as_expression(text), f"target {text}")
         if not (isinstance(self._tree, Call) and self._tree.function in _CONDITIONS):
             raise ConfigError(
-                f'target "{text}" is not a condition: compare something, such as "X >= 100"'
+                f'target "{text}" is not a condition of species: compare, such as "X >= 100"'
             )
         self.species = tuple(network.species)
         law = self._tree

@@ -87,8 +87,8 @@ class Recorded:
         """
         stored = self.attributes.get("approximate")
         if stored is None and self.method == "tau":  # a file of an earlier version
-            return approximation(float(self.attributes["epsilon"]))
-        return str(stored or "")
+            stored = approximation(float(self.attributes["epsilon"]))
+        return spelt(str(stored or ""))
 
     @property
     def continuous(self) -> bool:

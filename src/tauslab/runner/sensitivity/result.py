@@ -12,6 +12,7 @@ from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 
 LIKELIHOOD_RATIO = "likelihood-ratio"
+_MOST_LINES = 50  # that are printed
 METHODS = ("coupled", "common", LIKELIHOOD_RATIO)
 
 
@@ -80,6 +81,17 @@ class SensitivityResult:
             f"{len(self.parameters)} parameters at {len(self.time)} times, {self.method}, "
             f"n {self.n}, seed {self.seed}>"
         )
+
+    def __str__(self) -> str:
+        """A line for each derivative, at the last time; the first 50."""
+        lines = [
+            f"d {output} / d {parameter}: {self[parameter, output][-1]:.6g} +- "
+            f"{self.error(parameter, output)[-1]:.2g}"
+            for parameter in self.parameters
+            for output in self.outputs
+        ]
+        more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
+        return "\n".join([f"{self!r} at {self.time[-1]:g}:", *lines[:_MOST_LINES], *more])
 
     def __getitem__(self, names: tuple[str, str]) -> FloatArray:
         """Derivative ``[time]``: ``result["k", "X"]`` is that of the mean of X by k."""

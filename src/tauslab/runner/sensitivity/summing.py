@@ -19,7 +19,7 @@ from tauslab.runner.ranks.mpi import Communicator
 
 _MOST_BYTES = 1 << 28  # of the samples of a launch
 _MOST_ROWS = 1 << 18
-_PORTIONS_OF_A_RANK = 4  # at least, where there are pairs enough, so that ranks end together
+_PORTIONS_OF_A_RANK = 4  # of several, where there are pairs enough, so that they end together
 _FEWEST_ROWS = 1 << 12
 _BYTES_OF_A_SUM = 400  # with its copies on the host
 _MOST_SUM_BYTES = 1 << 30  # of the points of a launch
@@ -131,7 +131,9 @@ def portions(n: int, points: int, bytes_each: int, room: int, comm: Communicator
     The sums do not depend on them.
     """
     most = min(_MOST_ROWS // points, room // (points * bytes_each))
-    shared = max(-(-n // (comm.size * _PORTIONS_OF_A_RANK)), _FEWEST_ROWS // points)
+    shared = n
+    if comm.size > 1:
+        shared = max(-(-n // (comm.size * _PORTIONS_OF_A_RANK)), _FEWEST_ROWS // points)
     each = max(1, min(most, shared, n))
     for number, first in enumerate(range(0, n, each)):
         if number % comm.size == comm.rank:

@@ -21,11 +21,11 @@ def test_what_nothing_is_known_of_comes_from_the_checkout(monkeypatch, known):
             raise metadata.PackageNotFoundError(name)
         return known
 
-    monkeypatch.setattr(extras.metadata, "requires", requires)
+    monkeypatch.setattr(metadata, "requires", requires)
     assert extras.installing("plot") == "pip install '.[plot]'"
 
 
 def test_markers_of_other_extras_are_left_out(monkeypatch):
     lines = ["a; extra == 'one'", 'b[c]>=2; python_version > "3" and extra == "two"', "d"]
-    monkeypatch.setattr(extras.metadata, "requires", lambda _: lines)
+    monkeypatch.setattr(metadata, "requires", lambda _: lines)
     assert extras.installing("two") == "pip install 'b[c]>=2'"

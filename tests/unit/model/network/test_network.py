@@ -113,7 +113,6 @@ def test_wrong_building() -> None:
     ("kind", "name", "text", "reason"),
     [
         ("law", "R", "k * Z", "reaction R: 'Z' is not defined in demo"),
-        ("law", "R", "k * time", "reaction R: 'time' explicit time is not supported in demo"),
         ("rule", "r", "Z + 1", "rule for r: 'Z' is not defined in demo"),
         ("rule", "r", "r + 1", "rule r depends on itself (r -> r)"),
         ("species", "S", "Z", "initial amount of S: 'Z' is not defined in demo"),
@@ -222,3 +221,16 @@ def test_a_network_that_was_written_reads_back(tmp_path):
         network.write(tmp_path / "other.xml")
     with pytest.raises(OutputError, match="cannot be written: No such file"):
         network.write(tmp_path / "no" / "other.toml")
+
+
+def test_a_law_written_in_python_may_use_the_time() -> None:
+    net = Network("pulse")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", law="10 * (1 + sin(time))")
+    net.validate()
+    assert [feature.kind for feature in net.features] == ["time"]
+    other = Network("named")
+    other.add_species("X", 0)
+    other.add_parameter("time", 2.0)
+    other.add_reaction("-> X", law="10 * time")
+    assert not other.features

@@ -95,6 +95,11 @@ def test_filter(capsys):
         "m.toml", data, observe={"X": "normal(5)"}, n=50, seed=1, device="cpu"
     )
     assert found["log_likelihood"] == python.log_likelihood
+    for _ in range(2):  # the second one goes on at the end
+        kept = json.loads(printed(capsys, *FILTER, "--json", "--checkpoint", "c.h5"))
+        assert kept == found
+    assert main([*FILTER[:5], "--checkpoint", "c.h5"]) == 2
+    assert "--checkpoint needs --seed" in capsys.readouterr().err
     stored = ts.open("f.h5")
     assert (stored.mean == python.mean).all()
     assert stored.species == ("X",)

@@ -23,8 +23,9 @@ NEVER = (
 )  # fmt: skip
 # Of a run of the default method that goes to a file, beside them.
 NOT_OF_SSA = (
-    "tauslab.kernels.events", "tauslab.kernels.ode.engine", "tauslab.kernels.ode.layouts",
-    "tauslab.kernels.ode.lowering", "tauslab.model.readers.sbml",
+    "tauslab.kernels.events.codegen", "tauslab.kernels.events.ssa",
+    "tauslab.kernels.leaping.event_tau", "tauslab.kernels.ode.engine",
+    "tauslab.kernels.ode.layouts", "tauslab.kernels.ode.lowering", "tauslab.model.readers.sbml",
     "tauslab.runner.ensemble.growth", "tauslab.runner.output.writers.mpio",
     "tauslab.runner.output.writers.parts", "tauslab.runner.results.export",
 )  # fmt: skip
@@ -62,7 +63,7 @@ def folder(tmp_path_factory):
     ("program", "unneeded"),
     [
         pytest.param(command(*RUN, "-o", "out.h5"), NEVER + NOT_OF_SSA, id="run"),
-        pytest.param(IN_PYTHON, NEVER[1:] + NOT_OF_SSA[:5], id="python"),
+        pytest.param(IN_PYTHON, NEVER[1:] + NOT_OF_SSA[:7], id="python"),
         pytest.param(command("info", "out.h5"), NEVER + NOT_OF_SSA, id="info"),
         pytest.param("from tauslab.runner.cli.main import _parser; _parser([]).format_help()",
                      NEVER + NOT_OF_HELP, id="help"),

@@ -16,7 +16,7 @@ from tauslab.runner.rare.target import Target
 
 # P(X >= 30 by t = 4): finite state projection of the network in which the target absorbs, bound
 # 1e-8; `test_exact_values` finds them again.
-TARGET, T_END, EXACT = "X >= 30", 4.0, 0.126702
+TARGET, T_END, EXACT = "X >= 30", 4.0, 0.12669165
 FALSE_ALARM = 4.0  # standard errors: 6e-5 for each comparison
 
 
@@ -45,13 +45,19 @@ def z(found, exact):
 
 # Few walkers, so that each run is far off and only the mean of many can be right.
 CASES = [
-    (weighted, {"walkers": 2, "bins": 6, "rounds": 20, "runs": 2000}),
-    (weighted, {"walkers": 1, "bins": [22, 26], "rounds": 8, "runs": 4000}),
-    (weighted, {"walkers": 3, "bins": "adaptive:4", "rounds": 10, "runs": 1500}),
-    (weighted, {"walkers": 5, "bins": 1, "rounds": 3, "runs": 1500}),
-    (splitting, {"walkers": 10, "kill": 0.0, "rounds": 20, "runs": 3000}),
-    (splitting, {"walkers": 5, "kill": 0.4, "rounds": 5, "runs": 4000}),
-    (splitting, {"walkers": 2, "kill": 0.9, "rounds": 30, "runs": 4000}),
+    (weighted, {"walkers": 2, "bins": 6, "rounds": 10, "runs": 1000}),
+    (weighted, {"walkers": 3, "bins": "adaptive:4", "rounds": 5, "runs": 800}),
+    (splitting, {"walkers": 10, "kill": 0.0, "rounds": 10, "runs": 1000}),
+    (splitting, {"walkers": 2, "kill": 0.9, "rounds": 10, "runs": 3000}),
+]
+LONGER = [
+    (weighted, {"walkers": 2, "bins": 6, "rounds": 20, "runs": 20000}),
+    (weighted, {"walkers": 1, "bins": [22, 26], "rounds": 8, "runs": 40000}),
+    (weighted, {"walkers": 3, "bins": "adaptive:4", "rounds": 10, "runs": 10000}),
+    (weighted, {"walkers": 5, "bins": 1, "rounds": 3, "runs": 20000}),
+    (splitting, {"walkers": 10, "kill": 0.0, "rounds": 20, "runs": 20000}),
+    (splitting, {"walkers": 5, "kill": 0.4, "rounds": 5, "runs": 20000}),
+    (splitting, {"walkers": 2, "kill": 0.9, "rounds": 30, "runs": 20000}),
 ]
 
 
@@ -59,26 +65,34 @@ CASES = [
 def test_the_mean_of_many_small_runs_is_the_exact_value(method, given):
     found = method(**given)
     assert abs(z(found, EXACT)) < FALSE_ALARM
-    assert found.standard_error < 0.06 * EXACT
+    assert found.standard_error < 0.05 * EXACT
     assert found.rounding < 1e-13
     assert found.runs.std() > 0.1 * EXACT  # a run alone is not right
 
 
+@pytest.mark.validate
+@pytest.mark.parametrize(("method", "given"), LONGER)
+def test_the_mean_of_very_many_small_runs(method, given):
+    found = method(**given)
+    assert abs(z(found, EXACT)) < FALSE_ALARM
+    assert found.standard_error < 0.02 * EXACT
+
+
 def test_a_target_that_is_left_between_two_rounds_counts():
     """One round alone: at its end X is 30 or more in 1 % of trajectories."""
-    found = weighted(rounds=1, walkers=2000, runs=10)
+    found = weighted(rounds=1, walkers=300, runs=10)
     assert abs(z(found, EXACT)) < FALSE_ALARM
-    plain = ts.run(immigration(), n=20000, times=[T_END], seed=1, device="cpu")
+    plain = ts.run(immigration(), n=3000, times=[T_END], seed=1, device="cpu")
     assert (plain.counts("X")[:, 0] >= 30).mean() < EXACT / 4
 
 
 def test_by_every_time():
     """What has reached the target by each round is the first passage by then."""
-    found = weighted(runs=400, walkers=10, rounds=20)
+    found = weighted(runs=100, walkers=10, rounds=10)
     assert (np.diff(found.reached, axis=1) >= 0).all()
-    early = weighted(runs=400, walkers=10, rounds=10, t_end=T_END / 2, seed=2)
-    there = found.reached[:, 9]
-    error = math.hypot(there.std(ddof=1) / 20, early.standard_error)
+    early = weighted(runs=100, walkers=10, rounds=5, t_end=T_END / 2, seed=2)
+    there = found.reached[:, 4]
+    error = math.hypot(there.std(ddof=1) / 10, early.standard_error)
     assert abs(there.mean() - early.estimate) < FALSE_ALARM * error
     assert found.to_xarray()["reached"].sel(run=3, time=T_END) == found.runs[3]
 
@@ -147,10 +161,10 @@ def test_the_steady_rate():
     generator[np.arange(29), np.arange(1, 30)] = births[:29]
     generator[np.arange(1, 30), np.arange(29)] = deaths[1:]
     exact = 1 / np.linalg.solve(generator, -np.ones(size))[20]
-    found = weighted(t_end=200.0, rounds=1000, steady=True, walkers=4, bins=5, runs=20)
+    found = weighted(t_end=120.0, rounds=600, steady=True, walkers=4, bins=4, runs=12)
     # The correction for waiting is wrong by half a round at most: 0.3 %.
     assert abs(found.estimate - exact) < FALSE_ALARM * found.standard_error + 0.003 * exact
-    assert found.standard_error < 0.04 * exact
+    assert found.standard_error < 0.06 * exact
     assert found.quantity == "rate"
 
 
@@ -163,8 +177,8 @@ def test_what_overflows_is_lost_and_told():
         given = {"bins": [-5.0]} if method is weighted else {}
         given |= {"target": "X == 8", "coordinate": "-abs(X - 8)", "t_end": 9.0}
         with pytest.warns(UserWarning, match="ended early .* by overflow"):
-            found = method(model=net, runs=30, walkers=30, rounds=9, **given)
-        assert abs(found.estimate - 1 / 11) < 0.05
+            found = method(model=net, runs=10, walkers=30, rounds=6, **given)
+        assert abs(found.estimate - 1 / 11) < 0.06
         assert found.bounds[1] > found.estimate + found.lost.mean() > 0.9
         assert found.rounding < 1e-12
     assert "lost" in found.lines()[-1]
@@ -195,6 +209,9 @@ def test_what_overflows_is_lost_and_told():
         ({"discard": 1.0}, "discard=1.0"),
         ({"seed": -1}, "seed=-1"),
         ({"set": {"Q": 1.0}}, "Q"),
+        ({"set": {"k": [1.0, 2.0]}}, "one number"),
+        ({"target": "k > 5"}, "not a condition of species"),
+        ({"walkers": 1.5}, "walkers=1.5"),
         ({"walker": 3}, "is walkers= meant"),
     ],
 )
@@ -211,7 +228,7 @@ def test_models_that_cannot_be_split():
     with pytest.raises(ts.ConfigError, match="two paths or more"):
         splitting(walkers=1)
     with pytest.raises(ts.ConfigError, match="a network or its file"):
-        ts.weighted_ensemble(ts.Lattice("a", shape=(2, 2, 2), spacing=1e-8), target="A > 1")
+        ts.weighted_ensemble(3, target="A > 1")
 
 
 def test_files(tmp_path):
@@ -250,7 +267,7 @@ def digest(device):
 
 
 def test_bits_stay_what_they_are():
-    assert digest("cpu") == "0111c962a1e012a598cfc91e02c72bf4a9fbcf4beb10ee856a166d3c7c9991d6"
+    assert digest("cpu") == "564dd08e7bf40c7fbd8debbc35bd7dc3e9956e936a0b88fa86a8c8db66b096b0"
 
 
 @pytest.mark.gpu
@@ -293,7 +310,7 @@ def test_published_cases(name):
     other = ts.multilevel_splitting(net, **given)
     for result in (one, other):
         assert abs(z(result, found["exact"])) < 3
-        assert result.standard_error < 0.15 * found["exact"]
+        assert result.standard_error < 0.2 * found["exact"]
 
 
 @pytest.mark.validate

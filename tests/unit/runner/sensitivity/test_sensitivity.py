@@ -316,5 +316,9 @@ def test_tables():
     assert re.fullmatch(
         r"<SensitivityResult of turnover: 1 outputs by 2 parameters.*>", repr(found)
     )
+    first, *lines = str(found).splitlines()
+    assert first.endswith(" at 2:")
+    assert re.match(r"d X / d k: [-\d.e]+ \+- [\d.e-]+$", lines[0])
+    assert len(lines) == 2
     with pytest.raises(ts.ConfigError, match="'q' is not among k, decay"):
         found["q", "X"]

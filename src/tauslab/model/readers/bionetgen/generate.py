@@ -126,7 +126,7 @@ def network_of(generated: Generated, path: str | Path) -> Network:
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
         message = f"{path}: line {changes[0].line}: {changes[0].name}{more} is not run"
-        warnings.warn(f"{message}; values are those of the blocks and of --set", stacklevel=2)
+        warnings.warn(f"{message}; values are those of the blocks or set", stacklevel=2)
     return network
 
 

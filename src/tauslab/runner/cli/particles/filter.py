@@ -42,6 +42,7 @@ def process_filter(arguments: argparse.Namespace) -> None:
             network, data, observe=given.observe or {}, n=given.n, seed=seed,
             parameters=given.set, initial=given.initial, device=device_of(arguments),
             method=given.method, resample=given.resample, threshold=given.threshold,
+            checkpoint=given.checkpoint,
         )  # fmt: skip
 
     def answer() -> None:
@@ -64,6 +65,8 @@ def _job(
     check_values(given)
     if given.output is not None:
         require_new_file(given.output, overwrite=arguments.overwrite)
+    if given.checkpoint is not None and given.seed is None:
+        raise ConfigError("--checkpoint needs --seed: another seed would begin another filter")
     if not given.observe:
         raise ConfigError(
             '--observe is missing: what is compared with the data, such as --observe "X=normal(10)"'

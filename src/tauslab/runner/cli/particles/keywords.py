@@ -100,6 +100,10 @@ class FilterFlags:
         0.5, "part of n below which the effective number leads to copies (0.5)",
         flag="--threshold", group="method", type=float, metavar="PART", python=False,
     )  # fmt: skip
+    checkpoint: Path | None = option(
+        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        group="output", type=Path, metavar="FILE", python=False,
+    )  # fmt: skip
     device: Device = option(
         "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
         choices=DEVICES, python=False,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -25,5 +24,7 @@ def exact_engine(
 ) -> Engine:
     """Exact simulation of a network, with events or without."""
     if network.dynamics is not None:
+        from tauslab.kernels.events.ssa import EventSsa
+
         return EventSsa(backend, network, times)
     return ExactSsa(backend, network, times, selector=selector)
