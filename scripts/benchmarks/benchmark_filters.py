@@ -56,7 +56,7 @@ def main() -> None:
 
 def course() -> tuple[ts.Network, dict[str, Any]]:
     """The model with parameters by name, and the course."""
-    case = json.loads(DATA.read_text())
+    case = json.loads(DATA.read_text(encoding="utf-8"))
     net = ts.Network("lotka_volterra")
     net.add_species("x1", 50)
     net.add_species("x2", 100)

@@ -156,13 +156,14 @@ def _make(how: Kind, path: Path) -> None:
         if how.view or how.parts:
             parts_of(path).mkdir()
             sizes = PartsOptions(segment_bytes=500, merge_bytes=0 if how.view else 1 << 30)
-            place = "tauslab.runner.output.writers.writer.PartsOptions"
+            place = "tauslab.runner.output.writers.parts.PartsOptions"
             changed.enter_context(mock.patch(place, return_value=sizes))
         if how.unfinished:
             answers = [False] * how.unfinished
-            place = "tauslab.runner.cli.commands.run.stop_in_order"
-            asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
-            changed.enter_context(asked)
+            for command in ("run", "lattice"):
+                place = f"tauslab.runner.cli.commands.{command}.stop_in_order"
+                asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
+                changed.enter_context(asked)
         run([*how.words, *HERE, "-o", str(path)], {75} if how.unfinished else {0})
 
 

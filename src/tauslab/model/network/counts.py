@@ -9,6 +9,7 @@ from tauslab.model.errors import ModelError
 
 MOST = 2**31 - 1
 _ROOM = 1e6  # molecules that a suggested compartment leaves the species that has most
+_FEWER = "--amounts F, without --molecules, counts F of each unit"
 
 
 def round_counts(
@@ -54,16 +55,12 @@ def round_counts(
 def _smaller(count: int, compartment: tuple[str, float] | None) -> str:
     """The option that helps against so large an amount: a smaller compartment, or equations."""
     if compartment is None or not compartment[1] > 0:
-        return f"; {_fewer(count)}, and --method ode has no such limit"
+        return f"; {_FEWER}, and --method ode has no such limit"
     name, size = compartment
     return (
         f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, "
-        f"{_fewer(count)}, and --method ode has no such limit"
+        f"{_FEWER}, and --method ode has no such limit"
     )
-
-
-def _fewer(count: int) -> str:
-    return f"--amounts {_ROOM / count:.0e} counts so many of each unit"
 
 
 def some(names: Mapping[str, object], limit: int = 8) -> str:

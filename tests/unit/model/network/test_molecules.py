@@ -177,7 +177,7 @@ def test_the_command_counts_amounts(tmp_path, capsys):
     path.write_text('[species]\nX = 1e12\n[[reactions]]\nequation = "X ->"\nrate = 1\n')
     run = ["run", str(path), "--t-end", "1", "-n", "3", "--device", "cpu", "--seed", "1"]
     assert main([*run, "-o", str(tmp_path / "r.h5")]) == 2
-    assert "--amounts 1e-06 counts so many of each unit" in capsys.readouterr().err
+    assert "--amounts F, without --molecules, counts F of each unit" in capsys.readouterr().err
     assert main([*run, "-o", str(tmp_path / "r.h5"), "--amounts", "1e-6"]) == 0
     assert main(["info", str(tmp_path / "r.h5")]) == 0
     assert "amounts: counts of 1e+06 molecules" in capsys.readouterr().out

@@ -109,9 +109,11 @@ def test_a_molar_model_gets_options_that_work(capsys):
     command = ["run", model, *SMALL, "-n", "2", "-o", "a.h5"]
     assert "--molecules converts them" in said(capsys, *command)
     told = said(capsys, *command, "--molecules")
-    found = re.search(r"--set (uVol=\S+), and --method ode has no such limit", told)
+    found = re.search(r"--set (uVol=\S+), --amounts F, without --molecules", told)
     assert found is not None, told
+    assert "--method ode has no such limit" in told
     assert main([*command, "--molecules", "--set", found[1], "--quiet"]) == 0
+    assert main([*command, "--amounts", "1e5", "--overwrite", "--quiet"]) == 0
 
 
 def test_overflow_names_what_helps(capsys):

@@ -244,8 +244,6 @@ def test_models_with_more_than_counts_are_refused():
     for net, element in ((moved, "rate rule for X"), (timed, "event dose"), (late, "reaction R1")):
         with pytest.raises(ts.ModelError, match=f"{element}: a master equation takes"):
             ts.cme(net, [1])
-        with pytest.raises(ts.ModelError, match=f"{element}: an ensemble of particles takes"):
-            ts.Ensemble(net, 3, device="cpu")
 
 
 def test_the_example_finds_the_rate(monkeypatch):
