@@ -56,13 +56,15 @@ IN_PYTHON = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("start")
+    made = tmp_path_factory.mktemp("start")
+    loaded_by(command(*RUN, "-o", "out.h5"), made)
+    return made
 
 
 @pytest.mark.parametrize(
     ("program", "unneeded"),
     [
-        pytest.param(command(*RUN, "-o", "out.h5"), NEVER + NOT_OF_SSA, id="run"),
+        pytest.param(command(*RUN, "-o", "other.h5"), NEVER + NOT_OF_SSA, id="run"),
         pytest.param(IN_PYTHON, NEVER[1:] + NOT_OF_SSA[:7], id="python"),
         pytest.param(command("info", "out.h5"), NEVER + NOT_OF_SSA, id="info"),
         pytest.param("from tauslab.runner.cli.main import _parser; _parser([]).format_help()",
