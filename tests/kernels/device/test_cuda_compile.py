@@ -94,20 +94,22 @@ def scores_of(network: LoweredNetwork) -> str:
     return score_header(network, Slopes(2, tuple(laws), ()), CudaBackend.style)
 
 
-def test_events_compile_and_contract_nothing(architecture):
+@pytest.mark.parametrize(
+    ("entry", "network"),
+    [
+        ("events/ssa_events", everything),
+        ("leaping/tau_flow", growing),
+        pytest.param("events/ssa_events", every_distribution, marks=pytest.mark.validate),
+        pytest.param("events/ssa_events", waiting, marks=pytest.mark.validate),
+        pytest.param("events/ssa_flow", growing, marks=pytest.mark.validate),
+        pytest.param("leaping/tau_events", many, marks=pytest.mark.validate),
+    ],
+)
+def test_events_compile_and_contract_nothing(entry, network, architecture):
     """Their state lies in local memory: queues are indexed by numbers known at run time."""
-    for entry, network in (
-        ("events/ssa_events", everything()),
-        ("events/ssa_events", every_distribution()),
-        ("events/ssa_events", waiting()),
-        ("events/ssa_flow", growing()),
-        ("leaping/tau_events", many()),
-        ("leaping/tau_flow", growing()),
-    ):
-        header = event_leap_header if entry.startswith("leaping") else events_header
-        texts = csrc_texts() | {"model.h": header(lowered_events(network))}
-        found = compile_usage(f"{entry}.cc", texts, architecture)
-        assert set(found) == {entry.split("/")[1]}
+    header = event_leap_header if entry.startswith("leaping") else events_header
+    texts = csrc_texts() | {"model.h": header(lowered_events(network()))}
+    assert set(compile_usage(f"{entry}.cc", texts, architecture)) == {entry.split("/")[1]}
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):
@@ -269,6 +271,7 @@ def test_portable_functions_stay_in_registers(architecture):
     check(compile_usage(PROBE.name, texts, architecture), kernels)
 
 
+@pytest.mark.validate
 def test_the_oldest_device_takes_every_file():
     """What is compiled above for the newest one, each file once."""
     require_nvrtc(OLDEST)

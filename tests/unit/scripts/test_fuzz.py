@@ -23,18 +23,18 @@ SEED = 3
 
 
 def test_mutated_models() -> None:
-    command = [sys.executable, str(script("fuzz_models.py")), "200", "--seed", str(SEED)]
+    command = [sys.executable, str(script("fuzz_models.py")), "100", "--seed", str(SEED)]
     done = subprocess.run(
         [*command, "--jobs", "2"], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 0 faults of 200 (" in " " + done.stdout.splitlines()[-1]
+    assert " 0 faults of 100 (" in " " + done.stdout.splitlines()[-1]
     # Most changes make a model wrong, but enough must be read and lowered.
     counts = dict(
         reversed(part.split(" ended "))
         for part in done.stdout.splitlines()[-1].partition("(")[2].partition(")")[0].split(", ")
     )
-    assert int(counts["0"]) > 30
+    assert int(counts["0"]) > 15
 
 
 def _act(what: str) -> int:
