@@ -27,6 +27,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def with_tauslab(model: Model, method: Any, device: Any, reactions: dict[str, fl
 
 def with_copasi(model: Model) -> Runner:
     """COPASI's direct method, by basico."""
-    import basico
+    basico: Any = import_module("basico")
 
     basico.load_model_from_string(model.network.to_sbml())
 
@@ -148,7 +149,7 @@ def with_copasi(model: Model) -> Runner:
 
 def with_gillespy2(model: Model) -> Runner:
     """GillesPy2's compiled hybrid solver."""
-    import gillespy2
+    gillespy2: Any = import_module("gillespy2")
 
     twin = gillespy2.Model(name=model.name)
     fixed = [name for name, species in model.network.species.items() if species.fixed]

@@ -23,6 +23,8 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +81,9 @@ def compare(chosen: argparse.Namespace) -> None:
     rows = []
     for n in [int(text) for text in chosen.sizes.split(",")]:
         ways: dict[str, Callable[[], float]] = {
-            "tauslab, side by side": lambda n=n: ours(births, n),
-            "tauslab, one by one": lambda n=n: one_by_one(births, n),
-            "particles and Numba": lambda n=n: theirs(births, n),
+            "tauslab, side by side": partial(ours, births, n),
+            "tauslab, one by one": partial(one_by_one, births, n),
+            "particles and Numba": partial(theirs, births, n),
         }
         spent: dict[str, list[float]] = {name: [] for name in ways}
         found: dict[str, float] = {}
@@ -125,8 +127,9 @@ def one_by_one(births: Any, n: int) -> float:
 
 def theirs(births: Any, n: int) -> float:
     """`particles.SMC` of the bootstrap filter, with a transition that Numba compiles."""
-    import particles
-    from particles import distributions, state_space_models
+    particles: Any = import_module("particles")
+    distributions: Any = import_module("particles.distributions")
+    state_space_models: Any = import_module("particles.state_space_models")
 
     move = compiled()
     _, data = course()
@@ -173,7 +176,7 @@ def compiled() -> Any:
     """Gillespie's direct method for all particles, compiled once."""
     if _COMPILED:
         return _COMPILED[0]
-    import numba
+    numba: Any = import_module("numba")
 
     @numba.njit  # type: ignore[untyped-decorator]
     def move(before: Any, duration: float, birth: float) -> Any:

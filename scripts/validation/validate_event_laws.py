@@ -190,14 +190,16 @@ def rows_of(
 ) -> Iterator[list[str]]:
     """A row for each time of a law."""
     n, times = options.trajectories, law.times
+    device: Any = options.device
+    leaps_or_not: Any = method
     chances = [law.pmf(t, scale) for t in times]
     most = max(map(len, chances))
     width = -(-most // MOST_CELLS)
     cells = -(-most // width)
     with tempfile.TemporaryDirectory() as folder:
         result = ts.run(
-            law.network(scale), n=n, times=times, seed=options.seed, method=method,
-            device=ts.CPU(threads=options.threads) if options.device == "cpu" else options.device,
+            law.network(scale), n=n, times=times, seed=options.seed, method=leaps_or_not,
+            device=ts.CPU(threads=options.threads) if device == "cpu" else device,
             record=f"statistics,histogram:{law.species}:0:{cells * width}:{cells}", quiet=True,
             output=Path(folder) / "law.h5",
         )  # fmt: skip

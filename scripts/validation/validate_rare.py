@@ -77,7 +77,8 @@ def model(found: dict[str, Any], name: str) -> ts.Network:
 
 def events_of_one(net: ts.Network, t_end: float, device: str) -> float:
     """Mean number of events of a plain trajectory."""
-    result = ts.run(net, n=2000, times=[t_end], seed=1, device=device, record="final")
+    chosen: Any = device
+    result = ts.run(net, n=2000, times=[t_end], seed=1, device=chosen, record="final")
     return float(result.data["profile/events"][()].sum()) / 2000
 
 

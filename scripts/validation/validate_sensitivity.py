@@ -23,13 +23,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import tauslab as ts
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "ensembles"
 CASES = ("dimerisation_sens", "gene_expression_sens")
-METHODS = ("coupled", "common", "likelihood-ratio")
+Method: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
+METHODS: tuple[Method, ...] = ("coupled", "common", "likelihood-ratio")
 MOST_ERRORS = 3.0
 LEAST_GAIN = 20.0  # of coupled differences, against independent ones
 MOLECULES = 100  # of the decay, whose derivatives have a closed form
