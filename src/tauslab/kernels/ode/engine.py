@@ -119,22 +119,8 @@ class Ode:
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()
         self._n_times = len(times)
-        cut = spans(times, system.events, system.jumps)
-        self._spans = {
-            "begin": backend.upload(cut.begin),
-            "end": backend.upload(cut.end),
-            "event": backend.upload(cut.event),
-            "sample": backend.upload(cut.sample),
-            "n_spans": len(cut.end),
-        }
-        numbers, table = self.priors.numbers(system.inputs), self.priors.table
-        self._priors = {
-            "prior": backend.upload(numbers) if len(numbers) else None,
-            "count": len(numbers),
-            "table": backend.upload(table) if table.size else None,
-            "rows": table.shape[0],
-            "columns": table.shape[1],
-        }
+        self._spans = self._uploaded_spans(times)
+        self._priors = self._uploaded_priors()
         self._keys = SeedKeys(backend)
         self._real = np.dtype(np.float32 if settings.precision == "single" else np.float64)
         self.sample_dtype = np.dtype(
@@ -148,13 +134,7 @@ class Ode:
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            wishes = _wishes(settings, -(-trajectories // backend.multiprocessors))
-            if choice is not None:
-                self.choice = choice
-            elif counting is not None:
-                self.choice = chosen_to_count(system, wishes, counting)
-            else:
-                self.choice = chosen(system, wishes)
+            self.choice = choice or self._chosen(trajectories, counting)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:
@@ -172,6 +152,35 @@ class Ode:
         self._together = (
             self.program.resident(self.entry) // backend.multiprocessors if lanes else 0
         )
+
+    def _uploaded_spans(self, times: Sequence[float]) -> dict[str, Any]:
+        """Parts of time between samples, events and jumps, as the kernels take them."""
+        cut = spans(times, self.system.events, self.system.jumps)
+        return {
+            "begin": self.backend.upload(cut.begin),
+            "end": self.backend.upload(cut.end),
+            "event": self.backend.upload(cut.event),
+            "sample": self.backend.upload(cut.sample),
+            "n_spans": len(cut.end),
+        }
+
+    def _uploaded_priors(self) -> dict[str, Any]:
+        """What is drawn for every trajectory, as the kernels take it."""
+        numbers, table = self.priors.numbers(self.system.inputs), self.priors.table
+        return {
+            "prior": self.backend.upload(numbers) if len(numbers) else None,
+            "count": len(numbers),
+            "table": self.backend.upload(table) if table.size else None,
+            "rows": table.shape[0],
+            "columns": table.shape[1],
+        }
+
+    def _chosen(self, trajectories: int, counting: Counting | None) -> LayoutChoice:
+        """The layout that is predicted to be the fastest for so many trajectories."""
+        wishes = _wishes(self.settings, -(-trajectories // self.backend.multiprocessors))
+        if counting is not None:
+            return chosen_to_count(self.system, wishes, counting)
+        return chosen(self.system, wishes)
 
     def _with_jacobian(self) -> Callable[[OdeSystem, CodeWriter], str]:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
