@@ -335,6 +335,8 @@ class Network(NetworkData):
         full_names = {key: Symbol(full) for key, full in local.items()}
         tree = substitute(tree, full_names)
         limit = None if limit is None else substitute(limit, full_names)
+        if isinstance(delay, int | float) and not delay >= 0:
+            raise ModelError(f"reaction {name}: delay {delay:g} is not 0 or more")
         wait = None if delay is None else substitute(as_expression(delay), full_names)
         self.reactions.append(Reaction(name, reactants, products, tree, limit, wait, consuming))
         if wait is not None:

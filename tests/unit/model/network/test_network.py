@@ -234,3 +234,11 @@ def test_a_law_written_in_python_may_use_the_time() -> None:
     other.add_parameter("time", 2.0)
     other.add_reaction("-> X", law="10 * time")
     assert not other.features
+
+
+@pytest.mark.parametrize("delay", [-1, -0.5, float("nan")])
+def test_a_delay_is_not_negative(delay: float) -> None:
+    net = Network("late")
+    net.add_species("X", 10)
+    with pytest.raises(ModelError, match=r"reaction R1: delay .* is not 0 or more"):
+        net.add_reaction("X ->", rate=1.0, delay=delay)
