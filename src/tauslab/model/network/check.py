@@ -21,7 +21,8 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
-         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
+         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change",
+         "delay", "delayed reaction")
     ),
 }  # fmt: skip
 

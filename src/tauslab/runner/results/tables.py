@@ -26,7 +26,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
 _STATUS = (
     *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    *("halted", "delay_queue"),
+    *("halted", "delay_queue", "negative_delay", "delay_history"),
 )
 
 Columns = list[npt.NDArray[Any]]
