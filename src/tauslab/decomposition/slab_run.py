@@ -81,6 +81,8 @@ class SlabEngine:
         Planes at which slabs begin, and nz: see `tauslab.decomposition.slab.cut_planes`.
     options
         See `HaloOptions`.
+    one_of_several
+        As of `LatticeEngine`, for one rank.
 
     Raises
     ------
@@ -101,6 +103,7 @@ class SlabEngine:
         seed: int,
         replica: int = 0,
         options: HaloOptions = _USUAL,
+        one_of_several: bool = False,
     ) -> None:
         rank, size = (0, 1) if comm is None else (comm.rank, comm.size)
         depth, capacity = options.depth, options.capacity
@@ -109,7 +112,7 @@ class SlabEngine:
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
         self.engine = LatticeEngine(
             backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity,
-            blocks_each=self.blocks_each,
+            blocks_each=self.blocks_each, one_of_several=one_of_several,
         )  # fmt: skip
         self.depth, self._options, self._comm = depth, options, comm
         self._neighbours = neighbours(rank, size, periodic=periodic)

@@ -32,6 +32,7 @@ _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
+STACKED_KERNELS = ("replicas_xy", "replicas_z", "replicas_put", "replicas_advance")
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -61,9 +62,11 @@ class LatticeEngine:
     blocks_each
         Blocks of columns for each that runs at the same time, several since some are empty; 0: as
         `planes_of_a_block` says.
+    one_of_several
+        Whether the engine is for a `ReplicaStack`, which then runs its steps.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         backend: Backend,
         lattice: LoweredLattice,
@@ -74,6 +77,7 @@ class LatticeEngine:
         capacity: int | None = None,
         together: bool | None = None,
         blocks_each: int = 3,
+        one_of_several: bool = False,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -87,14 +91,19 @@ class LatticeEngine:
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
         many = sites <= backend.sites_together if together is None else together
-        self._together = whole and many
+        # Launches of several lattices fill a GPU; a thread of a CPU has a lattice for itself.
+        self._stacked = one_of_several and backend.style.warps
+        self._alone = one_of_several and not self._stacked
+        self._together = whole and many and not self._stacked
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         small = self._together and backend.style.warps
         header = lattice_header(lattice, reactions, small=small, together=self._together)
         self.header = {"model.h": header}
-        kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
+        file, kernels = "rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
+        if self._stacked:
+            file, kernels = "replicas.cc", STACKED_KERNELS
         self.program: Program = backend.compile(
-            KernelSource("lattice/rdme.cc", kernels, self.header)
+            KernelSource(f"lattice/{file}", kernels, self.header)
         )
         self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
@@ -103,10 +112,11 @@ class LatticeEngine:
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice, small=small)
         self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
-        self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
+        self._resident = self.program.resident_blocks(kernels[1], self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
+        self.tiles_of_a_block = self._warps
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self.tables = LatticeTables(
             backend, lattice, self.slab, self.tile, reactions, closed=self._together
@@ -355,7 +365,7 @@ class LatticeEngine:
             self.mark_all()
         planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
+        most = 1 if self._alone else max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = self._arguments.of(
             "rdme_steps",
@@ -374,19 +384,19 @@ class LatticeEngine:
         them, by default the engine itself.
         """
         steps = steps or self
-        rows = self.backend.empty((len(marks), self._row()), np.uint64)
-        before = self._snapshot()
+        rows = self.rows(len(marks))
+        before = self.snapshot()
         while True:
             self.backend.clear(rows, self.stream)
             done = 0
             for index, mark in enumerate(marks):
                 steps.run(mark - done)
                 done = mark
-                self._count(rows[index])
+                self.count_into(rows[index])
             values = self.host(rows)
             if not steps.must_repeat():
-                return self._samples(values)
-            self._restore(before)
+                return self.samples(values)
+            self.restore(before)
 
     def must_repeat(self) -> bool:
         """Whether the list of waiting particles was full."""
@@ -394,17 +404,19 @@ class LatticeEngine:
 
     def count(self) -> Samples:
         """Count now."""
-        rows = self.backend.empty((1, self._row()), np.uint64)
+        rows = self.rows(1)
         self.backend.clear(rows, self.stream)
-        self._count(rows[0])
-        return self._samples(self.host(rows))
+        self.count_into(rows[0])
+        return self.samples(self.host(rows))
 
-    def _row(self) -> int:
+    def rows(self, marks: int) -> Any:
+        """Memory for counts at so many steps."""
         lattice = self.lattice
         bins = len(lattice.site_types) * len(lattice.species)
-        return bins + len(lattice.reactions) + 2
+        return self.backend.empty((marks, bins + len(lattice.reactions) + 2), np.uint64)
 
-    def _count(self, row: Any) -> None:
+    def count_into(self, row: Any) -> None:
+        """Add what is counted now to a cleared row of `rows`, in stream order."""
         slab = self.slab
         _, ny, nx = self.lattice.shape
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
@@ -425,7 +437,8 @@ class LatticeEngine:
         )
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
 
-    def _samples(self, rows: Array) -> Samples:
+    def samples(self, rows: Array) -> Samples:
+        """What rows hold, on the host."""
         values = rows.astype(np.int64)
         types, species = len(self.lattice.site_types), len(self.lattice.species)
         bins = types * species
@@ -436,7 +449,8 @@ class LatticeEngine:
 
     # ---------------------------------------------------------------- doing a batch again
 
-    def _snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
+        """A copy on the device of all that steps change; the next call overwrites it."""
         copies: dict[str, Any] = {"step": self.step}
         for name in ("particles", "_fired", "_waiting", "_heads", "work"):
             buffer = getattr(self, name)
@@ -446,7 +460,7 @@ class LatticeEngine:
             copies[name] = self._kept[name]
         return copies
 
-    def _restore(self, before: dict[str, Any]) -> None:
+    def restore(self, before: dict[str, Any]) -> None:
         """Go back to a snapshot, with more room for waiting particles."""
         self.step = before["step"]
         for name in ("particles", "_fired", "_heads", "work"):

@@ -27,10 +27,12 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-def compile_kernels(backend: Backend, task: LatticeTask) -> None:
+def compile_kernels(backend: Backend, task: LatticeTask, *, one_of_several: bool = False) -> None:
     """Put the kernels into the cache, so that other ranks of the node find them there."""
-    engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1))
-    HaloKernels(engine, 1, 0)
+    slab = None if one_of_several else Slab(0, 1)
+    engine = LatticeEngine(backend, task.lattice, seed=0, slab=slab, one_of_several=one_of_several)
+    if slab is not None:
+        HaloKernels(engine, 1, 0)
 
 
 class Group:
@@ -43,12 +45,21 @@ class Group:
     ----------
     world
         All ranks; those of a group follow each other.
+    one_of_several
+        Whether the rank runs several lattices at the same time, of which this is one.
     """
 
     def __init__(
-        self, task: LatticeTask, backend: Backend, world: Communicator, grid: RankGrid
+        self,
+        task: LatticeTask,
+        backend: Backend,
+        world: Communicator,
+        grid: RankGrid,
+        *,
+        one_of_several: bool = False,
     ) -> None:
         self.task, self.backend, self.grid = task, backend, grid
+        self._one_of_several = one_of_several
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
         self.depth = task.options.halo_depth or self._best_depth()
@@ -145,6 +156,7 @@ class Group:
             seed=self.task.seed_of(point),
             replica=replica,
             options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
+            one_of_several=self._one_of_several,
         )
 
     def _close_engine(self) -> None:
