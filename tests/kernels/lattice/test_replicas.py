@@ -10,11 +10,11 @@ from lattice_factory import binding, digest, lowered, typed
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.replicas import ReplicaStack, replicas_at_a_time
+from tauslab.kernels.lattice.replicas import ReplicaMemory, ReplicaStack, replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 
 REPLICAS = (0, 3, 4)
-MARKS = (2, 41, 47)  # enough steps that launches would be recorded
+MARKS = (2, 67, 70)  # longer than a list of tiles is used
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,13 @@ def cpu():
     opened.close()
 
 
-def engines(backend, lattice, **options):
-    made = [LatticeEngine(backend, lattice, seed=5, replica=r, **options) for r in REPLICAS]
+def engines(backend, lattice, memory=None, **options):
+    made = [
+        LatticeEngine(
+            backend, lattice, seed=5, replica=r, place=memory and memory.place(at), **options
+        )
+        for at, r in enumerate(REPLICAS)
+    ]
     for engine in made:
         engine.load_start()
     return made
@@ -33,7 +38,7 @@ def engines(backend, lattice, **options):
 
 def same_as_alone(backend, alone, lattice, **options):
     """Whether counts, repeats with more room included, and states are those of single runs."""
-    together = engines(backend, lattice, one_of_several=True, **options)
+    together = engines(backend, lattice, ReplicaMemory(len(REPLICAS)), **options)
     stack = ReplicaStack(together)
     expected = engines(alone, lattice)
     assert len({digest(engine) for engine in expected}) == len(REPLICAS)
@@ -47,10 +52,10 @@ def same_as_alone(backend, alone, lattice, **options):
     assert [digest(e) for e in together] == [digest(e) for e in expected]
 
 
-# Sites in registers of warps; a block's tiles and particles that wait, with too little room at first.
+# Particles that wait, with too little room at first; types of sites.
 MODELS = {
-    "warps": (lambda: binding((4, 21, 37), 1.6), {}),
-    "blocks": (lambda: binding((3, 10, 33), 4.8, slots=8), {"capacity": 1}),
+    "periodic": (lambda: binding((4, 21, 37), 1.6), {}),
+    "crowded": (lambda: binding((3, 10, 33), 4.8, slots=8), {"capacity": 1}),
     "typed": (lambda: typed((4, 17, 19)), {}),
 }
 
@@ -61,11 +66,11 @@ def test_threads_of_a_cpu(cpu, name):
     same_as_alone(cpu, cpu, model(), **options)
 
 
-@pytest.mark.parametrize(("name", "order"), [("warps", 1), ("blocks", -1)])
+@pytest.mark.parametrize(("name", "order"), [("periodic", 1), ("crowded", -1)])
 def test_blocks_of_a_gpu(cpu, tmp_path, name, order):
     model, options = MODELS[name]
     lattice = model()
-    backend = EmulatedLattices(tmp_path, tile_of(lattice).threads, order, counter=cpu)
+    backend = EmulatedLattices(tmp_path, tile_of(lattice, small=True).threads, order, counter=cpu)
     same_as_alone(backend, cpu, lattice, **options)
     backend.close()
 

@@ -32,7 +32,6 @@ _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
-STACKED_KERNELS = ("replicas_xy", "replicas_z", "replicas_put", "replicas_advance")
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -44,6 +43,13 @@ class Steps(Protocol):
 
     def must_repeat(self) -> bool:
         """Whether the last steps found too little room, and have to be done again."""
+
+
+class MemoryPlace(Protocol):
+    """Where the memory of one of several lattices lies."""
+
+    def begin(self, backend: Backend) -> Callable[[tuple[int, ...], npt.DTypeLike], Any]:
+        """What gives its arrays, one after another and always the same ones, by shape and type."""
 
 
 class LatticeEngine:
@@ -62,8 +68,8 @@ class LatticeEngine:
     blocks_each
         Blocks of columns for each that runs at the same time, several since some are empty; 0: as
         `planes_of_a_block` says.
-    one_of_several
-        Whether the engine is for a `ReplicaStack`, which then runs its steps.
+    place
+        Where its memory lies beside that of other lattices; a `ReplicaStack` then runs its steps.
     """
 
     def __init__(  # noqa: PLR0913
@@ -77,7 +83,7 @@ class LatticeEngine:
         capacity: int | None = None,
         together: bool | None = None,
         blocks_each: int = 3,
-        one_of_several: bool = False,
+        place: MemoryPlace | None = None,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -91,17 +97,15 @@ class LatticeEngine:
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
         many = sites <= backend.sites_together if together is None else together
-        # Launches of several lattices fill a GPU; a thread of a CPU has a lattice for itself.
-        self._stacked = one_of_several and backend.style.warps
-        self._alone = one_of_several and not self._stacked
-        self._together = whole and many and not self._stacked
+        self.place = place
+        self._together = whole and (many or place is not None)
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         small = self._together and backend.style.warps
         header = lattice_header(lattice, reactions, small=small, together=self._together)
         self.header = {"model.h": header}
         file, kernels = "rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
-        if self._stacked:
-            file, kernels = "replicas.cc", STACKED_KERNELS
+        if place is not None:
+            file, kernels = "replicas.cc", ("replicas_steps", "replicas_put")
         self.program: Program = backend.compile(
             KernelSource(f"lattice/{file}", kernels, self.header)
         )
@@ -112,11 +116,11 @@ class LatticeEngine:
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice, small=small)
         self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
-        self._resident = self.program.resident_blocks(kernels[1], self.tile.threads)
+        marched = kernels[0] if place is not None else "rdme_z"
+        self._resident = self.program.resident_blocks(marched, self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
-        self.tiles_of_a_block = self._warps
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self.tables = LatticeTables(
             backend, lattice, self.slab, self.tile, reactions, closed=self._together
@@ -128,19 +132,20 @@ class LatticeEngine:
         backend, lattice = self.backend, self.lattice
         _, ny, nx = lattice.shape
         planes, shape = self.slab.planes, (self.slab.planes, ny, nx, lattice.slots)
-        self.particles = backend.empty(shape, lattice.particle_type)
-        self._moved = backend.empty(shape, lattice.particle_type)
-        self._stamps = backend.empty((planes, self.tiles), np.uint32)
-        self._moved_stamps = backend.empty((planes, self.tiles), np.uint32)
-        self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
-        self._heads = backend.empty((2, planes, self.tiles), np.int32)
-        self.work = backend.empty((_WORK,), np.uint64)
+        empty = backend.empty if self.place is None else self.place.begin(backend)
+        self.particles = empty(shape, lattice.particle_type)
+        self._moved = empty(shape, lattice.particle_type)
+        self._stamps = empty((planes, self.tiles), np.uint32)
+        self._moved_stamps = empty((planes, self.tiles), np.uint32)
+        self._fired = empty((max(1, len(lattice.reactions)),), np.uint64)
+        self._heads = empty((2, planes, self.tiles), np.int32)
+        self.work = empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
         bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
         if self._together:
-            self._z_moves = backend.empty((*shape[:3], 2), bits)
-            self._listed = backend.empty((6, planes, self.tiles), np.int32)
+            self.z_moves = empty((*shape[:3], 2), bits)
+            self.listed = empty((6, planes, self.tiles), np.int32)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -352,6 +357,7 @@ class LatticeEngine:
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""
+        assert self.place is None  # its stack does
         if self._together and steps > 0:
             self._run_together(steps)
         for _ in range(0 if self._together else steps):
@@ -360,22 +366,26 @@ class LatticeEngine:
             self.step += 1
 
     def _run_together(self, steps: int) -> None:
-        if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
-            self.synchronize()
-            self.mark_all()
+        self.renew_stamps(steps)
         planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        most = 1 if self._alone else max(1, planes * ny * nx // self.backend.sites_of_a_block)
+        most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = self._arguments.of(
             "rdme_steps",
             lattice=self.arguments(),
-            z_moves=self._z_moves,
-            listed=self._listed,
+            z_moves=self.z_moves,
+            listed=self.listed,
             steps=steps,
         )
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
+
+    def renew_stamps(self, steps: int) -> None:
+        """Mark all tiles before steps of one launch, long before a stamp comes round."""
+        if self.step >> 31 != (self.step + steps) >> 31:
+            self.synchronize()
+            self.mark_all()
 
     def run_sampled(self, marks: Sequence[int], steps: Steps | None = None) -> Samples:
         """Run until each of `marks` in turn, steps from now, ascending, and count there.

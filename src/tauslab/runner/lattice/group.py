@@ -16,6 +16,7 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
+from tauslab.kernels.lattice.replicas import ReplicaMemory, ReplicaPlace
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
@@ -27,10 +28,10 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-def compile_kernels(backend: Backend, task: LatticeTask, *, one_of_several: bool = False) -> None:
+def compile_kernels(backend: Backend, task: LatticeTask, *, several: bool = False) -> None:
     """Put the kernels into the cache, so that other ranks of the node find them there."""
-    slab = None if one_of_several else Slab(0, 1)
-    engine = LatticeEngine(backend, task.lattice, seed=0, slab=slab, one_of_several=one_of_several)
+    slab, place = (None, ReplicaMemory(1).place(0)) if several else (Slab(0, 1), None)
+    engine = LatticeEngine(backend, task.lattice, seed=0, slab=slab, place=place)
     if slab is not None:
         HaloKernels(engine, 1, 0)
 
@@ -45,8 +46,8 @@ class Group:
     ----------
     world
         All ranks; those of a group follow each other.
-    one_of_several
-        Whether the rank runs several lattices at the same time, of which this is one.
+    place
+        Among several lattices that the rank runs at the same time.
     """
 
     def __init__(
@@ -56,10 +57,10 @@ class Group:
         world: Communicator,
         grid: RankGrid,
         *,
-        one_of_several: bool = False,
+        place: ReplicaPlace | None = None,
     ) -> None:
         self.task, self.backend, self.grid = task, backend, grid
-        self._one_of_several = one_of_several
+        self._place = place
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
         self.depth = task.options.halo_depth or self._best_depth()
@@ -156,7 +157,7 @@ class Group:
             seed=self.task.seed_of(point),
             replica=replica,
             options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
-            one_of_several=self._one_of_several,
+            place=self._place,
         )
 
     def _close_engine(self) -> None:

@@ -10,8 +10,47 @@
 //
 // docs/rdme.md says what differs from the paper: addresses of draws, thresholds, the list of waiting
 // particles.
+#include "lattice/warp_column.h"
 #include "lattice/cooperative_steps.h"
-#include "lattice/tile_work.h"
+
+// Tiles that a block hops in side by side: one for each warp, or one.
+#if WARP_TILES
+constexpr int WARPS = TILE_THREADS / WARP_LANES;
+constexpr int TILES_EACH = WARPS, ROWS_EACH = WARPS, ROWS = TILE_Y;
+struct TileWork {
+    WarpTileWork of_warp[WARPS];
+};
+struct RowWork {
+    Site kept[TILE_THREADS];
+};
+DEVICE int warp_of_block() {
+    return THREAD_ID / WARP_LANES;
+}
+DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
+    hop_in_warp_tile(l, s, number, work.of_warp[warp_of_block()]);
+}
+DEVICE void march_along_z(const Lattice &l, const LatticeStream &s, i64 tile, int row, i64 begin,
+                          i64 end, RowWork &work) {
+    for (; begin < end; begin += MOST_MARCHED)
+        march_in_lanes(l, s, tile, row, begin,
+                       begin + MOST_MARCHED < end ? begin + MOST_MARCHED : end,
+                       work.kept + warp_of_block() * WARP_LANES);
+}
+#else
+constexpr int TILES_EACH = 1, ROWS_EACH = 1, ROWS = 1;
+typedef PlaneWork TileWork;
+typedef ColumnWork RowWork;
+DEVICE int warp_of_block() {
+    return 0;
+}
+DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
+    hop_in_plane(l, s, number, work);
+}
+DEVICE void march_along_z(const Lattice &l, const LatticeStream &s, i64 tile, int, i64 begin,
+                          i64 end, RowWork &work) {
+    hop_along_z_and_react(l, s, tile, begin, end, work);
+}
+#endif
 
 // Which planes of those that are stored: begin .. end - 1 but hole_begin .. hole_end - 1.
 struct PlaneRange {
@@ -82,31 +121,7 @@ BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, const WholeStepArguments
     LATTICE_IN_BLOCK(l, arguments.lattice);
     REACTIONS_IN_BLOCK(l);
     l.z_moves = arguments.z_moves;
-    i32 *const listed = arguments.listed;
-    const i64 tiles = l.planes * tiles_of_plane(l);
-    TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
-                     (u32 *)listed,     BLOCK_ID,           BLOCKS};
-    Progress progress = {0, 0, 0, false};
-    for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
-    BARRIER();
-    for (i64 i = 0; i < arguments.steps; ++i, ++l.step) {
-        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        const bool first = BLOCK_ID == 0 && THREAD_ID == 0;
-        // After the first step anew if all tiles were taken for filled, as they are at first.
-        if (i % LISTED_FOR == 0 || (i == 1 && 2 * progress.listed > tiles)) {
-            u64 *const other = list.count;
-            list.count = other == l.work + LISTED_0 ? l.work + LISTED_1 : l.work + LISTED_0;
-            make_list(l, list);
-            if (first) *other = 0;
-            progress.known = 0;
-        }
-        progress.listed = (i64) * (volatile u64 *)list.count;
-        if (first) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        hop_in_listed_planes(l, s, list, progress, shared);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
-        finish_listed_tiles(l, s, list, progress, shared);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
-        progress.edges = true;
-    }
+    whole_steps(l, {arguments.listed, l.work + BARRIER_CELL}, arguments.steps, BLOCK_ID, BLOCKS,
+                shared);
 }
 #endif

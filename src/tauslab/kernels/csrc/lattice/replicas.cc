@@ -1,80 +1,76 @@
-// Steps of several lattices in one launch: replicas, which differ in their particles and draws alone.
+// Whole steps of several lattices in one launch: replicas, which differ in their particles and draws
+// alone.
 //
-// A small lattice does not fill a GPU: most of a step is waiting for launches, or for the slowest block.
-// Here each lattice gets some blocks of the same launch. They do for it what the blocks of `rdme_xy` and
-// `rdme_z` in lattice/rdme.cc do, so it has the same bits.
-#include "lattice/tile_work.h"
+// A small lattice does not fill a GPU: its blocks wait for the slowest twice in a step. Here each
+// lattice has some of the blocks, and only these wait for each other.
+//
+//     block          0   1   2 | 3   4   5 | ...       blocks_each = 3
+//     lattice            0     |     1     | ...       memory of a kind lies side by side
+//
+// On a CPU, where a block is a thread, each lattice has one.
+#include "lattice/cooperative_steps.h"
 
-// Where the arguments of a replica are kept.
+// What replicas do not have side by side.
+struct ReplicaRow {
+    Waiting *waiting;
+    i64 capacity;
+    i64 replica;
+};
+
 struct PutArguments {
-    LatticeArguments lattice;
-    LatticeArguments *lattices;
+    Waiting *waiting;
+    i64 capacity;
+    i64 replica;
+    ReplicaRow *rows;
     i64 at;
 };
 
-// Keeps the arguments of a replica on the device, for the launches of all.
+// Writes the row of a lattice, for later launches.
 BLOCK_KERNEL(TILE_THREADS, 1, replicas_put, const PutArguments a) {
-    if (BLOCK_ID == 0 && THREAD_ID == 0) a.lattices[a.at] = a.lattice;
+    if (BLOCK_ID == 0 && THREAD_ID == 0) a.rows[a.at] = {a.waiting, a.capacity, a.replica};
 }
 
-struct ReplicaArguments {
-    const LatticeArguments *lattices;  // [replica]
-    const u64 *before;                 // steps before that of this launch, which may be replayed
-    u64 step;                          // after these
-    i64 replicas;
-    i64 blocks_each;  // blocks of a replica
-    i64 segment;      // planes that a block does at a time, along z
+struct ReplicaStepsArguments {
+    LatticeArguments lattice;  // of the first lattice
+    const ReplicaRow *rows;    // [lattice]
+    SlotMoves *z_moves;        // of the first, as the next
+    i32 *listed;
+    u64 *cells;  // [lattice, CELLS_EACH]: zeros
+    i64 lattices;
+    i64 blocks_each;
+    i64 steps;
 };
 
-// The arguments of a replica, at the present step.
-DEVICE LatticeArguments arguments_of(const ReplicaArguments &a, i64 replica) {
-    LatticeArguments given = a.lattices[replica];
-    given.step = a.step + *a.before;
-    return given;
+constexpr int CELLS_EACH = 16;  // a cache line, which no two lattices share
+
+// The arguments of lattice `at` of those that lie side by side.
+DEVICE LatticeArguments arguments_of(const ReplicaStepsArguments &a, i64 at) {
+    LatticeArguments l = a.lattice;
+    const i64 sites = l.planes * l.ny * l.nx;
+    const i64 tiles = l.planes * ((l.ny + TILE_Y - 1) / TILE_Y) * ((l.nx + TILE_X - 1) / TILE_X);
+    const ReplicaRow row = a.rows[at];
+    l.state += at * sites;
+    l.moved += at * sites;
+    l.state_stamps += at * tiles;
+    l.moved_stamps += at * tiles;
+    l.fired += at * (N_REACTIONS ? N_REACTIONS : 1);
+    l.heads += at * 2 * tiles;
+    l.work += at * WORK_WORDS;
+    l.waiting = row.waiting;
+    l.capacity = row.capacity;
+    l.replica = row.replica;
+    return l;
 }
 
-// Hops along x and y.
-BLOCK_KERNEL(TILE_THREADS, TILE_BLOCKS, replicas_xy, const ReplicaArguments a) {
-    SHARED TileWork shared;
-    for (i64 b = BLOCK_ID; b < a.replicas * a.blocks_each; b += BLOCKS) {
-        const i64 replica = b / a.blocks_each, block = b - replica * a.blocks_each;
-        LATTICE_IN_BLOCK(l, arguments_of(a, replica));
-        BARRIER();
-        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        if (block == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        const i64 tiles = l.planes * tiles_of_plane(l);
-        for (i64 t = block * TILES_EACH + warp_of_block(); t < tiles;
-             t += a.blocks_each * TILES_EACH)
-            hop_in_tile(l, s, t, shared);
-        BARRIER();
+BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, replicas_steps, const ReplicaStepsArguments a) {
+    SHARED CooperativeWork shared;
+    for (i64 b = BLOCK_ID; b < a.lattices * a.blocks_each; b += BLOCKS) {
+        const i64 at = b / a.blocks_each;
+        LATTICE_IN_BLOCK(l, arguments_of(a, at));
+        REACTIONS_IN_BLOCK(l);
+        const i64 sites = l.planes * l.ny * l.nx, tiles = l.planes * tiles_of_plane(l);
+        l.z_moves = a.z_moves + at * sites;
+        whole_steps(l, {a.listed + at * 6 * tiles, a.cells + at * CELLS_EACH}, a.steps,
+                    b - at * a.blocks_each, a.blocks_each, shared);
     }
-}
-
-// The rest of the step.
-BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, replicas_z, const ReplicaArguments a) {
-    SHARED RowWork shared;
-    for (i64 b = BLOCK_ID; b < a.replicas * a.blocks_each; b += BLOCKS) {
-        const i64 replica = b / a.blocks_each, block = b - replica * a.blocks_each;
-        LATTICE_IN_BLOCK(l, arguments_of(a, replica));
-        BARRIER();
-        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        const i64 tiles = tiles_of_plane(l), pieces = (l.planes + a.segment - 1) / a.segment;
-        for (i64 i = block * ROWS_EACH + warp_of_block(); i < tiles * ROWS * pieces;
-             i += a.blocks_each * ROWS_EACH) {
-            const i64 column = i / ROWS, piece = column / tiles, first = piece * a.segment;
-            const i64 last = first + a.segment < l.planes ? first + a.segment : l.planes;
-            march_along_z(l, s, column % tiles, (int)(i % ROWS), first, last, shared);
-        }
-        BARRIER();
-    }
-}
-
-struct ReplicaAdvanceArguments {
-    u64 *before;
-    u64 steps;
-};
-
-// Adds to the steps from which recorded launches go on.
-BLOCK_KERNEL(TILE_THREADS, 1, replicas_advance, const ReplicaAdvanceArguments a) {
-    if (BLOCK_ID == 0 && THREAD_ID == 0) *a.before += a.steps;
 }
