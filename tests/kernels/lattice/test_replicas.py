@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulation import EmulatedLattices
 from lattice_factory import binding, digest, lowered, typed
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.replicas import ReplicaMemory, ReplicaStack, replicas_at_a_time
+from tauslab.kernels.lattice.replicas import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 
 REPLICAS = (0, 3, 4)
@@ -24,13 +22,8 @@ def cpu():
     opened.close()
 
 
-def engines(backend, lattice, memory=None, **options):
-    made = [
-        LatticeEngine(
-            backend, lattice, seed=5, replica=r, place=memory and memory.place(at), **options
-        )
-        for at, r in enumerate(REPLICAS)
-    ]
+def engines(backend, lattice, **options):
+    made = [LatticeEngine(backend, lattice, seed=5, replica=r, **options) for r in REPLICAS]
     for engine in made:
         engine.load_start()
     return made
@@ -38,14 +31,13 @@ def engines(backend, lattice, memory=None, **options):
 
 def same_as_alone(backend, alone, lattice, **options):
     """Whether counts, repeats with more room included, and states are those of single runs."""
-    together = engines(backend, lattice, ReplicaMemory(len(REPLICAS)), **options)
-    stack = ReplicaStack(together)
+    together = engines(backend, lattice, sharing=len(REPLICAS), **options)
     expected = engines(alone, lattice)
     assert len({digest(engine) for engine in expected}) == len(REPLICAS)
     for _ in range(2):  # the second batch goes on with what a repeat has changed
-        found = stack.run_sampled(MARKS)
-        for engine, samples in zip(expected, found, strict=True):
-            wanted = engine.run_sampled(MARKS)
+        started = [engine.start_sampled(MARKS) for engine in together]
+        for engine, finish in zip(expected, started, strict=True):
+            samples, wanted = finish(), engine.run_sampled(MARKS)
             assert np.array_equal(samples.by_type, wanted.by_type)
             assert np.array_equal(samples.fired, wanted.fired)
             assert np.array_equal(samples.spills, wanted.spills)
@@ -66,18 +58,9 @@ def test_threads_of_a_cpu(cpu, name):
     same_as_alone(cpu, cpu, model(), **options)
 
 
-@pytest.mark.parametrize(("name", "order"), [("periodic", 1), ("crowded", -1)])
-def test_blocks_of_a_gpu(cpu, tmp_path, name, order):
-    model, options = MODELS[name]
-    lattice = model()
-    backend = EmulatedLattices(tmp_path, tile_of(lattice, small=True).threads, order, counter=cpu)
-    same_as_alone(backend, cpu, lattice, **options)
-    backend.close()
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", MODELS)
-def test_a_gpu(cpu, name):
+def test_shares_of_a_gpu(cpu, name):
     model, options = MODELS[name]
     backend = get_backend("cuda", BackendOptions())
     same_as_alone(backend, cpu, model(), **options)

@@ -45,13 +45,6 @@ class Steps(Protocol):
         """Whether the last steps found too little room, and have to be done again."""
 
 
-class MemoryPlace(Protocol):
-    """Where the memory of one of several lattices lies."""
-
-    def begin(self, backend: Backend) -> Callable[[tuple[int, ...], npt.DTypeLike], Any]:
-        """What gives its arrays, one after another and always the same ones, by shape and type."""
-
-
 class LatticeEngine:
     """A slab of a lattice on one device.
 
@@ -68,8 +61,8 @@ class LatticeEngine:
     blocks_each
         Blocks of columns for each that runs at the same time, several since some are empty; 0: as
         `planes_of_a_block` says.
-    place
-        Where its memory lies beside that of other lattices; a `ReplicaStack` then runs its steps.
+    sharing
+        How many engines take steps at the same time, each on its share of the device.
     """
 
     def __init__(  # noqa: PLR0913
@@ -83,7 +76,7 @@ class LatticeEngine:
         capacity: int | None = None,
         together: bool | None = None,
         blocks_each: int = 3,
-        place: MemoryPlace | None = None,
+        sharing: int = 1,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -92,22 +85,19 @@ class LatticeEngine:
         self.wraps = whole and lattice.boundary[0] == "periodic"
         self.step = 0
         self.filled = 1.0  # share of the tiles that hold particles, as far as is known
-        self._blocks_each = blocks_each
+        self._blocks_each, self._sharing = blocks_each, sharing
         self._kept: dict[str, Any] = {}
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
         many = sites <= backend.sites_together if together is None else together
-        self.place = place
-        self._together = whole and (many or place is not None)
+        self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         small = self._together and backend.style.warps
         header = lattice_header(lattice, reactions, small=small, together=self._together)
         self.header = {"model.h": header}
-        file, kernels = "rdme.cc", ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
-        if place is not None:
-            file, kernels = "replicas.cc", ("replicas_steps", "replicas_put")
+        kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
         self.program: Program = backend.compile(
-            KernelSource(f"lattice/{file}", kernels, self.header)
+            KernelSource("lattice/rdme.cc", kernels, self.header)
         )
         self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
@@ -116,8 +106,7 @@ class LatticeEngine:
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice, small=small)
         self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
-        marched = kernels[0] if place is not None else "rdme_z"
-        self._resident = self.program.resident_blocks(marched, self.tile.threads)
+        self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
@@ -132,20 +121,19 @@ class LatticeEngine:
         backend, lattice = self.backend, self.lattice
         _, ny, nx = lattice.shape
         planes, shape = self.slab.planes, (self.slab.planes, ny, nx, lattice.slots)
-        empty = backend.empty if self.place is None else self.place.begin(backend)
-        self.particles = empty(shape, lattice.particle_type)
-        self._moved = empty(shape, lattice.particle_type)
-        self._stamps = empty((planes, self.tiles), np.uint32)
-        self._moved_stamps = empty((planes, self.tiles), np.uint32)
-        self._fired = empty((max(1, len(lattice.reactions)),), np.uint64)
-        self._heads = empty((2, planes, self.tiles), np.int32)
-        self.work = empty((_WORK,), np.uint64)
+        self.particles = backend.empty(shape, lattice.particle_type)
+        self._moved = backend.empty(shape, lattice.particle_type)
+        self._stamps = backend.empty((planes, self.tiles), np.uint32)
+        self._moved_stamps = backend.empty((planes, self.tiles), np.uint32)
+        self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
+        self._heads = backend.empty((2, planes, self.tiles), np.int32)
+        self.work = backend.empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
         bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
         if self._together:
-            self.z_moves = empty((*shape[:3], 2), bits)
-            self.listed = empty((6, planes, self.tiles), np.int32)
+            self._z_moves = backend.empty((*shape[:3], 2), bits)
+            self._listed = backend.empty((6, planes, self.tiles), np.int32)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -357,7 +345,6 @@ class LatticeEngine:
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""
-        assert self.place is None  # its stack does
         if self._together and steps > 0:
             self._run_together(steps)
         for _ in range(0 if self._together else steps):
@@ -366,26 +353,25 @@ class LatticeEngine:
             self.step += 1
 
     def _run_together(self, steps: int) -> None:
-        self.renew_stamps(steps)
+        if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
+            self.synchronize()
+            self.mark_all()
         planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
+        if self._sharing > 1:
+            resident = self.program.resident_blocks("rdme_steps", self.tile.threads)
+            most = min(most, max(1, resident // self._sharing))
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = self._arguments.of(
             "rdme_steps",
             lattice=self.arguments(),
-            z_moves=self.z_moves,
-            listed=self.listed,
+            z_moves=self._z_moves,
+            listed=self._listed,
             steps=steps,
         )
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
         self.step += steps
-
-    def renew_stamps(self, steps: int) -> None:
-        """Mark all tiles before steps of one launch, long before a stamp comes round."""
-        if self.step >> 31 != (self.step + steps) >> 31:
-            self.synchronize()
-            self.mark_all()
 
     def run_sampled(self, marks: Sequence[int], steps: Steps | None = None) -> Samples:
         """Run until each of `marks` in turn, steps from now, ascending, and count there.
@@ -394,19 +380,37 @@ class LatticeEngine:
         them, by default the engine itself.
         """
         steps = steps or self
-        rows = self.rows(len(marks))
-        before = self.snapshot()
+        before = self._snapshot()
         while True:
-            self.backend.clear(rows, self.stream)
-            done = 0
-            for index, mark in enumerate(marks):
-                steps.run(mark - done)
-                done = mark
-                self.count_into(rows[index])
-            values = self.host(rows)
+            values = self.host(self._start_sampled(marks, steps))
             if not steps.must_repeat():
-                return self.samples(values)
-            self.restore(before)
+                return self._samples(values)
+            self._restore(before)
+
+    def _start_sampled(self, marks: Sequence[int], steps: Steps) -> Any:
+        """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
+        rows = self.backend.empty((len(marks), self._row()), np.uint64)
+        self.backend.clear(rows, self.stream)
+        done = 0
+        for index, mark in enumerate(marks):
+            steps.run(mark - done)
+            done = mark
+            self._count(rows[index])
+        return rows
+
+    def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
+        """As `run_sampled` of the engine alone, while others do so too: call the answer for it."""
+        before = self._snapshot()
+        rows = self._start_sampled(marks, self)
+
+        def finish() -> Samples:
+            values = self.host(rows)
+            if not self.must_repeat():
+                return self._samples(values)
+            self._restore(before)
+            return self.run_sampled(marks)
+
+        return finish
 
     def must_repeat(self) -> bool:
         """Whether the list of waiting particles was full."""
@@ -414,19 +418,17 @@ class LatticeEngine:
 
     def count(self) -> Samples:
         """Count now."""
-        rows = self.rows(1)
+        rows = self.backend.empty((1, self._row()), np.uint64)
         self.backend.clear(rows, self.stream)
-        self.count_into(rows[0])
-        return self.samples(self.host(rows))
+        self._count(rows[0])
+        return self._samples(self.host(rows))
 
-    def rows(self, marks: int) -> Any:
-        """Memory for counts at so many steps."""
+    def _row(self) -> int:
         lattice = self.lattice
         bins = len(lattice.site_types) * len(lattice.species)
-        return self.backend.empty((marks, bins + len(lattice.reactions) + 2), np.uint64)
+        return bins + len(lattice.reactions) + 2
 
-    def count_into(self, row: Any) -> None:
-        """Add what is counted now to a cleared row of `rows`, in stream order."""
+    def _count(self, row: Any) -> None:
         slab = self.slab
         _, ny, nx = self.lattice.shape
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
@@ -447,8 +449,7 @@ class LatticeEngine:
         )
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
 
-    def samples(self, rows: Array) -> Samples:
-        """What rows hold, on the host."""
+    def _samples(self, rows: Array) -> Samples:
         values = rows.astype(np.int64)
         types, species = len(self.lattice.site_types), len(self.lattice.species)
         bins = types * species
@@ -459,8 +460,7 @@ class LatticeEngine:
 
     # ---------------------------------------------------------------- doing a batch again
 
-    def snapshot(self) -> dict[str, Any]:
-        """A copy on the device of all that steps change; the next call overwrites it."""
+    def _snapshot(self) -> dict[str, Any]:
         copies: dict[str, Any] = {"step": self.step}
         for name in ("particles", "_fired", "_waiting", "_heads", "work"):
             buffer = getattr(self, name)
@@ -470,7 +470,7 @@ class LatticeEngine:
             copies[name] = self._kept[name]
         return copies
 
-    def restore(self, before: dict[str, Any]) -> None:
+    def _restore(self, before: dict[str, Any]) -> None:
         """Go back to a snapshot, with more room for waiting particles."""
         self.step = before["step"]
         for name in ("particles", "_fired", "_heads", "work"):

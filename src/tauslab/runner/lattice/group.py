@@ -16,7 +16,6 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
-from tauslab.kernels.lattice.replicas import ReplicaMemory, ReplicaPlace
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
@@ -28,12 +27,10 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-def compile_kernels(backend: Backend, task: LatticeTask, *, several: bool = False) -> None:
+def compile_kernels(backend: Backend, task: LatticeTask) -> None:
     """Put the kernels into the cache, so that other ranks of the node find them there."""
-    slab, place = (None, ReplicaMemory(1).place(0)) if several else (Slab(0, 1), None)
-    engine = LatticeEngine(backend, task.lattice, seed=0, slab=slab, place=place)
-    if slab is not None:
-        HaloKernels(engine, 1, 0)
+    engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1))
+    HaloKernels(engine, 1, 0)
 
 
 class Group:
@@ -46,8 +43,8 @@ class Group:
     ----------
     world
         All ranks; those of a group follow each other.
-    place
-        Among several lattices that the rank runs at the same time.
+    sharing
+        How many lattices the rank runs at the same time.
     """
 
     def __init__(
@@ -57,10 +54,10 @@ class Group:
         world: Communicator,
         grid: RankGrid,
         *,
-        place: ReplicaPlace | None = None,
+        sharing: int = 1,
     ) -> None:
         self.task, self.backend, self.grid = task, backend, grid
-        self._place = place
+        self._sharing = sharing
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
         self.depth = task.options.halo_depth or self._best_depth()
@@ -157,7 +154,7 @@ class Group:
             seed=self.task.seed_of(point),
             replica=replica,
             options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
-            place=self._place,
+            sharing=self._sharing,
         )
 
     def _close_engine(self) -> None:
@@ -229,6 +226,10 @@ class Group:
     def run_sampled(self, marks: Sequence[int]) -> Samples:
         """As `LatticeEngine.run_sampled`, of the whole lattice."""
         return self._summed(self._steps.run_sampled(marks))
+
+    def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
+        """As `LatticeEngine.start_sampled`, for a group of one rank."""
+        return self.engine.start_sampled(marks)
 
     def count(self) -> Samples:
         """As `LatticeEngine.count`, of the whole lattice."""

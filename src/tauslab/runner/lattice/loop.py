@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice.replicas import ReplicaStack
 from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import StoppedEarly
 from tauslab.runner.lattice.group import Group
@@ -77,7 +76,6 @@ class ReplicaRuns:
         self._groups, self._writer, self._begun = groups, writer, begun
         self._group = groups[0]  # speaks for all
         self._running: Sequence[Group] = groups[:1]
-        self._stack: ReplicaStack | None = None  # of several that run
         self._stop, self._stops = stop, stops
         self._pace = 0.0  # steps of the engine a second, as measured
         self._saved_at = self._balanced_at = time.monotonic()
@@ -151,8 +149,6 @@ class ReplicaRuns:
         begun = [self._begun.get(run) for run in runs]
         for group, run, state in zip(self._running, runs, begun, strict=True):
             self._begin(group, run, state)
-        if len(self._groups) > 1:
-            self._stack = ReplicaStack([group.engine for group in self._running])
         task, done = self._task, self._group.engine.step
         if begun[0] is not None and not begun[0].hooked and done:
             self._call_hooks(done)
@@ -280,9 +276,10 @@ class ReplicaRuns:
 
     def _run_sampled(self, marks: Sequence[int]) -> Sequence[Samples]:
         """As `LatticeEngine.run_sampled`, of each run."""
-        if self._stack is not None:
-            return self._stack.run_sampled(marks)
-        return [self._group.run_sampled(marks)]
+        if len(self._running) == 1:
+            return [self._group.run_sampled(marks)]
+        started = [group.start_sampled(marks) for group in self._running]
+        return [finish() for finish in started]
 
     def _samples(self, group: Group, first: int, samples: Samples) -> None:
         if group.rank == 0:

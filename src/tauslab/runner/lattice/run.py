@@ -12,7 +12,7 @@ from pathlib import Path
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.cpu import allowed_cores
-from tauslab.kernels.lattice.replicas import ReplicaMemory, replicas_at_a_time
+from tauslab.kernels.lattice.replicas import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
@@ -200,14 +200,14 @@ def _run(
         several = min(comm.allgather(_lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
             with telling_of_compilers(quiet=quiet):
-                in_turn(comm, lambda: compile_kernels(backend, task, several=several > 1))
+                in_turn(comm, lambda: compile_kernels(backend, task))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         with closing(writer):
             resumes = options.resume and comm.bcast(path.exists())
             complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
             if complete:
                 return
-            groups = _groups(task, backend, comm, grid, several)
+            groups = [Group(task, backend, comm, grid, sharing=several) for _ in range(several)]
             with telling_of_compilers(quiet=quiet):
                 agree(comm, groups[0].prepare)
             if grid.slabs > 1 and comm.rank == 0:
@@ -232,16 +232,6 @@ def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> 
     if grid.slabs > 1 or task.options.hooks:
         return 1
     return replicas_at_a_time(backend, task.lattice, task.options.replicas // grid.replicas)
-
-
-def _groups(
-    task: LatticeTask, backend: Backend, comm: Communicator, grid: RankGrid, several: int
-) -> list[Group]:
-    """One for each lattice that goes on at the same time."""
-    if several == 1:
-        return [Group(task, backend, comm, grid)]
-    memory = ReplicaMemory(several)
-    return [Group(task, backend, comm, grid, place=memory.place(at)) for at in range(several)]
 
 
 def _replicas(

@@ -287,7 +287,7 @@ extern "C" int sched_yield(void);
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
 // start of the launch.
-DEVICE void grid_barrier(u64 *cell, i64, i64 blocks) {
+DEVICE void grid_barrier(u64 *cell, i64 blocks) {
     if (blocks == 1) return;
     const u64 arrived = __atomic_fetch_add(cell, 1, __ATOMIC_ACQ_REL);
     const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;

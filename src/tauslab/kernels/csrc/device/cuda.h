@@ -378,12 +378,12 @@ DEVICE void wait_for_signal(const u64 *cell, u64 value) {
     __threadfence_system();
 }
 
-// Wait until all of some blocks, which run at the same time, are here. `cell` is 0 at the start of the
-// launch. The first block, number 0, adds so much that the upper bit turns when all have come.
-DEVICE void grid_barrier(u64 *cell, i64 block, i64 blocks) {
+// Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
+// start of the launch. The first block adds so much that the upper bit turns when all have come.
+DEVICE void grid_barrier(u64 *cell, i64 blocks) {
     __syncthreads();
     if (threadIdx.x == 0) {
-        const u32 share = block == 0 ? 0x80000001u - (u32)blocks : 1;
+        const u32 share = blockIdx.x == 0 ? 0x80000001u - (u32)blocks : 1;
         u32 before, now;
         asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
                      : "=r"(before)

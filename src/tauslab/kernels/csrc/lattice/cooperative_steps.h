@@ -20,7 +20,6 @@ enum TileFlag : i32 { UNLISTED = 0, LISTED = 1, SURROUNDED = 3 };
 // listed is empty, and the tiles around it are empty too, or no particle can hop into it. The list grows
 // when particles come into an empty tile.
 struct TileList {
-    u64 *barrier;  // see `grid_barrier`
     u64 *count;
     i32 *tiles;
     i32 *flags;         // of all tiles
@@ -78,7 +77,7 @@ DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
         *tile_head(l, (l.step + 1) & 1, tile) = -1;
         if (busy) put_on_list(list, tile);
     }
-    grid_barrier(list.barrier, list.block, list.blocks);
+    grid_barrier(l.work + BARRIER_CELL, list.blocks);
     for (i64 tile = first; tile < tiles; tile += threads) {
         bool near = false;
     UNROLL for (int i = 0; i < AROUND; ++i) {
@@ -90,7 +89,7 @@ DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
         list.flags[tile] = LISTED;
         put_on_list(list, tile);
     }
-    grid_barrier(list.barrier, list.block, list.blocks);
+    grid_barrier(l.work + BARRIER_CELL, list.blocks);
 }
 
 // Lists what is around a tile that particles have come into, for the next step.
@@ -266,46 +265,4 @@ DEVICE void finish_listed_tiles(const Lattice &l, const LatticeStream &s, const 
          i += tiles, place += tiles * list.blocks)
         finish_tile(l, s, list, progress.known ? work.tile[i] : list.tiles[place],
                     THREAD_ID % threads, threads, work);
-}
-
-// Words that are 0 at the start of a launch: `barrier` and two lengths of lists, as of `WorkWord`.
-enum LaunchCell { BARRIER_OF_LAUNCH, FIRST_LENGTH, SECOND_LENGTH };
-
-// Memory of a lattice for `whole_steps`.
-struct StepsMemory {
-    i32 *listed;  // [6, plane, tile]
-    u64 *cells;   // by LaunchCell
-};
-
-// Does steps of a lattice; block `block` of the `blocks` that do so at the same time calls it.
-DEVICE_SHARED void whole_steps(Lattice &l, const StepsMemory &memory, i64 steps, i64 block, i64 blocks,
-                               CooperativeWork &work) {
-    i32 *const listed = memory.listed;
-    u64 *const cells = memory.cells;
-    const i64 tiles = l.planes * tiles_of_plane(l);
-    TileList list = {cells + BARRIER_OF_LAUNCH, cells + FIRST_LENGTH, listed + 4 * tiles,
-                     listed + 5 * tiles,        (u32 *)listed,        block,
-                     blocks};
-    Progress progress = {0, 0, 0, false};
-    for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) work.reached[i] = 0;
-    BARRIER();
-    for (i64 i = 0; i < steps; ++i, ++l.step) {
-        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        const bool first = block == 0 && THREAD_ID == 0;
-        // After the first step anew if all tiles were taken for filled, as they are at first.
-        if (i % LISTED_FOR == 0 || (i == 1 && 2 * progress.listed > tiles)) {
-            u64 *const other = list.count;
-            list.count = other == cells + FIRST_LENGTH ? cells + SECOND_LENGTH : cells + FIRST_LENGTH;
-            make_list(l, list);
-            if (first) *other = 0;
-            progress.known = 0;
-        }
-        progress.listed = (i64) * (volatile u64 *)list.count;
-        if (first) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        hop_in_listed_planes(l, s, list, progress, work);
-        grid_barrier(list.barrier, block, blocks);
-        finish_listed_tiles(l, s, list, progress, work);
-        grid_barrier(list.barrier, block, blocks);
-        progress.edges = true;
-    }
 }

@@ -28,10 +28,9 @@ enum WorkWord {
     STEPS_BEFORE = 4,  // added to every kernel's `step`: launches that are replayed go on from it
     MESSAGES_BEFORE = 5,  // likewise for the numbers of messages, see lattice/halo.cc
     MESSAGE_FULL = 6,
-    BARRIER_CELL = 7,  // this and the next two: by LaunchCell
-    LISTED_0 = 8,      // lengths of lists of tiles, see lattice/cooperative_steps.h
+    BARRIER_CELL = 7,
+    LISTED_0 = 8,  // lengths of lists of tiles, see lattice/cooperative_steps.h
     LISTED_1 = 9,
-    WORK_WORDS = 10,
 };
 
 // Upper and lower bytes of numbers of particles 0 to 7.
