@@ -25,7 +25,7 @@ from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
-from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, LatticeEngine
+from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import Samples
@@ -113,6 +113,7 @@ class SlabEngine:
         self.engine = LatticeEngine(
             backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity,
             blocks_each=self.blocks_each, sharing=sharing,
+            tall=int(np.prod(lattice.shape)) // size >= TALL_FROM,
         )  # fmt: skip
         self.depth, self._options, self._comm = depth, options, comm
         self._neighbours = neighbours(rank, size, periodic=periodic)

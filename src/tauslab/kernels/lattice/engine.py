@@ -32,6 +32,7 @@ _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
+TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -63,6 +64,8 @@ class LatticeEngine:
         `planes_of_a_block` says.
     sharing
         How many engines take steps at the same time, each on its share of the device.
+    tall
+        As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
     """
 
     def __init__(  # noqa: PLR0913
@@ -77,6 +80,7 @@ class LatticeEngine:
         together: bool | None = None,
         blocks_each: int = 3,
         sharing: int = 1,
+        tall: bool | None = None,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -93,7 +97,8 @@ class LatticeEngine:
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         small = self._together and backend.style.warps
-        header = lattice_header(lattice, reactions, small=small, together=self._together)
+        tall = whole and sites >= TALL_FROM if tall is None else tall
+        header = lattice_header(lattice, reactions, small=small, tall=tall, together=self._together)
         self.header = {"model.h": header}
         kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
         self.program: Program = backend.compile(
@@ -104,8 +109,9 @@ class LatticeEngine:
             KernelSource("lattice/count.cc", ("rdme_count",), self.header)
         )
         self.stream: Stream = backend.stream()
-        self.tile = tile_of(lattice, small=small)
-        self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
+        self.tile = tile_of(lattice, small=small, tall=tall)
+        lanes = lanes_of(lattice, small=small, tall=tall)
+        self._warps, rows = lanes if backend.style.warps else (1, 1)
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
