@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from quick_compiling import quick_flags
 
 import tauslab
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
@@ -31,8 +32,6 @@ _MPI_ENVIRONMENT = {
 Completed = subprocess.CompletedProcess[str]
 Mpirun = Callable[..., Completed]
 
-
-_LIGHT_FLAGS = "-O1"
 
 # Files of these folders take longest. They begin first, so that no process is the last by far.
 _LONGEST = ("mpi", "unit/scripts", "unit/docs", "statistics", "kernels", "unit/runner")
@@ -145,8 +144,9 @@ def _own_cache(
         folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
-        if "validate" not in request.config.option.markexpr:
-            patch.setenv("TAUSLAB_CXXFLAGS", os.environ.get("TAUSLAB_CXXFLAGS", _LIGHT_FLAGS))
+        light = not request.config.option.quick and "validate" not in request.config.option.markexpr
+        if light and "TAUSLAB_CXXFLAGS" not in os.environ:
+            patch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
         yield
 
 
