@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from quick_compiling import quick_flags
+from standing_ranks import StandingRanks, TooLateError
 
 import tauslab
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
@@ -31,6 +32,7 @@ _MPI_ENVIRONMENT = {
 
 Completed = subprocess.CompletedProcess[str]
 Mpirun = Callable[..., Completed]
+_MOST_STANDING = 4  # launches whose ranks stay
 
 
 # Files of these folders take longest. They begin first, so that no process is the last by far.
@@ -52,7 +54,12 @@ _NEEDS_BY_FOLDER = {
     "unit/runner/rare": "compiler",
     "unit/scripts": "slow",
 }
-_NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}
+_NEEDS_BY_FIXTURE = {
+    "device": "compiler",
+    "backend": "compiler",
+    "mpirun": "mpi",
+    "same_ranks": "mpi",
+}
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
 
 
@@ -186,20 +193,51 @@ def mpirun(tmp_path: Path) -> Mpirun:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        launcher = _launcher()
-        if launcher is None:
-            pytest.skip("no MPI (pip install tauslab[mpi])")
-        command = [launcher, "-n", str(n), sys.executable, *map(str, arguments)]
-        # The ranks start elsewhere: they must find the package that this session tests, the
-        # helpers of tests, and what this session finds in other folders.
-        support = Path(__file__).parent / "support"
-        folders = [
-            str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", ""),
-            *map(str, (support, support / "kernels", support / "programs")),
-        ]  # fmt: skip
-        package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
-        environment = {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
+        command = [_needed_launcher(), "-n", str(n), sys.executable, *map(str, arguments)]
+        environment = _environment_of_ranks(env)
         done = _run(command, tmp_path, environment, timeout)
+        if check and done.returncode != 0:
+            pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def _standing() -> Iterator[dict[tuple[int, str], StandingRanks]]:
+    standing: dict[tuple[int, str], StandingRanks] = {}
+    yield standing
+    for launch in standing.values():
+        launch.close()
+
+
+@pytest.fixture
+def same_ranks(tmp_path: Path, _standing: dict[tuple[int, str], StandingRanks]) -> Mpirun:
+    """As `mpirun`, by ranks that stay from test to test: for what does not end a process early.
+
+    A program finds the modules imported that those before it imported, and MPI started.
+    """
+
+    def run(
+        n: int,
+        arguments: Sequence[str | Path],
+        *,
+        timeout: float = 120.0,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        environment = _environment_of_ranks(env)
+        key = (n, environment["PYTHONPATH"])
+        found = _standing.pop(key, None)
+        if found is None or found.ended:
+            found = StandingRanks(_needed_launcher(), n, environment)
+        _standing[key] = found  # the last
+        while len(_standing) > _MOST_STANDING:
+            _standing.pop(next(iter(_standing))).close()
+        try:
+            done = found.run([*map(str, arguments)], tmp_path, environment, timeout)
+        except TooLateError as late:
+            pytest.fail(str(late))
         if check and done.returncode != 0:
             pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
@@ -216,6 +254,25 @@ def parallel_h5py() -> dict[str, str]:
         pytest.skip("no h5py with MPI (scripts/build_parallel_h5py)")
     package, support = Path(tauslab.__file__).parents[1], Path(__file__).parent / "support"
     return {"PYTHONPATH": os.pathsep.join(map(str, (folder, package, support)))}
+
+
+def _environment_of_ranks(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Ranks start elsewhere: they must find the package that this session tests, and helpers."""
+    support = Path(__file__).parent / "support"
+    folders = [
+        str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", ""),
+        *map(str, (support, support / "kernels", support / "programs")),
+    ]  # fmt: skip
+    package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    return {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
+
+
+def _needed_launcher() -> str:
+    """The launcher; without one the test is skipped."""
+    launcher = _launcher()
+    if launcher is None:
+        pytest.skip("no MPI (pip install tauslab[mpi])")
+    return launcher
 
 
 def _launcher() -> str | None:
