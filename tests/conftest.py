@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from quick_compiling import quick_flags
 from standing_ranks import StandingRanks, TooLateError
@@ -18,6 +20,7 @@ from standing_ranks import StandingRanks, TooLateError
 import tauslab
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
+from tauslab.runner.ranks.shared_blocks import SharedBlocks
 
 DATA = Path(__file__).parent / "data"
 
@@ -175,6 +178,20 @@ def backend(device: str) -> Iterator[Backend]:
     opened = get_backend(device, BackendOptions(threads=2))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def one_block_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch takes one block, however many cores there are and however fast they are.
+
+    So a run that is asked to stop before its n-th launch has done fewer than n blocks.
+    """
+    usual = SharedBlocks.__init__
+
+    def begin(self: SharedBlocks, numbers: npt.NDArray[np.intp], **_: int) -> None:
+        usual(self, numbers, smallest=1, room=1, largest=1)
+
+    monkeypatch.setattr(SharedBlocks, "__init__", begin)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.mpi
 
 COMMAND = ["-m", "tauslab", "dbn", "chain.toml", "--unknown", "a,b", "--range", "a=0.2:1.2",
            "--samples", "4000", "--t-end", "4", "--points", "5", "--substeps", "10", "--seed", "7",
-           "--threads", "1"]  # fmt: skip
+           "--device", "cpu", "--threads", "1"]  # fmt: skip
 
 
 @pytest.fixture
@@ -64,8 +64,12 @@ def test_what_killed_ranks_had_counted_is_kept(mpirun, same_ranks, tmp_path, alo
     program = tmp_path / "killed.py"
     program.write_text(
         "import os, signal, sys\nfrom tauslab.runner.cli import main as cli\n"
-        "from tauslab.runner.dbn import build as dbn_build, parts as dbn_parts\n"
-        "dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0\n"
+        "from tauslab.runner.dbn import parts as dbn_parts\n"
+        "from tauslab.runner.ranks.shared_blocks import SharedBlocks\n"
+        "begin = SharedBlocks.__init__\n"
+        "SharedBlocks.__init__ = lambda self, numbers, **_: begin(\n"
+        "    self, numbers, smallest=1, room=1, largest=1)\n"  # a block for each launch
+        "dbn_parts.SECONDS, dbn_parts._RARELY = 0.0, 0\n"
         "save = dbn_parts.save\n"
         "def killed(network, path, blocks):\n"
         "    save(network, path, blocks)\n"

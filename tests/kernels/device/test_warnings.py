@@ -17,12 +17,14 @@ CASES = [
     for case in headers()
 ]
 
+
 @pytest.mark.parametrize("compiler", find_compilers(), ids=lambda c: c.name)
 @pytest.mark.parametrize(("file", "header"), CASES, ids=lambda x: x if x.endswith(".cc") else "")
 def test_no_warning(compiler, file, header, tmp_path):
     (tmp_path / "model.h").write_text(header)
+    flags = [*without_header(compiler.flags()), *STRICT]
     done = subprocess.run(
-        [*compiler.command, *without_header(compiler.flags()), *STRICT, f"-I{tmp_path}", f"-I{CSRC}",
+        [*compiler.command, *flags, f"-I{tmp_path}", f"-I{CSRC}",
          str(CSRC / file), "-o", str(tmp_path / "kernel.so")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
