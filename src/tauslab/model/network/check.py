@@ -72,11 +72,11 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    if method in ("ssa", "tau") and not _draws(network):
+    if method == "tau" and network.counts_nothing():
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
-            f"{where}rate rules are not supported by {method} in a model without reactions, where "
-            "nothing is drawn; --method ode can run it"
+            f"{where}rate rules are not supported by tau in a model without reactions, where "
+            "nothing leaps; --method ssa or ode can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
     if refused:
@@ -111,17 +111,8 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
 
 
-def _draws(network: Network) -> bool:
-    """Whether stochastic simulation is of use: for equations alone it is not."""
-    return (
-        bool(network.reactions)
-        or not network.rates
-        or any(feature.kind == "draw" for feature in network.features)
-    )
-
-
 def _can_run(network: Network, method: str) -> bool:
-    if method != "ode" and not _draws(network):
+    if method == "tau" and network.counts_nothing():
         return False
     return not any(refusing(feature, [method]) for feature in network.features)
 
@@ -202,6 +193,8 @@ def report(network: Network) -> list[str]:
         for f in network.features
         if refusing(f)
     ]
+    if network.counts_nothing():
+        lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
     lines += [f"note: {note}" for note in network.notes]
     lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
     return lines
@@ -239,16 +232,18 @@ def check_facts(network: Network) -> dict[str, object]:
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
     known = [method for method in SUPPORTED if _can_run(network, method)]
-    if network.species and not _negative(network):
-        return known
-    return [m for m in known if m == "ode" and (network.species or network.rules)]
+    if not network.species:
+        return [m for m in known if m != "tau" and network.rules]
+    return [m for m in known if m == "ode" or not _negative(network)]
 
 
 def _negative(network: Network) -> list[str]:
     """Species that start with less than nothing."""
     amounts = _known_values(network).get("initial_amounts", {})
+    if network.counts_nothing():
+        return []
     moved = set(network.rates).union(*(event.assignments for event in network.events))
-    return [name for name, amount in amounts.items() if amount < 0 and name not in moved]
+    return [name for name, amount in amounts.items() if amount < -0.5 and name not in moved]
 
 
 def _known_values(network: Network) -> dict[str, dict[str, float]]:

@@ -272,7 +272,7 @@ def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
     method = "ssa" if isinstance(options.method, Auto) else options.method.word
     require_support(without_missing(network, options.set.keys()), method)
-    if not network.species and (method != "ode" or not network.rules):
+    if not network.species and (method == "tau" or not network.rules):
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():
         if name not in network.species and name not in network.rules:
@@ -345,7 +345,8 @@ def with_settings(
         if name in parameters:
             parameters[name] = Number(value)
         elif name in species:
-            if np.min(given) < 0 and name not in network.rates:
+            signed = name in network.rates or network.counts_nothing()
+            if np.min(given) < 0 and not signed:
                 raise ConfigError(
                     f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
                 )
