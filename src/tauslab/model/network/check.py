@@ -16,18 +16,20 @@ from tauslab.model.portable.host_math import evaluate
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
-        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction", "net law")
     ),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw", "net law")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
-         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
+         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change",
+         "net law")
     ),
 }  # fmt: skip
 
 _MOST_REACTIONS = 12  # that are listed
-# How amounts in another unit can be counted.
-_AS_COUNTS = {
+# How amounts in another unit can be counted, and what else helps.
+_HINTS = {
+    "reversible": "--net-laws lets them go backwards while their law is negative",
     "mole": "--molecules converts them, --amounts counts reads them as counts",
     "scaled unit": "--molecules converts them, --amounts counts reads them as counts",
     "mass": "--amounts counts reads them as counts",
@@ -83,7 +85,7 @@ def require_support(network: Network, method: str) -> None:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = f"; {_AS_COUNTS[first.kind]}" if first.kind in _AS_COUNTS else ""
+        hints = f"; {_HINTS[first.kind]}" if first.kind in _HINTS else ""
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
@@ -165,8 +167,10 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
+            hint = "; --net-laws lets it go backwards" if -math.inf < value < 0 else ""
             raise ModelError(
-                f"reaction {reaction.name}: its rate constant is {value:g}; it must be {allowed}"
+                f"reaction {reaction.name}: its rate constant is {value:g}; it must be "
+                f"{allowed}{hint}"
             )
 
 

@@ -195,6 +195,7 @@ def prepare(network: Network, options: Options) -> Task:
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
+    _warn_of_net_laws(network)
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
     if rows:
@@ -387,6 +388,17 @@ def _refuse_negative(counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count < 0:
             raise ModelError(f"species {name}: initial amount {count} is not allowed, 0 or more")
+
+
+def _warn_of_net_laws(network: Network) -> None:
+    """Noise is less than a mechanism has whose directions the file does not tell."""
+    both = [f.element for f in network.features if f.kind == "net law"]
+    if both:
+        warn(
+            "laws that may be negative (--net-laws): these go backwards then, so that means follow "
+            f"the laws, and noise is the least that they allow: {some(dict.fromkeys(both))}",
+            stacklevel=2,
+        )
 
 
 def _rounded(name: str, amounts: FloatArray) -> CountArray:
