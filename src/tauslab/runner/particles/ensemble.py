@@ -18,11 +18,11 @@ from tauslab.model.network.network import Network
 from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
-    SSA,
     Method,
     MethodWord,
-    TauLeaping,
+    given_in,
     method_of,
+    method_with,
 )
 from tauslab.runner.options.places import Device, device_settings
 from tauslab.runner.options.values.checks import seed_of, within
@@ -36,7 +36,15 @@ from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, open_backend
 
 MISSING = -1  # a count of a particle that ended
-_ENDED = 2  # statuses from here on are ends: overflow, step_limit, nan
+_ENDED = 2  # statuses from here on are ends
+_ENDS = {
+    2: "overflow",
+    3: "step_limit",
+    4: "nan",
+    5: "event_queue",
+    6: "event_cascade",
+    8: "delay_queue",
+}
 
 
 class Ensemble:
@@ -78,7 +86,7 @@ class Ensemble:
     seed, species, n, status
         As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``, how
         each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan,
-        5 event_queue, 6 event_cascade).
+        5 event_queue, 6 event_cascade, 8 delay_queue).
 
     Raises
     ------
@@ -126,11 +134,11 @@ class Ensemble:
             times=np.zeros(1), n=whole(n), seed=self.seed, set=rows,
             method=method_of(method), **device_settings(device), **steps,
         )  # fmt: skip
-        require_method(options, model)
+        require_method(options)
         self._options = options
         self._backend = open_backend(options.device, options.threads, self._comm)
         try:
-            self._motion = Motion(model, options, rows, self._backend, self._comm)
+            self._motion = Motion(model, options, rows, self._backend, self._comm, laws)
         except BaseException:
             self._backend.close()
             raise
@@ -444,7 +452,7 @@ class Ensemble:
                 counts=counts, kept=kept, status=self.status,
                 log_weights=self._logs, rows=self._rows, time=self.time, round=self.round,
                 resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
-                epsilon=self._motion.task.leaps.epsilon, max_steps=self._options.max_steps,
+                settings=given_in(self._options.method), max_steps=self._options.max_steps,
             )  # fmt: skip
             write_stored(Path(path), self._model, stored, more)
         self._comm.barrier()
@@ -459,7 +467,7 @@ class Ensemble:
             The file is missing, damaged or of another kind.
         """
         network, stored = read_stored(Path(path))
-        method = SSA() if stored.method == "ssa" else TauLeaping(epsilon=stored.epsilon)
+        method = method_with(stored.method, stored.settings)
         made = cls(
             network, len(stored.counts), seed=stored.seed, device=device, parameters=stored.rows,
             method=method, max_steps=stored.max_steps,
@@ -508,8 +516,15 @@ class Ensemble:
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._logs = np.zeros(n)
         self.status = np.zeros(n, np.uint8)
+        self._draw_start()
+
+    def _draw_start(self) -> None:
+        """Draw initial counts by laws, and what the model draws, which is a round to time 0."""
         if self._laws:
             self._draw(self._laws)
+        if self._motion.draws:
+            self._motion.kept, self.round = None, 0
+            self._move(0.0)
 
     def _resamplings(self) -> int:
         """The number of this resampling."""
@@ -521,10 +536,9 @@ class Ensemble:
         return name in self.species and not self._model.species[name].fixed
 
     def _how_ended(self) -> str:
-        names = {2: "overflow", 3: "step_limit", 4: "nan", 5: "event_queue", 6: "event_cascade"}
         kinds, numbers_ = np.unique(self.status, return_counts=True)
         return ", ".join(
-            f"{n} by {names.get(int(kind), kind)}"
+            f"{n} by {_ENDS.get(int(kind), kind)}"
             for kind, n in zip(kinds.tolist(), numbers_.tolist(), strict=True)
         )
 
@@ -551,8 +565,7 @@ class Ensemble:
         At the start, before anything moves. The first group has the number `number`.
         """
         self._group, self._number = size, number
-        if self._laws:
-            self._draw(self._laws)
+        self._draw_start()
 
     def copy_rows(self, index: IntArray) -> None:
         """Copy states, how particles are, and their values; weights stay as they are."""

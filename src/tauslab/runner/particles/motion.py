@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,7 @@ from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import shape
 from tauslab.kernels.events.divide import Divide
-from tauslab.kernels.events.tables import kept_words
-from tauslab.kernels.network.lowering import has_dynamics
+from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError, DeviceError
 from tauslab.model.host_memory import in_bytes
@@ -31,10 +30,15 @@ from tauslab.runner.ranks.mpi import Communicator
 class Motion:
     """States of the particles of this rank on its device, and what moves them.
 
-    A state is counts int32 ``[particle, species]``; of a network with events or rate rules also
-    `kept`, f64 ``[particle, words]``, which holds quantities that are not whole, triggers and
-    executions that wait. Rank r of R has the particles from n r / R to n (r + 1) / R. Rows go to
-    another rank where an ancestor is there.
+    A state is counts int32 ``[particle, species]``; of a network with events, rate rules or delayed
+    reactions also `kept`, f64 ``[particle, words]``, which holds quantities that are not whole,
+    triggers, executions that wait and reactions that complete later. Rank r of R has the particles
+    from n r / R to n (r + 1) / R. Rows go to another rank where an ancestor is there.
+
+    Parameters
+    ----------
+    laws
+        Species whose initial counts others draw, in place of what the model says of them.
     """
 
     def __init__(
@@ -44,8 +48,9 @@ class Motion:
         rows: Mapping[str, Any],
         backend: Backend,
         comm: Communicator,
+        laws: Collection[str] = (),
     ) -> None:
-        self._network, self._options = network, options
+        self._network, self._options, self._laws = network, options, laws
         self._backend, self._comm = backend, comm
         self._stream = backend.stream()
         self._gather = Gather(backend)
@@ -77,25 +82,27 @@ class Motion:
         if dynamics is None:
             return 0
         shapes = [shape(event) for event in dynamics.events]
-        return kept_words(len(self.task.lowered.species), shapes)
+        delays = any(reaction.delay is not None for reaction in self.task.lowered.reactions)
+        queue = self._delay_queue if delays else 0
+        return kept_words(len(self.task.lowered.species), shapes, queue)
+
+    @property
+    def draws(self) -> bool:
+        """Whether initial amounts are drawn as the model says: by the first launch."""
+        dynamics = self.task.lowered.dynamics
+        return dynamics is not None and bool(dynamics.drawn)
+
+    @property
+    def _delay_queue(self) -> int:
+        method = self._options.method
+        return method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
 
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
-        dynamics = self.task.lowered.dynamics
-        if dynamics is not None and dynamics.drawn:
-            raise ConfigError(
-                f"{self._network.name} draws initial amounts from distributions, which particles "
-                "do not do yet: give them, as in initial={'X': 'poisson(50)'} of a filter"
-            )
-        delayed = [r.name for r in self.task.lowered.reactions if r.delay is not None]
-        if delayed:
-            raise ConfigError(
-                f"reaction {delayed[0]}: delays of reactions are not for particles, which keep no "
-                "queue of them; ts.run simulates them"
-            )
+        self.task = _without_draws(self.task, self._laws)
         if lowered is not None and _told(lowered) != _told(self.task.lowered):
             self._engine = None
         self._upload_constants(n)
@@ -344,14 +351,18 @@ def _told(lowered: Any) -> tuple[Any, ...]:
     return (lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics)
 
 
-def require_method(options: Options, network: Network) -> None:
-    """Refuse methods that no ensemble of the network has."""
+def _without_draws(task: Task, names: Collection[str]) -> Task:
+    """The task where initial amounts of some species are not drawn as the model says."""
+    dynamics = task.lowered.dynamics
+    if dynamics is None or not names:
+        return task
+    left = tuple(one for one in dynamics.drawn if task.lowered.species[one[0]] not in names)
+    return replace(task, lowered=replace(task.lowered, dynamics=replace(dynamics, drawn=left)))
+
+
+def require_method(options: Options) -> None:
+    """Refuse methods that no ensemble has."""
     if not isinstance(options.method, SSA | TauLeaping):
         raise ConfigError(
             f"--method {options.method.word} is not for an ensemble of particles: ssa or tau"
-        )
-    if isinstance(options.method, TauLeaping) and has_dynamics(network):
-        raise ConfigError(
-            f"--method tau is not for particles of {network.name}, which has events, rate rules or "
-            "laws of the time: leave it out, ssa moves them"
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,8 @@ _FORMAT = "tauslab particles"
 class Stored:
     """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
 
-    `kept` holds whole states of a network with events that has begun.
+    `kept` holds whole states of a network with events that has begun; `settings` are options of the
+    method that have not their defaults, by field.
     """
 
     counts: Int32Array
@@ -41,7 +43,7 @@ class Stored:
     resamplings: int
     seed: int
     method: str
-    epsilon: float
+    settings: Mapping[str, Any]
     max_steps: int
 
 
@@ -60,8 +62,9 @@ def write_stored(
 
     def fill(file: h5py.File) -> None:
         file.attrs["format"] = _FORMAT
-        for name in ("time", "method", "epsilon"):
+        for name in ("time", "method"):
             file.attrs[name] = getattr(stored, name)
+        file.attrs["settings"] = json.dumps(dict(stored.settings), sort_keys=True)
         for name in ("round", "resamplings", "seed", "max_steps"):
             file.attrs[name] = np.uint64(getattr(stored, name))
         file["model/name"], file["model/canonical"] = network.name, canonical_text(network)
@@ -130,7 +133,7 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
             rows={k: v[()] if v.ndim else float(v[()]) for k, v in file["values"].items()},
             time=float(file.attrs["time"]), round=int(file.attrs["round"]),
             resamplings=int(file.attrs["resamplings"]), seed=int(file.attrs["seed"]),
-            method=str(file.attrs["method"]), epsilon=float(file.attrs["epsilon"]),
+            method=str(file.attrs["method"]), settings=_settings(file.attrs),
             max_steps=int(file.attrs["max_steps"]),
         )  # fmt: skip
     n = len(stored.counts)
@@ -139,3 +142,11 @@ def read_stored(path: Path) -> tuple[Network, Stored]:
     if not (n and shapes and stored.log_weights.shape == (n,)):
         raise InputFileError(f"{path} is damaged: its arrays do not belong together")
     return network, stored
+
+
+def _settings(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options of the method; of tau in older files `epsilon` alone."""
+    if "settings" in attributes:
+        found: dict[str, Any] = json.loads(attributes["settings"])
+        return found
+    return {"epsilon": float(attributes["epsilon"])} if attributes["method"] == "tau" else {}

@@ -77,7 +77,7 @@ class Population:
         self._rows = dict(rows)
         self._backend = open_backend(options.device, options.threads, comm)
         try:
-            self._motion = Motion(division.network, options, rows, self._backend, comm)
+            self._motion = Motion(division.network, options, rows, self._backend, comm, laws)
             self._draw(laws)
         except BaseException:
             self._backend.close()
