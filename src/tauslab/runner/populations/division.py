@@ -84,8 +84,8 @@ class Division:
         delayed = [one.name for one in network.reactions if one.delay is not None]
         if delayed:
             raise ConfigError(
-                f"reaction {delayed[0]} is delayed: which daughter it completes in is not known, so "
-                "cells that divide cannot have it"
+                f"reaction {delayed[0]} is delayed, which cells that divide cannot have: it is not "
+                "known in which daughter it completes"
             )
         self.halted = "divides"
         while self.halted in {*network.species, *network.parameters, *network.rules}:
