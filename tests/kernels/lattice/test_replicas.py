@@ -1,18 +1,25 @@
-"""Lattices that run at the same time have the bits of each alone."""
+"""Many lattices that move at once have the bits of one after another."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from lattice_factory import binding, digest, lowered, typed
+from emulation import EmulatedLattices
+from lattice_factory import binding, typed
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice import replicas as module
+from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.replicas import replicas_at_a_time
-from tauslab.model.lattice.lattice import Lattice
+from tauslab.kernels.lattice.replicas import LatticeReplicas
 
-REPLICAS = (0, 3, 4)
-MARKS = (2, 67, 70)  # longer than a list of tiles is used
+MARKS = (3, 20, 20)
+MODELS = {
+    "crowded": lambda: binding((3, 18, 10), 7.5, slots=8),
+    "typed": lambda: typed((4, 9, 19)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -22,55 +29,100 @@ def cpu():
     opened.close()
 
 
-def engines(backend, lattice, **options):
-    made = [LatticeEngine(backend, lattice, seed=5, replica=r, **options) for r in REPLICAS]
-    for engine in made:
+def one_by_one(backend, lattice, numbers, rates=None):
+    """Counts at the marks, and the last state, of each."""
+    found = []
+    for place, number in enumerate(numbers):
+        engine = LatticeEngine(backend, lattice, seed=7, replica=number)
+        for reaction, own in enumerate(() if rates is None else rates[place]):
+            engine.set_rate(reaction, own)
         engine.load_start()
-    return made
+        found.append((engine.run_sampled(MARKS).by_type, engine.save()))
+    return found
 
 
-def same_as_alone(backend, alone, lattice, **options):
-    """Whether counts, repeats with more room included, and states are those of single runs."""
-    together = engines(backend, lattice, sharing=len(REPLICAS), **options)
-    expected = engines(alone, lattice)
-    assert len({digest(engine) for engine in expected}) == len(REPLICAS)
-    for _ in range(2):  # the second batch goes on with what a repeat has changed
-        started = [engine.start_sampled(MARKS) for engine in together]
-        for engine, finish in zip(expected, started, strict=True):
-            samples, wanted = finish(), engine.run_sampled(MARKS)
-            assert np.array_equal(samples.by_type, wanted.by_type)
-            assert np.array_equal(samples.fired, wanted.fired)
-            assert np.array_equal(samples.spills, wanted.spills)
-    assert [digest(e) for e in together] == [digest(e) for e in expected]
-
-
-# Particles that wait, with too little room at first; types of sites.
-MODELS = {
-    "periodic": (lambda: binding((4, 21, 37), 1.6), {}),
-    "crowded": (lambda: binding((3, 10, 33), 4.8, slots=8), {"capacity": 1}),
-    "typed": (lambda: typed((4, 17, 19)), {}),
-}
+def check(lattices, expected, first=4):
+    """Also after a copy, which goes on as what it was."""
+    counts = lattices.run_sampled(MARKS, seed=7, first=first)
+    cells = lattices.host(lattices.cells)
+    for i, (by_type, state) in enumerate(expected):
+        assert (counts[:, i] == by_type).all()
+        assert (cells[i] == state.particles).all()
+        assert (lattices.rest.waiting[i] == state.waiting).all()
+        assert (lattices.rest.fired[i] == state.fired).all()
+        assert lattices.rest.spills[i] == state.spills
+    assert lattices.step == MARKS[-1]
+    assert (lattices.count() == counts[-1]).all()
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_threads_of_a_cpu(cpu, name):
-    model, options = MODELS[name]
-    same_as_alone(cpu, cpu, model(), **options)
+@pytest.mark.parametrize("size", [0, 2, None])
+def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
+    monkeypatch.setattr(module, "_CAPACITY", 4)  # lists of waiting particles are full at first
+    lattice, numbers = MODELS[name](), range(4, 9)
+    lattices = LatticeReplicas(cpu, lattice)
+    lattices.begin([(lattice, number) for number in numbers], 7)
+    if size is not None:
+        monkeypatch.setattr(lattices, "_of_a_launch", lambda _: size)
+    check(lattices, one_by_one(cpu, lattice, numbers))
+    assert name != "crowded" or lattices.rest.spills.all()
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_each_with_rates_of_its_own(size, cpu, monkeypatch):
+    lattice = typed((4, 9, 19))
+    rates = np.array([[r.rates for r in lattice.reactions]] * 3) * [[[0.0]], [[1.0]], [[2.5]]]
+    fastest = tuple(
+        replace(reaction, rates=own)
+        for reaction, own in zip(lattice.reactions, rates.max(axis=0), strict=True)
+    )
+    lattices = LatticeReplicas(cpu, replace(lattice, reactions=fastest))
+    lattices.begin([(lattice, number) for number in range(3)], 7)
+    lattices.use_rates(rates)
+    monkeypatch.setattr(lattices, "_of_a_launch", lambda _: size)
+    check(lattices, one_by_one(cpu, lattice, range(3), rates), first=0)
+
+
+def test_a_copy_goes_on_as_what_it_was(cpu):
+    lattice = binding((3, 18, 10), 7.5, slots=8)
+    lattices = LatticeReplicas(cpu, lattice)
+    lattices.begin([(lattice, number) for number in range(3)], 7)
+    lattices.run_sampled([10], seed=7, first=0)
+    before = lattices.host(lattices.cells)
+    index = np.array([2, 2, 0, 1])
+    lattices.put(lattices.rows(index), lattices.rest.take(index))
+    assert (lattices.host(lattices.cells) == before[index]).all()
+    lattices.put(lattices.rows(np.array([0])), lattices.rest.take(np.array([0])))
+    lattices.run_sampled([5], seed=8, first=2)
+    other = LatticeReplicas(cpu, lattice)
+    other.begin([(lattice, number) for number in range(3)], 7)
+    other.run_sampled([10], seed=7, first=0)
+    other.run_sampled([5], seed=8, first=0)
+    assert (lattices.host(lattices.cells)[0] == other.host(other.cells)[2]).all()
+
+
+def test_threads_of_a_block_have_the_bits_of_one(cpu, tmp_path):
+    lattice = binding((3, 9, 10), 7.5, slots=8)
+    threads = tile_of(lattice, small=True).threads
+    found = []
+    for backend in (cpu, EmulatedLattices(tmp_path, threads, -1, counter=cpu)):
+        lattices = LatticeReplicas(backend, lattice)
+        lattices.begin([(lattice, number) for number in range(2)], 7)
+        lattices.run_sampled([6], seed=7, first=0)
+        found.append((lattices.host(lattices.cells), lattices.rest.spills))
+    assert (found[0][0] == found[1][0]).all()
+    assert (found[0][1] == found[1][1]).all()
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", MODELS)
-def test_shares_of_a_gpu(cpu, name):
-    model, options = MODELS[name]
-    backend = get_backend("cuda", BackendOptions())
-    same_as_alone(backend, cpu, model(), **options)
-    backend.close()
-
-
-def test_as_many_as_gain_and_find_room(cpu):
-    lattice = binding((4, 21, 37), 1.6)
-    assert replicas_at_a_time(cpu, lattice, 1) == 1
-    assert replicas_at_a_time(cpu, lattice, 7) == 2  # a thread each
-    model = Lattice("vast", shape=(2048, 2048, 2048), spacing=1e-8, step=1e-6)
-    model.add_species("A")
-    assert replicas_at_a_time(cpu, lowered(model), 2) == 1  # no machine has memory for two
+def test_the_same_bits_on_a_gpu(name, cpu):
+    lattice, numbers = MODELS[name](), range(4, 9)
+    expected = one_by_one(cpu, lattice, numbers)
+    gpu = get_backend("cuda", BackendOptions())
+    for size in (0, 2, 5):
+        lattices = LatticeReplicas(gpu, lattice)
+        lattices.begin([(lattice, number) for number in numbers], 7)
+        lattices._of_a_launch = lambda _, size=size: size
+        check(lattices, expected)
+    gpu.close()

@@ -78,6 +78,7 @@ def headers(models=MODELS):
         lattice = lower_lattice(model, step=1e-6)
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
         yield "lattice/rdme.cc", header
+        yield "lattice/replicas.cc", header
         yield "lattice/count.cc", header
         yield "lattice/halo.cc", header
 

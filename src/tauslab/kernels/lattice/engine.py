@@ -7,6 +7,7 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -147,6 +148,11 @@ class LatticeEngine:
         self.tables.set_rate(reaction, rates)
 
     @property
+    def together(self) -> bool:
+        """Whether a launch does many steps."""
+        return self._together
+
+    @property
     def rates(self) -> Array:
         """Stochastic constants ``[reaction, site type]`` per site; `set_rate` changes them."""
         return self.tables.rates
@@ -168,6 +174,10 @@ class LatticeEngine:
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state; planes beside the slab are the caller's to fill."""
+        self.take_up(state, self.backend.upload(np.ascontiguousarray(state.particles)))
+
+    def take_up(self, state: LatticeState, particles: Any) -> None:
+        """As `load`, with the slab's particles on the device; those of `state` are not read."""
         backend, slab = self.backend, self.slab
         self.synchronize()
         if len(state.waiting) > self.capacity // 2:
@@ -177,7 +187,7 @@ class LatticeEngine:
             backend.clear(buffer, self.stream)
         self.synchronize()
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
-        self.particles[own] = backend.upload(np.ascontiguousarray(state.particles))
+        self.particles[own] = particles
         self.step = state.step
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
@@ -229,9 +239,15 @@ class LatticeEngine:
         self.synchronize()
         slab = self.slab
         own = self.particles[slab.below : slab.below + slab.end - slab.begin]
+        return replace(self.rest(), particles=self.host(own))
+
+    def rest(self) -> LatticeState:
+        """The state on the host, with no particles in sites: these stay on the device."""
+        self.synchronize()
         work = self.host(self.work)
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
-        return LatticeState(self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS]))
+        none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
+        return LatticeState(none, self.waiting(), self.step, fired, int(work[_SPILLS]))
 
     def save_later(self, place: int) -> Callable[[], LatticeState]:
         """As `save`, but the particles travel to the host while later steps run.
