@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import particle_filter as particle_filter
     from tauslab.runner.api.particles import particle_filters as particle_filters
     from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.populations import population as population
     from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
     from tauslab.runner.api.sensitivity import expectation as expectation
@@ -59,7 +60,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.particles.filtering import FilterResults as FilterResults
-    from tauslab.runner.populations.population import population as population
     from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
@@ -89,6 +89,7 @@ _HOMES = {
     "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
+    "tauslab.runner.api.populations": ("population",),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
     "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
@@ -100,7 +101,6 @@ _HOMES = {
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
-    "tauslab.runner.populations.population": ("population",),
     "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
