@@ -15,7 +15,7 @@ from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.replicas import LatticeReplicas
 
-MARKS = (3, 20, 20)
+MARKS = (3, 4, 5, 20, 20)
 MODELS = {
     "crowded": lambda: binding((3, 18, 10), 7.5, slots=8),
     "typed": lambda: typed((4, 9, 19)),
@@ -43,7 +43,7 @@ def one_by_one(backend, lattice, numbers, rates=None):
 
 def check(lattices, expected, first=4):
     """Also after a copy, which goes on as what it was."""
-    counts = lattices.run_sampled(MARKS, seed=7, first=first)
+    counts = lattices.run_sampled(MARKS, range(first, first + len(expected)), seed=7)
     cells = lattices.host(lattices.cells)
     for i, (by_type, state) in enumerate(expected):
         assert (counts[:, i] == by_type).all()
@@ -51,7 +51,7 @@ def check(lattices, expected, first=4):
         assert (lattices.rest.waiting[i] == state.waiting).all()
         assert (lattices.rest.fired[i] == state.fired).all()
         assert lattices.rest.spills[i] == state.spills
-    assert lattices.step == MARKS[-1]
+    assert (lattices.rest.steps == MARKS[-1]).all()
     assert (lattices.count() == counts[-1]).all()
 
 
@@ -87,17 +87,17 @@ def test_a_copy_goes_on_as_what_it_was(cpu):
     lattice = binding((3, 18, 10), 7.5, slots=8)
     lattices = LatticeReplicas(cpu, lattice)
     lattices.begin([(lattice, number) for number in range(3)], 7)
-    lattices.run_sampled([10], seed=7, first=0)
+    lattices.run_sampled([10], range(3), seed=7)
     before = lattices.host(lattices.cells)
     index = np.array([2, 2, 0, 1])
     lattices.put(lattices.rows(index), lattices.rest.take(index))
     assert (lattices.host(lattices.cells) == before[index]).all()
     lattices.put(lattices.rows(np.array([0])), lattices.rest.take(np.array([0])))
-    lattices.run_sampled([5], seed=8, first=2)
+    lattices.run_sampled([5], [2], seed=8)
     other = LatticeReplicas(cpu, lattice)
     other.begin([(lattice, number) for number in range(3)], 7)
-    other.run_sampled([10], seed=7, first=0)
-    other.run_sampled([5], seed=8, first=0)
+    other.run_sampled([10], range(3), seed=7)
+    other.run_sampled([5], range(3), seed=8)
     assert (lattices.host(lattices.cells)[0] == other.host(other.cells)[2]).all()
 
 
@@ -108,7 +108,7 @@ def test_threads_of_a_block_have_the_bits_of_one(cpu, tmp_path):
     for backend in (cpu, EmulatedLattices(tmp_path, threads, -1, counter=cpu)):
         lattices = LatticeReplicas(backend, lattice)
         lattices.begin([(lattice, number) for number in range(2)], 7)
-        lattices.run_sampled([6], seed=7, first=0)
+        lattices.run_sampled([6], range(2), seed=7)
         found.append((lattices.host(lattices.cells), lattices.rest.spills))
     assert (found[0][0] == found[1][0]).all()
     assert (found[0][1] == found[1][1]).all()

@@ -23,6 +23,7 @@ from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_
 from tauslab.model.arrays import Array, FloatArray, IntArray
 
 WORK, WAITING_0, SPILLS, FULL = 10, 0, 2, 3  # words: WorkWord of csrc/lattice/site/lattice.h
+_COUNTED = ("fired", "spills", "steps")
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
 _PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
@@ -34,20 +35,30 @@ class Rest:
     """What lattices have beside particles in sites, on the host.
 
     waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]`` and spills int64
-    ``[lattice]`` since the start.
+    ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that were made.
     """
 
     waiting: list[Array]
     fired: IntArray
     spills: IntArray
+    steps: IntArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rest]) -> Rest:
+        """Those of all parts, one or more, in their order."""
+        return cls(
+            [one for part in parts for one in part.waiting],
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in _COUNTED),
+        )
 
     def take(self, index: IntArray) -> Rest:
         """Those of some lattices."""
-        return Rest([self.waiting[i] for i in index], self.fired[index], self.spills[index])
+        counted = (getattr(self, name)[index] for name in _COUNTED)
+        return Rest([self.waiting[i] for i in index], *counted)
 
 
 class LatticeReplicas:
-    """Lattices of one model and one step, each with random draws of its number.
+    """Lattices of one model, each with random draws of its number.
 
     Attributes
     ----------
@@ -55,8 +66,6 @@ class LatticeReplicas:
         u32 ``[lattice, word]`` on the device: those of sites, as `LatticeEngine` has them.
     rest
         What else each lattice has.
-    step
-        Steps done, of the engine.
     """
 
     def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
@@ -77,7 +86,6 @@ class LatticeReplicas:
         self.words = self.sites * lattice.slots * np.dtype(lattice.particle_type).itemsize // 4
         self.particles: Any = backend.empty((0, self.words), np.uint32)
         self.rest = self._none(0)
-        self.step = 0
         self._rates: tuple[Any, Any] | None = None
         self._room: dict[str, Any] = {}
         self._capacity = 0
@@ -85,7 +93,7 @@ class LatticeReplicas:
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
         fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
-        return Rest([nothing] * n, fired, np.zeros(n, np.int64))
+        return Rest([nothing] * n, fired, np.zeros(n, np.int64), np.zeros(n, np.int64))
 
     def __len__(self) -> int:
         """How many."""
@@ -103,7 +111,7 @@ class LatticeReplicas:
         """Place particles at t = 0: of each lattice by its model and the number of its draws."""
         backend, nz = self.backend, self.lattice.shape[0]
         self.particles = backend.empty((len(starts), self.words), np.uint32)
-        self.rest, self.step = self._none(len(starts)), 0
+        self.rest = self._none(len(starts))
         most = max(1, _PLACED // (4 * self.words))
         for begin in range(0, len(starts), most):
             placed = [
@@ -145,15 +153,15 @@ class LatticeReplicas:
 
     def count(self) -> IntArray:
         """Particles int64 ``[lattice, site type, species]``, with those that wait."""
-        return np.asarray(self.run_sampled([0], seed=0, first=0)[0])
+        return np.asarray(self.run_sampled([0], range(len(self)), seed=0)[0])
 
-    def run_sampled(self, marks: Sequence[int], *, seed: int, first: int) -> IntArray:
+    def run_sampled(self, marks: Sequence[int], numbers: Sequence[int], *, seed: int) -> IntArray:
         """Run until each of `marks` in turn, steps of the engine from now, ascending, and count.
 
         Parameters
         ----------
-        first
-            Number of the first lattice, of which its draws are made; the others follow.
+        numbers
+            Of each lattice, the number of which its draws are made.
 
         Returns
         -------
@@ -162,15 +170,16 @@ class LatticeReplicas:
         n = len(self)
         lattice = self.lattice
         found = np.zeros((len(marks), n, len(lattice.site_types), len(lattice.species)), np.int64)
-        rest = Rest(list(self.rest.waiting), self.rest.fired.copy(), self.rest.spills.copy())
+        rest = self.rest.take(np.arange(n))
         size = self._of_a_launch(n)
         for begin in range(0, n, size or 1):
             rows = slice(begin, min(n, begin + (size or 1)))
             if size:
-                found[:, rows] = self._launched(marks, rows, rest, seed, first + begin)
+                found[:, rows] = self._launched(marks, rows, rest, seed, numbers[rows])
             else:
-                found[:, begin] = self._alone(marks, begin, rest, seed, first + begin)
-        self.rest, self.step = rest, self.step + (marks[-1] if len(marks) else 0)
+                found[:, begin] = self._alone(marks, begin, rest, seed, numbers[begin])
+        rest.steps[:] += marks[-1] if len(marks) else 0
+        self.rest = rest
         return found
 
     def _of_a_launch(self, n: int) -> int:
@@ -206,16 +215,16 @@ class LatticeReplicas:
         self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
     ) -> IntArray:
         engine = self._engine
-        engine.seed, engine.replica = seed, number
+        engine.seed, engine.replica = seed, int(number)
         if self._rates is not None:
             for reaction, rates in enumerate(self._host_rates[row]):
                 engine.set_rate(reaction, rates)
         shape = engine.particles.shape
         particles = self.cells[row].reshape(shape)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        spills = int(rest.spills[row])
+        spills, step = int(rest.spills[row]), int(rest.steps[row])
         engine.take_up(
-            LatticeState(none, rest.waiting[row], self.step, rest.fired[row], spills), particles
+            LatticeState(none, rest.waiting[row], step, rest.fired[row], spills), particles
         )
         samples: Samples = engine.run_sampled(marks)
         if marks[-1]:
@@ -227,7 +236,7 @@ class LatticeReplicas:
         return samples.by_type
 
     def _launched(
-        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, number: int
+        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
     ) -> IntArray:
         n = rows.stop - rows.start
         held = max((len(rest.waiting[row]) for row in range(rows.start, rows.stop)), default=0)
@@ -239,7 +248,7 @@ class LatticeReplicas:
         before = self._buffers(n, capacity)["before"][:n]
         backend.copy(state, before, stream)
         while True:
-            counts = self._try(marks, rows, rest, seed, number, capacity)
+            counts = self._try(marks, rows, rest, seed, numbers, capacity)
             work = self.host(self._room["work"][:n])
             if not work[:, FULL].any():
                 break
@@ -249,7 +258,7 @@ class LatticeReplicas:
             self._engine.synchronize()
             self._capacity = capacity
             self._buffers(n, capacity, before=kept)
-        self._take_back(rows, rest, work, self.step + marks[-1])
+        self._take_back(rows, rest, work, marks[-1])
         return counts
 
     def _buffers(self, n: int, capacity: int, before: Any = None) -> dict[str, Any]:
@@ -276,12 +285,20 @@ class LatticeReplicas:
         return self._room
 
     def _try(
-        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, number: int, capacity: int
+        self,
+        marks: Sequence[int],
+        rows: slice,
+        rest: Rest,
+        seed: int,
+        numbers: Sequence[int],
+        capacity: int,
     ) -> IntArray:
         """All steps up to the last mark; void where a list of waiting particles was full."""
         backend, engine, n = self.backend, self._engine, rows.stop - rows.start
         lattice = self.lattice
         self._load(rows, rest)
+        places = np.stack([np.asarray(numbers, np.int64), rest.steps[rows]], axis=1)
+        self._room["places"] = backend.upload(np.ascontiguousarray(places))
         bins = len(lattice.site_types) * len(lattice.species)
         columns = bins + len(lattice.reactions) + 2
         counts = backend.empty((len(marks), n, columns), np.uint64)
@@ -289,26 +306,27 @@ class LatticeReplicas:
         done = 0
         for index, mark in enumerate(marks):
             if mark > done:
-                self._start("rdme_replicas", rows, seed, number, capacity, done, mark - done, None)
+                self._start("rdme_replicas", rows, seed, capacity, done, mark - done, None)
             done = mark
-            self._start("rdme_count_replicas", rows, seed, number, capacity, done, 0, counts[index])
+            self._start("rdme_count_replicas", rows, seed, capacity, done, 0, counts[index])
         found = self.host(counts)[:, :, :bins].astype(np.int64)
         return found.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
 
     def _load(self, rows: slice, rest: Rest) -> None:
         """Put what waits and what was counted where kernels find it."""
         backend, room, n = self.backend, self._room, rows.stop - rows.start
-        current = self.step & 1
+        steps = rest.steps[rows]
         work = np.zeros((n, WORK), np.uint64)
         work[:, SPILLS] = rest.spills[rows]
         fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
         fired[:, : rest.fired.shape[1]] = rest.fired[rows]
         room["heads"][:n] = np.int32(-1)
-        room["state_stamps"][:n] = np.uint32((self.step + 1) & 0xFFFFFFFF)
-        room["moved_stamps"][:n] = np.uint32(self.step & 0xFFFFFFFF)
+        for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
+            stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
+            room[name][:n] = backend.upload(stamps[:, None, None])
         slab, tile = self._engine.slab, self._engine.tile
         for at in range(n):
-            waiting = rest.waiting[rows.start + at]
+            waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
             if not len(waiting):
                 continue
             work[at, WAITING_0 + current] = len(waiting)
@@ -324,8 +342,7 @@ class LatticeReplicas:
         self._engine.wait_for_arrays()
 
     def _start(
-        self, entry: str, rows: slice, seed: int, number: int, capacity: int, done: int,
-        steps: int, counts: Any,
+        self, entry: str, rows: slice, seed: int, capacity: int, done: int, steps: int, counts: Any
     ) -> None:  # fmt: skip
         """Put steps, or a count, of all lattices of a launch on the stream."""
         engine, room, n = self._engine, self._room, rows.stop - rows.start
@@ -340,8 +357,6 @@ class LatticeReplicas:
             "moved": room["moved"].view(self.lattice.particle_type),
             "capacity": capacity,
             "seed": seed,
-            "step": self.step + done,
-            "replica": number,
             **tables,
         }
         arguments = self.program.arguments(
@@ -349,7 +364,9 @@ class LatticeReplicas:
             lattice=lattice,
             z_moves=room["z_moves"],
             listed=room["listed"],
+            places=room["places"],
             replicas=n,
+            done=done,
             steps=steps,
             own_rates=self._rates is not None,
             counts=counts,
@@ -359,13 +376,14 @@ class LatticeReplicas:
         blocks = min(n, int(self.program.resident_blocks(entry, threads)))
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)
 
-    def _take_back(self, rows: slice, rest: Rest, work: Array, step: int) -> None:
+    def _take_back(self, rows: slice, rest: Rest, work: Array, done: int) -> None:
         """What waits and what was counted after all steps."""
-        n, current = rows.stop - rows.start, step & 1
+        n = rows.stop - rows.start
         rest.spills[rows] = work[:, SPILLS]
         fired = self.host(self._room["fired"][:n])
         rest.fired[rows] = fired[:, : rest.fired.shape[1]]
         for at in range(n):
+            current = (int(rest.steps[rows.start + at]) + done) & 1
             held = int(work[at, WAITING_0 + current])
             entries = np.zeros(0, WAITING)
             if held:

@@ -4,13 +4,15 @@
 
 // The buffers of a lattice follow those of the one before.
 struct ReplicaArguments {
-    LatticeArguments lattice;  // of the first; its number is `replica`
+    LatticeArguments lattice;  // of the first, but for `step` and `replica`
+    const i64 *places;         // [replica, 2]: its number, and the steps that it had made
     SlotMoves *z_moves;        // see Lattice
     i32 *listed;               // [6, plane, tile]
-    i64 replicas, steps;
-    i64 own_rates;  // whether each has `chances` and `bounds` of its own
-    u64 *counts;    // [replica, as rdme_count says], of 0; may be null
-    i64 columns;    // of a row of `counts`
+    i64 replicas;
+    i64 done, steps;  // made since then, and to be made now
+    i64 own_rates;    // whether each has `chances` and `bounds` of its own
+    u64 *counts;      // [replica, as rdme_count says], of 0; may be null
+    i64 columns;      // of a row of `counts`
 };
 
 DEVICE_SHARED Lattice replica_of(const Lattice &l, const ReplicaArguments &a, i64 number) {
@@ -23,7 +25,7 @@ DEVICE_SHARED Lattice replica_of(const Lattice &l, const ReplicaArguments &a, i6
     own.heads += number * 2 * tiles;
     own.work += number * WORK_WORDS;
     own.z_moves = a.z_moves + number * sites;
-    own.replica += number;
+    own.replica = a.places[2 * number], own.step = (u64)(a.places[2 * number + 1] + a.done);
     if (a.own_rates) {
         own.chances = a.lattice.chances + number * CHANCE_ENTRIES;
         own.bounds = a.lattice.bounds + number * BOUND_ENTRIES;
@@ -39,6 +41,7 @@ BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_replicas, const ReplicaArgument
     const i64 tiles = l.planes * tiles_of_plane(l);
     for (i64 number = BLOCK_ID; number < a.replicas; number += BLOCKS) {
         Lattice own = replica_of(l, a, number);
+        if (THREAD_ID == 0) own.work[LISTED_0] = own.work[LISTED_1] = 0;
         whole_steps(own, a.listed + number * 6 * tiles, a.steps, 0, 1, shared);
         BARRIER();
     }
@@ -55,7 +58,7 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_count_replicas, const ReplicaArguments a) {
             a.lattice.waiting + number * 2 * a.lattice.capacity,
             a.lattice.work + number * WORK_WORDS,
             a.lattice.capacity,
-            (i64)(a.lattice.step & 1),
+            (a.places[2 * number + 1] + a.done) & 1,
             0,
             a.counts + number * a.columns};
         count_lattice(own, 0, 1);

@@ -194,7 +194,6 @@ class LatticeMotion:
             made = LatticeReplicas(self._backend, base)
             if held is not None:
                 made.put(held.particles, held.rest)
-                made.step = held.step
             self._replicas = made
         shape = (len(base.reactions), len(base.site_types))
         if len(self._starts) == 1:
@@ -255,8 +254,9 @@ class LatticeMotion:
                 f"t = {end:g} is {due:.3g} steps of {self._step:.3g} s; at most 2^48 are done"
             )
         passes = (due - self._done) * lattices.lattice.diffusion_substeps
-        number = first + self.shares.own.start
-        self._by_type = lattices.run_sampled([passes], seed=seed, first=number)[0]
+        own = self.shares.own
+        numbers = range(first + own.start, first + own.stop)
+        self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
         self._done = due
         return np.zeros(self.n, np.uint8)
 
@@ -283,11 +283,7 @@ class LatticeMotion:
         mine = out[rank]
         sent = self._comm.allgather({to: part for to, part in out.items() if to != rank})
         parts = [mine, *(each[rank] for by, each in enumerate(sent) if by != rank)]
-        pool = Rest(
-            [one for rest, _ in parts for one in rest.waiting],
-            np.concatenate([rest.fired for rest, _ in parts]),
-            np.concatenate([rest.spills for rest, _ in parts]),
-        )
+        pool = Rest.joined([rest for rest, _ in parts])
         return pool.take(order), np.concatenate([counts for _, counts in parts])[order]
 
     def _require_numbers(self, first: int) -> None:
@@ -311,7 +307,8 @@ class LatticeMotion:
             "fired": joined(rest.fired),
             "spills": joined(rest.spills),
             "waiting/lengths": joined(lengths),
-            "steps": np.array([self._done, lattices.step], np.int64),
+            "steps": joined(rest.steps),
+            "done": np.array(self._done),
             "step": np.array(self._step),
         }
         for name in _WAITING_FIELDS:
@@ -340,10 +337,10 @@ class LatticeMotion:
         cells = np.ascontiguousarray(arrays["particles"][own]).reshape(own.stop - own.start, -1)
         lattices.put(
             self._backend.upload(cells.view(np.uint32)),
-            Rest(waiting[own], arrays["fired"][own], arrays["spills"][own]),
+            Rest(waiting[own], *(arrays[name][own] for name in ("fired", "spills", "steps"))),
         )
         self._by_type = arrays["counts_by_type"][own]
-        self._done, lattices.step = (int(value) for value in arrays["steps"])
+        self._done = int(arrays["done"])
 
 
 def _together(
