@@ -35,7 +35,7 @@ def start_laws(
     for name, law in (given or {}).items():
         if name not in network.species:
             raise ConfigError(
-                f"initial {name}: not a species of {network.name}; it has {some(network.species)}"
+                f"initial {name}: not a species of {network.name}; it has {some(dict.fromkeys(network.species))}"
             )
         if isinstance(network, Network) and network.species[name].fixed:
             raise ConfigError(f"initial {name}: a fixed species has one amount, and no law")
