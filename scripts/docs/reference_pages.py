@@ -202,6 +202,7 @@ PAGES = (
                 )
             ),
             _entry(ts.in_molecules),
+            _entry(ts.with_net_laws),
             _entry(ts.random_network),
             _entry(ts.cyclic_chain),
             _entry(ts.colloidal_aggregation),

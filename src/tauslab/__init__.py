@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.generate import cyclic_chain as cyclic_chain
     from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
+    from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
@@ -83,6 +84,7 @@ _HOMES = {
     "tauslab.model.lattice.lattice": ("Lattice",),
     "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
     "tauslab.model.network.molecules": ("in_molecules",),
+    "tauslab.model.network.net_laws": ("with_net_laws",),
     "tauslab.model.network.network": ("Network",),
     "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
