@@ -85,6 +85,7 @@ def headers(models=MODELS):
     for model in ("schlogl", "lac_two_state"):
         network = lowered(model)
         yield "leaping/tau_leap.cc", leap_header(network, Style(branches=True, warps=False))
+        yield "leaping/lanes/tau_lanes.cc", leap_header(network, Style(branches=False))
         yield (
             "leaping/tau_leap_checked.cc",
             leap_header(network, Style(branches=True, warps=False), checked=True),
