@@ -81,11 +81,11 @@ if comm.rank == 0:
 """
 
 
-def test_ranks_do_not_matter(mpirun):
+def test_ranks_do_not_matter(same_ranks):
     digests = {
         line
         for ranks in (1, 3)
-        for line in mpirun(ranks, ["-c", PROGRAM]).stdout.splitlines()
+        for line in same_ranks(ranks, ["-c", PROGRAM]).stdout.splitlines()
         if line.startswith("digest")
     }
     assert len(digests) == 1, digests

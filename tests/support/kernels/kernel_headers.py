@@ -43,18 +43,16 @@ def lowered_events(network):
     return lower(network, parameters=values, counts=counts, reals=reals)
 
 
-def headers():
+MODELS = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "lac_two_state")
+FEW = ("schlogl", "toggle_switch")  # mass action, and laws with functions
+
+
+def headers(models=MODELS):
     yield "ensemble/gather.cc", ""
     yield "ensemble/statistics.cc", ""
     yield "ensemble/summaries.cc", ""
     yield "dbn/count.cc", ""
-    for model in (
-        "schlogl",
-        "michaelis_menten",
-        "vilar_oscillator",
-        "toggle_switch",
-        "lac_two_state",
-    ):
+    for model in models:
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +14,9 @@ from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.counts import some
 from tauslab.runner.particles.weights import fixed_sum
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,53 @@ class PopulationResult:
                 Generation(number, int(of.sum()), float(time_mean[0]), float(time_sd[0]), *named)
             )
         return found
+
+    def __repr__(self) -> str:
+        """One line: how many cells, when, and how they grow."""
+        last = self.snapshots[-1]
+        return (
+            f"<PopulationResult: {len(last)} cells at t = {last.time:g} ({len(self.times)} times), "
+            f"{len(self.divisions)} divisions, growth rate {self.growth_rate:.4g}, "
+            f"seed {self.seed}>"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+
+        Raises
+        ------
+        OutputError
+            It cannot be written.
+        """
+        from tauslab.runner.populations.file import save_population
+
+        save_population(self, path)
+
+    def plot(
+        self,
+        names: Sequence[str] = (),
+        t: float | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """Draw mean and two standard deviations over time, or with `t` all cells as histograms.
+
+        Parameters
+        ----------
+        names
+            Species and rules; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name, time or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.states import plot_population
+
+        return plot_population(self, names, t, None if path is None else Path(path))
 
     def to_xarray(self) -> Any:
         """Means and variances ``[time, name]``, numbers of cells and `log_size` as a Dataset."""

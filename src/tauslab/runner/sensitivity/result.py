@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LIKELIHOOD_RATIO = "likelihood-ratio"
 _MOST_LINES = 50  # that are printed
@@ -147,6 +153,41 @@ class SensitivityResult:
         )
         columns = {"value": self.value.ravel(), "standard_error": self.standard_error.ravel()}
         return pd.DataFrame(columns, index=index).reset_index()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+
+        Raises
+        ------
+        OutputError
+            It cannot be written.
+        """
+        from tauslab.runner.sensitivity.file import save_sensitivity
+
+        save_sensitivity(self, path)
+
+    def plot(
+        self, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw derivatives by the logarithm of each parameter, with two standard errors.
+
+        Parameters
+        ----------
+        outputs
+            Those with a panel; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown output or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.estimates import plot_derivatives
+
+        return plot_derivatives(self, outputs, None if path is None else Path(path))
 
     def digest(self) -> str:
         """SHA-256 of values, errors and means: equal on any device and any number of ranks."""

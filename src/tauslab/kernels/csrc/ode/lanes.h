@@ -57,11 +57,6 @@ struct OdeLanes {
     DEVICE_MEMBER OfLane constants(int lane) { return {c, lane}; }
 };
 
-template <class Value, class Vector>
-DEVICE Value &at(Vector &vector, int lane) {
-    return ((Value *)&vector)[lane];
-}
-
 // The next span that takes time, from `span` on; what is between is done. False at the end of the trajectory, of
 // which `ended` tells how.
 DEVICE bool enter_span(const OdeJob &job, OdeLanes &lanes, int lane, i64 span, u8 &ended) {
