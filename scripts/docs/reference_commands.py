@@ -27,6 +27,8 @@ _PAGES = {
     "dbn": ("dbn", "ode"),
     "rare": ("rare-events",),
     "filter": ("particles",),
+    "sensitivity": ("sensitivities",),
+    "population": ("populations",),
     "info": ("file-format",),
     "plot": ("summaries",),
     "report": ("tables", "file-format"),
