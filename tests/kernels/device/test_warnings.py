@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from kernel_headers import FEW, headers
-from quick_compiling import without_header
+from quick_compiling import LIGHT, without_header
 
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.compilers import STRICT, find_compilers
@@ -23,6 +23,8 @@ CASES = [
 def test_no_warning(compiler, file, header, tmp_path):
     (tmp_path / "model.h").write_text(header)
     flags = [*without_header(compiler.flags()), *STRICT]
+    if compiler.name != "g++":
+        flags = [flag for flag in flags if flag not in LIGHT.split()]
     done = subprocess.run(
         [*compiler.command, *flags, f"-I{tmp_path}", f"-I{CSRC}",
          str(CSRC / file), "-o", str(tmp_path / "kernel.so")],
