@@ -27,6 +27,7 @@ _PAGES = {
     "dbn": ("dbn", "ode"),
     "rare": ("rare-events",),
     "filter": ("particles",),
+    "petab": ("petab",),
     "info": ("file-format",),
     "plot": ("summaries",),
     "report": ("tables", "file-format"),
