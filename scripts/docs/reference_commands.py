@@ -28,6 +28,8 @@ _PAGES = {
     "rare": ("rare-events",),
     "filter": ("particles",),
     "petab": ("petab",),
+    "sensitivity": ("sensitivities",),
+    "population": ("populations",),
     "info": ("file-format",),
     "plot": ("summaries",),
     "report": ("tables", "file-format"),

@@ -75,7 +75,7 @@ PAGES = (
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
         "shapes are told as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
-        "`Result`, a `LatticeResult` or a `DynamicNetwork`. The [command line](command-line.md) has the same options.",
+        "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult` or a `PopulationResult`. The [command line](command-line.md) has the same options.",
         (
             _entry(ts.read),
             _entry(ts.run),
@@ -202,6 +202,7 @@ PAGES = (
                 )
             ),
             _entry(ts.in_molecules),
+            _entry(ts.with_net_laws),
             _entry(ts.random_network),
             _entry(ts.cyclic_chain),
             _entry(ts.colloidal_aggregation),

@@ -25,11 +25,12 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.errors import OutputError as OutputError
     from tauslab.model.errors import StoppedEarly as StoppedEarly
     from tauslab.model.errors import TauslabError as TauslabError
+    from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
+    from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
+    from tauslab.model.generators.networks import random_network as random_network
     from tauslab.model.lattice.lattice import Lattice as Lattice
-    from tauslab.model.network.generate import colloidal_aggregation as colloidal_aggregation
-    from tauslab.model.network.generate import cyclic_chain as cyclic_chain
-    from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
+    from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.particles import particle_filter as particle_filter
     from tauslab.runner.api.particles import particle_filters as particle_filters
     from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.populations import population as population
     from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
     from tauslab.runner.api.sensitivity import expectation as expectation
@@ -59,7 +61,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.particles.filtering import FilterResults as FilterResults
-    from tauslab.runner.populations.population import population as population
     from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
@@ -82,12 +83,18 @@ _HOMES = {
         "TauslabError",
     ),
     "tauslab.model.lattice.lattice": ("Lattice",),
-    "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
+    "tauslab.model.generators.networks": (
+        "colloidal_aggregation",
+        "cyclic_chain",
+        "random_network",
+    ),
     "tauslab.model.network.molecules": ("in_molecules",),
+    "tauslab.model.network.net_laws": ("with_net_laws",),
     "tauslab.model.network.network": ("Network",),
     "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
     "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
+    "tauslab.runner.api.populations": ("population",),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
     "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.simulator": ("Simulator", "simulator"),
@@ -99,7 +106,6 @@ _HOMES = {
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
-    "tauslab.runner.populations.population": ("population",),
     "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),

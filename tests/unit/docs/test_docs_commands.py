@@ -68,6 +68,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "points.csv").write_text("c1,X\n3e-7,250\n3.1e-7,100\n")
     (tmp_path / "data.csv").write_text("time,X\n1,50\n2,\n3,41\n")
     (tmp_path / "cell.toml").write_text(blocks("docs/lattice-toml.md", "toml")[0])
+    (tmp_path / "dividing.toml").write_text(blocks("docs/populations.md", "toml")[0])
     return tmp_path
 
 

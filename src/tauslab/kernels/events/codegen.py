@@ -58,14 +58,14 @@ def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> st
 def _sizes(network: LoweredNetwork) -> str:
     assert network.dynamics is not None
     real = {number for number, _ in network.dynamics.reals}
-    flags = ", ".join(str(int(i in real)) for i in range(len(network.species)))
+    flags = ", ".join(str(int(i in real)) for i in range(len(network.species))) or "0"
     return (
         f"constexpr int N_SPECIES = {len(network.species)};\n"
         f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
         f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
-        f"TABLE bool IS_REAL[N_SPECIES] = {{{flags}}};\n"
+        f"TABLE bool IS_REAL[{max(1, len(network.species))}] = {{{flags}}};\n"
     )
 
 

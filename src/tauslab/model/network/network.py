@@ -160,11 +160,12 @@ class Network(NetworkData):
         """
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression), recorded)
+        self._note_time(self.rules[name].expression, f"rule for {name}")
 
     def add_rate(self, name: str, expression: float | str | Expression) -> None:
         """Give species `name` the equation dx/dt = `expression`, in place of reactions.
 
-        For ``ode`` alone. The expression may use ``time``.
+        For ``ssa``, ``tau`` and ``ode``. The expression may use ``time``.
 
         Raises
         ------
@@ -523,6 +524,11 @@ class Network(NetworkData):
         """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
         return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
 
+    def counts_nothing(self) -> bool:
+        """Whether its species are quantities of equations alone: nothing reacts, nor is drawn."""
+        drawn = any(feature.kind == "draw" for feature in self.features)
+        return bool(self.rates) and not self.reactions and not drawn
+
     def drawn_amounts(self) -> dict[str, Expression]:
         """Initial values that each trajectory draws, or computes of such, in the order of use."""
         trees = {name: species.initial for name, species in self.species.items()}
@@ -574,7 +580,7 @@ class Network(NetworkData):
         overrides
             Other amounts of some species.
         negative
-            Allow negative ones: equations know them, counts do not.
+            Allow negative ones: equations know them, counts do not, but for those that round to 0.
 
         Raises
         ------
@@ -598,8 +604,10 @@ class Network(NetworkData):
         at_start = {"time": 0.0, **values}
         amounts = {name: evaluate(tree, at_start) for name, tree in unfolded.items()}
         signed = set(self.rates).union(*(event.assignments for event in self.events))
+        if self.counts_nothing():
+            signed = set(self.species)
         for name, amount in amounts.items():
-            if not (math.isfinite(amount) and (amount >= 0 or negative or name in signed)):
+            if not (math.isfinite(amount) and (amount >= -0.5 or negative or name in signed)):
                 hint = "; --method ode can run it" if math.isfinite(amount) else ""
                 raise ModelError(
                     f"species {name}: initial amount {amount:g} is not allowed, "

@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
-from tauslab.runner.api.cme import network_of
+from tauslab.runner.api.cme import model_of, network_of
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
 from tauslab.runner.options.methods import Method, MethodWord
 from tauslab.runner.options.places import Device
@@ -42,7 +45,7 @@ _EVERY = 60.0  # seconds between two checkpoints
 
 @speaks_python
 def particle_filter(  # noqa: PLR0913 - keywords
-    model: Network | str | os.PathLike[str],
+    model: Network | Lattice | str | os.PathLike[str],
     data: Any,
     *,
     observe: Observe,
@@ -68,7 +71,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     Parameters
     ----------
     model
-        A network, or a model file, that ``ssa`` or ``tau`` can run.
+        A network or a lattice, or a model file, of which `tauslab.Ensemble` makes particles.
     data
         Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and what
         was seen; NaN where something is missing.
@@ -113,7 +116,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     >>> found.mean.shape
     (3, 1)
     """
-    network = network_of(model, "ts.particle_filter")
+    network = model_of(model, "ts.particle_filter")
     rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
     for name, row in rows.items():
         if np.ndim(row) and np.shape(row) != (n,):
@@ -131,7 +134,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
 
 @speaks_python
 def particle_filters(  # noqa: PLR0913 - keywords
-    model: Network | str | os.PathLike[str],
+    model: Network | Lattice | str | os.PathLike[str],
     data: Any,
     *,
     observe: Observe,
@@ -202,7 +205,7 @@ def particle_filters(  # noqa: PLR0913 - keywords
     >>> found.log_likelihood.shape
     (3,)
     """
-    network = network_of(model, "ts.particle_filters")
+    network = model_of(model, "ts.particle_filters")
     given = {name: numbers(name, value) for name, value in (parameters or {}).items()}
     lengths = {len(row) for row in given.values() if isinstance(row, np.ndarray)}
     if filters is not None:
@@ -226,7 +229,7 @@ def particle_filters(  # noqa: PLR0913 - keywords
 
 
 def _filters(  # noqa: PLR0913 - of two functions
-    network: Network,
+    network: Network | Lattice,
     data: Any,
     rows: Mapping[str, Any],
     *,
@@ -252,7 +255,7 @@ def _filters(  # noqa: PLR0913 - of two functions
     digest = b""
     if checkpoint is not None:
         digest = digest_of(
-            canonical_text(network), observed.digest(), rows, seed, n, count, number,
+            _text_of(network), observed.digest(), rows, seed, n, count, number,
             _said(initial), repr(method), resample, threshold, states,
         )  # fmt: skip
     file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
@@ -336,7 +339,7 @@ def exact_filter(
 
 @speaks_python
 def pmmh(  # noqa: PLR0913 - keywords
-    model: Network | str | os.PathLike[str],
+    model: Network | Lattice | str | os.PathLike[str],
     data: Any,
     priors: Mapping[str, str],
     *,
@@ -414,7 +417,7 @@ def pmmh(  # noqa: PLR0913 - keywords
     >>> chain["k"].shape
     (100,)
     """
-    network = network_of(model, "ts.pmmh")
+    network = model_of(model, "ts.pmmh")
     laws = {name: Prior.parse(name, text) for name, text in priors.items()}
     count = 1 if chains is None else whole(chains)
     for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
@@ -427,7 +430,7 @@ def pmmh(  # noqa: PLR0913 - keywords
     digest = b""
     if checkpoint is not None:
         digest = digest_of(
-            canonical_text(network), rows.digest(), laws, n, warm_up, count, whole_seed,
+            _text_of(network), rows.digest(), laws, n, warm_up, count, whole_seed,
             {k: np.asarray(v, np.float64) for k, v in (start or {}).items()},
             None if proposal is None else np.asarray(proposal, np.float64),
             _said(initial), repr(method),
@@ -469,7 +472,7 @@ def pmmh(  # noqa: PLR0913 - keywords
 
 
 def _require_parameters(
-    network: Network, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
+    network: Network | Lattice, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
 ) -> None:
     """Refuse names without a prior or a parameter, and starts of another number of chains."""
     for name in (*laws, *start):
@@ -487,14 +490,16 @@ def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
     return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
 
 
-def _constants(network: Network, given: Mapping[str, Any], data: Observations) -> dict[str, Any]:
+def _constants(
+    network: Network | Lattice, given: Mapping[str, Any], data: Observations
+) -> dict[str, Any]:
     """Values of all parameters that the model can tell, and those that are given.
 
     Parameters of noises that follow from others have a value for each particle, where those do.
     """
     held = {name: value for name, value in given.items() if name in network.parameters}
     first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
-    found: dict[str, Any] = {**network.parameter_values(first), **given}
+    found: dict[str, Any] = {**_parameter_values(network, first), **given}
     arrays = {name: value for name, value in held.items() if np.ndim(value)}
     followers = [name for name in data.constants if name in network.parameters and name not in held]
     if not arrays or not followers:
@@ -502,9 +507,21 @@ def _constants(network: Network, given: Mapping[str, Any], data: Observations) -
     table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
     unique, which = np.unique(table, axis=0, return_inverse=True)
     values = [
-        network.parameter_values({**first, **dict(zip(arrays, row, strict=True))})
+        _parameter_values(network, {**first, **dict(zip(arrays, row, strict=True))})
         for row in unique.tolist()
     ]
     for name in followers:
         found[name] = np.array([value[name] for value in values])[which.ravel()]
     return found
+
+
+def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> dict[str, float]:
+    """Values of all parameters, where some are given."""
+    if isinstance(model, Network):
+        return model.parameter_values(given)
+    return dict(lattice_values(model, given).parameters)
+
+
+def _text_of(model: Network | Lattice) -> str:
+    """All that the model says, in its normal form."""
+    return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)

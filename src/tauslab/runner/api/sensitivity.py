@@ -4,52 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.model.errors import ConfigError, ModelError, one_of
+from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.api.cme import network_of
-from tauslab.runner.cme.counts_alone import require_counts_alone
+from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
-from tauslab.runner.options.places import Device, device_settings
+from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
+from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.python_values import names_of, numbers, whole
-from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.ranks.all_ranks import ranks_for
-from tauslab.runner.ranks.job import agreed_seed, devices, failing_together, open_backend
-from tauslab.runner.ranks.together import agree
+from tauslab.runner.ranks.job import open_backend
+from tauslab.runner.results.arrays.file import require_new_file
 from tauslab.runner.sensitivity.expectation import Expectation
-from tauslab.runner.sensitivity.finite import finite_differences
-from tauslab.runner.sensitivity.outputs import chosen_outputs
-from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
-from tauslab.runner.sensitivity.score import likelihood_ratios
-from tauslab.runner.sensitivity.steps import DEFAULT_STEP, chosen_names, steps_of
+from tauslab.runner.sensitivity.keywords import SensitivityKeywords
+from tauslab.runner.sensitivity.result import SensitivityResult
+from tauslab.runner.sensitivity.run import checked_options, run_sensitivity
+from tauslab.runner.sensitivity.steps import DEFAULT_STEP
 
-Method = Literal["coupled", "common", "likelihood-ratio"]
-Difference = Literal["centred", "forward", "backward"]
+_COUNTS = ("n", "max_steps")
 
 
-@speaks_python
-def sensitivity(  # noqa: PLR0913 - keywords
+@takes(SensitivityKeywords)
+def sensitivity(
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str] | str | None = None,
     outputs: Sequence[str] | str | None = None,
-    *,
-    t: npt.ArrayLike,
-    n: int = 10_000,
-    method: Method = "coupled",
-    step: float | Mapping[str, float] = DEFAULT_STEP,
-    difference: Difference = "centred",
-    seed: int | None = None,
-    device: Device = "auto",
-    set: Mapping[str, float] | None = None,  # noqa: A002 - as of `tauslab.run`
-    max_steps: int = MAX_STEPS,
+    **options: Any,
 ) -> SensitivityResult:
     """Estimate derivatives of means by parameters and initial amounts, from exact trajectories.
 
@@ -62,32 +51,7 @@ def sensitivity(  # noqa: PLR0913 - keywords
     model
         A network, or a model file, without events, delays, rate rules and laws of time, of up to
         128 reactions.
-    parameters
-        Names of parameters, or of species for their initial amounts; by default all parameters
-        that are numbers other than 0.
-    outputs
-        Names of species and observables, or expressions of them such as ``"A * B"`` or ``"X > 10"``
-        for a probability; by default all species that reactions change.
-    t
-        One time or several ``[time]``, increasing, in the model's unit.
-    n
-        Number of pairs of trajectories for each parameter; of trajectories for all parameters with
-        ``likelihood-ratio``.
-    method
-        ``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the default.
-        ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. Phys. 132,
-        034103, 2010). ``likelihood-ratio``: without step and bias, and with more variance
-        (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.
-    step
-        Of differences: a part of each parameter's value; of initial amounts at least one molecule.
-        Or steps by name, in the parameter's unit; those not named take 2 %.
-    difference
-        ``centred``, ``forward`` or ``backward``. A centred one whose lower side would be negative
-        is forward.
-    seed
-        64 bits; drawn if not given.
-    device, set, max_steps
-        As of `tauslab.run`; `set` takes one number for each name.
+    {options}
 
     Returns
     -------
@@ -114,21 +78,20 @@ def sensitivity(  # noqa: PLR0913 - keywords
     >>> found.value.shape, bool(abs(found["k2", "D"][0] + 16.65) < 4 * found.error("k2", "D")[0])
     ((2, 1, 1), True)
     """
-    one_of("method", method, METHODS)
-    network, options, names, recorded = _checked(
-        "ts.sensitivity", model, names_of(parameters), outputs, t, n, seed, device, set, max_steps
-    )
-    comm = ranks_for("mpi")
-    if method == LIKELIHOOD_RATIO:
-        if step != DEFAULT_STEP or difference != "centred":
-            raise ConfigError(
-                'step and difference are of "coupled" and "common": a likelihood ratio has none'
-            )
-        with devices(options.device, options.threads, comm) as backend, failing_together(comm):
-            return likelihood_ratios(network, names, recorded, options, backend, comm)
-    steps = agree(comm, lambda: steps_of(network, names, step, difference))
-    with devices(options.device, options.threads, comm) as backend, failing_together(comm):
-        return finite_differences(network, steps, recorded, options, method, backend, comm)
+    options |= {k: whole(v) for k, v in options.items() if k in _COUNTS}
+    given = chosen(
+        SensitivityKeywords, {"parameters": parameters, "outputs": outputs, **options},
+        "sensitivity",
+    )  # fmt: skip
+    if given.output is not None:
+        require_new_file(Path(given.output), overwrite=False)
+    found = run_sensitivity(network_of(model, "ts.sensitivity"), given)
+    if given.output is not None:
+        comm = ranks_for("mpi")
+        if comm.rank == 0:
+            found.save(given.output)
+        comm.barrier()
+    return found
 
 
 @speaks_python
@@ -191,9 +154,12 @@ def expectation(  # noqa: PLR0913 - keywords
     >>> bool(abs(k - np.log(2)) < 0.05)
     True
     """
-    network, options, names, recorded = _checked(
-        "ts.expectation", model, names_of(parameters), outputs, t, n, seed, device, set, max_steps
-    )
+    within("n", whole(n), 1, MOST_TRAJECTORIES)
+    network, options, names, recorded = checked_options(
+        network_of(model, "ts.expectation"), names_of(parameters), outputs, t=t, n=whole(n),
+        seed=seed, device=device, settings=set, max_steps=whole(max_steps),
+        what="ts.expectation",
+    )  # fmt: skip
     held: dict[str, npt.NDArray[np.float64]] = {}
     for name, given in (conditions or {}).items():
         held[name] = np.asarray(numbers(name, given), np.float64)
@@ -212,33 +178,3 @@ def expectation(  # noqa: PLR0913 - keywords
     comm = ranks_for("mpi")
     backend = open_backend(options.device, options.threads, comm)
     return Expectation(network, names, recorded, options, held, step, backend, comm)
-
-
-def _checked(  # noqa: PLR0913, PLR0917 - what both functions take
-    what: str,
-    model: Network | str | os.PathLike[str],
-    parameters: Sequence[str] | None,
-    outputs: Sequence[str] | str | None,
-    t: npt.ArrayLike,
-    n: int,
-    seed: int | None,
-    device: Device,
-    settings: Mapping[str, float] | None,
-    max_steps: int,
-) -> tuple[Network, Options, tuple[str, ...], tuple[str, ...]]:
-    """The network with its settings, options, parameters and outputs."""
-    network = network_of(model, what)
-    require_counts_alone(network, what)
-    within("n", whole(n), 1, MOST_TRAJECTORIES)
-    values = {name: numbers(name, value) for name, value in (settings or {}).items()}
-    network = with_settings(network, values)
-    network.validate()
-    if not network.reactions:
-        raise ModelError(f"{network.name} has no reactions: nothing changes")
-    times = sample_times([t] if isinstance(t, int | float | np.number) else t)  # type: ignore[arg-type, list-item]
-    options = Options(
-        times=times, n=whole(n), seed=agreed_seed(seed, lambda: None, ranks_for("mpi")),
-        max_steps=whole(max_steps), **device_settings(device),
-    )  # fmt: skip
-    recorded = [outputs] if isinstance(outputs, str) else outputs
-    return network, options, chosen_names(network, parameters), chosen_outputs(network, recorded)

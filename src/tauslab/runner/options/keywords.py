@@ -278,7 +278,7 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class MoleculesFlag:
-    """`tauslab.in_molecules`, for the command line."""
+    """`tauslab.in_molecules` and `tauslab.with_net_laws`, for the command line."""
 
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
@@ -287,6 +287,10 @@ class MoleculesFlag:
     amounts: float | None = option(
         None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
         type=counts_of_a_unit, metavar="counts|F", python=False,
+    )  # fmt: skip
+    net_laws: bool = option(
+        False, "let reactions go backwards while their law is negative", flag="--net-laws",
+        group="model", action="store_true", python=False,
     )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_THRESHOLD = 0.5
 
@@ -48,6 +53,29 @@ class FilterResult:
     sd: FloatArray
     effective_size: FloatArray
     bound: float = float("nan")
+
+    def plot(
+        self, species: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw mean and two standard deviations of species over time.
+
+        Parameters
+        ----------
+        species
+            Names; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.states import plot_filter
+
+        return plot_filter(self, species, None if path is None else Path(path))
 
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`."""

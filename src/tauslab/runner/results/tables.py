@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
+WHAT_OF_CELLS = ("divisions",)  # of a population beside
 _STATUS = (
     *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
     *("halted", "delay_queue"),

@@ -76,7 +76,10 @@ def _hint(end: str, result: Recorded) -> str:
         return "more delayed reactions wait than the queue holds: raise --delay-queue"
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
-    return f"a propensity is negative or not a number: look at the laws, and {_IN_MOLES}"
+    return (
+        "a propensity is negative or not a number: look at the laws, or let reactions go backwards "
+        f"while they are negative (--net-laws), and {_IN_MOLES}"
+    )
 
 
 def _set_of(result: Recorded) -> str:

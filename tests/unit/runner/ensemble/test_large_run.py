@@ -88,6 +88,7 @@ def test_selectors_agree_in_the_mean():
         assert (np.abs(means[0] - mean) < 5 * (np.sqrt(errors[0] + error) + 1e-3)).all()
 
 
+@pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("selector", ["tree", "cr", "rssa"])
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     from tauslab.runner.ensemble.entry import run_network

@@ -27,7 +27,11 @@ _FLAG = re.compile(
     r"""(?<![\w/.-])(--[a-z][a-z-]*|-[no]\b)(?:[ =]("[^"]*"|'[^']*'|[^\s,;:()]+))?"""
 )
 _VALUE = re.compile(r"[-+]?(\d|\.\d|nan|inf)|(True|False|None)\Z")
-_FUNCTIONS = {"--molecules": "ts.in_molecules(model)", "--amounts": "ts.in_molecules(model, ...)"}
+_FUNCTIONS = {
+    "--molecules": "ts.in_molecules(model)",
+    "--amounts": "ts.in_molecules(model, ...)",
+    "--net-laws": "ts.with_net_laws(model)",
+}
 _OBJECTS = {"--executor dask": "executor=ts.Dask()", "--executor mpi": "executor=None"}
 
 

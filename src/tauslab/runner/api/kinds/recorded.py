@@ -1,102 +1,20 @@
-"""The kinds of result files, and the operations on each: a new kind is one more entry here.
-
-An operation imports what it needs, so that to open a file is not to load what draws it.
-"""
+"""Results of runs: ensembles, lattices, dynamic Bayesian networks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.output.checking.opening import (
-    FILTER,
-    METHOD_OF_DBNS,
-    METHOD_OF_LATTICES,
-    SPLITTING,
-    WEIGHTED,
-    kind_of,
-)
+from tauslab.runner.api.kinds.kind import MOVIE, Kind, View
 
 if TYPE_CHECKING:
-    from tauslab.runner.particles.filtering import FilterResult
-    from tauslab.runner.rare.estimate import RareResult
     from tauslab.runner.results.dbn.network import DynamicNetwork
     from tauslab.runner.results.digest import Lines
     from tauslab.runner.results.lattice.result import LatticeResult
     from tauslab.runner.results.result import Result
-
-MOVIE = "movie"  # a kind of picture that is a file of its own
-
-
-@dataclass(frozen=True)
-class View:
-    """Options of a picture or a table; each kind uses those that it knows.
-
-    Parameters
-    ----------
-    species
-        Names; none for those that the kind takes by default.
-    summary
-        A summary to draw too.
-    kind, t, axis
-        Options of a picture: how it is drawn, at which time, across which axis of a lattice.
-    replica, point
-        Number of the replica in a lattice file, and of the point of its sweep.
-    what, steps
-        Which table of an ensemble; time points of a network, as ``FIRST:LAST``.
-    """
-
-    species: tuple[str, ...] = ()
-    summary: str | None = None
-    kind: str = "auto"
-    t: float | None = None
-    axis: str | None = None
-    replica: int = 0
-    point: int | None = None
-    what: str | None = None
-    steps: str | None = None
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The operations on a file of one kind.
-
-    Parameters
-    ----------
-    open
-        Makes the object that `tauslab.open` returns.
-    facts, lines
-        Make the output of ``tauslab info``, for programs and for people.
-    digest
-        Name and SHA-256 of every dataset that counts; of these species alone, if some are given.
-    plot
-        Draws the file into a picture.
-    suffix
-        Suffix of the file that `export` writes, unless the user names one.
-    export
-        Writes the file in another format.
-    report
-        Makes the page of ``tauslab report``.
-    """
-
-    open: Callable[[str | os.PathLike[str]], Any]
-    facts: Callable[[Path], dict[str, Any]]
-    lines: Callable[[Path], list[str]]
-    digest: Callable[[Path, Sequence[str] | None], Lines]
-    plot: Callable[[Path, Path, View], object]
-    suffix: str
-    export: Callable[[Path, Path, View], None]
-    report: Callable[[Path], str]
-
-
-def kind_at(path: str | os.PathLike[str]) -> Kind:
-    """The kind of a result file, by the method that it names; an ensemble where it names none."""
-    return KINDS.get(kind_of(path) or "", ENSEMBLE)
-
 
 # --- ensembles
 
@@ -271,87 +189,3 @@ def _report_dbn(path: Path) -> str:
 DBN = Kind(
     _open_dbn, _dbn_facts, _dbn_lines, _digest_dbn, _plot_dbn, ".bif", _export_dbn, _report_dbn
 )
-
-# --- rare events and filters
-
-
-def _open_rare(path: str | os.PathLike[str]) -> RareResult:
-    from tauslab.runner.rare.estimate import RareResult
-
-    return RareResult.load(path)
-
-
-def _digest_rare(path: Path, species: Sequence[str] | None) -> Lines:
-    from tauslab.runner.results.arrays.file import digest_of
-
-    del species  # what it says is not of one species
-    return digest_of(_open_rare(path).arrays())
-
-
-def _export_rare(path: Path, table: Path, view: View) -> None:
-    from tauslab.runner.rare.tables import rare_table
-    from tauslab.runner.results.tables import write_table
-
-    del view
-    write_table(rare_table(_open_rare(path)), table)
-
-
-def _no_picture(path: Path, picture: Path, view: View) -> None:
-    del picture, view
-    raise ConfigError(f"{path}: there is no picture of such a result; tauslab export makes a table")
-
-
-def _no_report(path: Path) -> str:
-    raise ConfigError(f"{path}: there is no report about such a result; tauslab info tells it")
-
-
-RARE = Kind(
-    _open_rare, lambda path: _open_rare(path).facts(), lambda path: _open_rare(path).lines(),
-    _digest_rare, _no_picture, ".csv", _export_rare, _no_report,
-)  # fmt: skip
-
-
-def _open_filter(path: str | os.PathLike[str]) -> FilterResult:
-    from tauslab.runner.particles.filter_file import load_filter
-
-    return load_filter(path)
-
-
-def _filter_facts(path: Path) -> dict[str, Any]:
-    from tauslab.runner.particles.filter_file import filter_facts
-
-    return filter_facts(_open_filter(path))
-
-
-def _filter_lines(path: Path) -> list[str]:
-    from tauslab.runner.particles.filter_file import filter_lines
-
-    return filter_lines(_open_filter(path))
-
-
-def _digest_filter(path: Path, species: Sequence[str] | None) -> Lines:
-    from tauslab.runner.particles.filter_file import filter_arrays
-    from tauslab.runner.results.arrays.file import digest_of
-
-    del species
-    return digest_of(filter_arrays(_open_filter(path)))
-
-
-def _export_filter(path: Path, table: Path, view: View) -> None:
-    from tauslab.runner.particles.filter_file import filter_table
-    from tauslab.runner.results.tables import write_table
-
-    del view
-    write_table(filter_table(_open_filter(path)), table)
-
-
-FILTERED = Kind(
-    _open_filter, _filter_facts, _filter_lines, _digest_filter, _no_picture, ".csv",
-    _export_filter, _no_report,
-)  # fmt: skip
-
-# Every other method is one of ensembles.
-KINDS = {
-    METHOD_OF_LATTICES: LATTICE, METHOD_OF_DBNS: DBN, WEIGHTED: RARE, SPLITTING: RARE,
-    FILTER: FILTERED,
-}  # fmt: skip

@@ -1,8 +1,8 @@
-"""Particles on a device: their states, which engines of runs move, and rows in another order."""
+"""Particles of networks: counts, and what events keep, which engines of runs move."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,32 +10,38 @@ import numpy as np
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import shape
 from tauslab.kernels.events.divide import Divide
-from tauslab.kernels.events.tables import kept_words
-from tauslab.kernels.network.lowering import has_dynamics
+from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
-from tauslab.model.errors import ConfigError, DeviceError
-from tauslab.model.host_memory import in_bytes
+from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import SSA, TauLeaping
+from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
 
 
-class Motion:
-    """States of the particles of this rank on its device, and what moves them.
+class NetworkMotion:
+    """States of the particles of this rank on its device, and what moves them: a `Motion`.
 
-    A state is counts int32 ``[particle, species]``; of a network with events or rate rules also
-    `kept`, f64 ``[particle, words]``, which holds quantities that are not whole, triggers and
-    executions that wait. Rank r of R has the particles from n r / R to n (r + 1) / R. Rows go to
-    another rank where an ancestor is there.
+    A state is counts int32 ``[particle, species]``; of a network with events, rate rules or delayed
+    reactions also `kept`, f64 ``[particle, words]``, which holds quantities that are not whole,
+    triggers, executions that wait and reactions that complete later. Rank r of R has the particles
+    from n r / R to n (r + 1) / R. Rows go to another rank where an ancestor is there.
+
+    Parameters
+    ----------
+    laws
+        Species whose initial counts others draw, in place of what the model says of them.
     """
+
+    missing = -1.0
+    with_chance = True
 
     def __init__(
         self,
@@ -44,24 +50,44 @@ class Motion:
         rows: Mapping[str, Any],
         backend: Backend,
         comm: Communicator,
+        laws: Collection[str] = (),
     ) -> None:
-        self._network, self._options = network, options
+        self._network, self._options, self._laws = network, options, laws
         self._backend, self._comm = backend, comm
-        self._stream = backend.stream()
-        self._gather = Gather(backend)
+        self._rows = Rows(backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
         self.shares = Shares(options.n, comm)
         self.task: Task
         self.prepare(rows, options.n)
         self._require_room(options.n)
-        self.counts: Any = backend.upload(self.first_counts())
+        self.counts: Any = backend.upload(self._first_counts())
         self.kept: Any = None  # before the first launch counts alone are known
 
     @property
     def n(self) -> int:
         """Number of particles of all ranks."""
         return self.shares.n
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of counts."""
+        return self.task.species
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of recorded rules, and of quantities that hold any number."""
+        return self.task.observables
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is still to happen at the present time: events at time 0."""
+        return self.kept is None and self.words > 0
+
+    @property
+    def looks(self) -> bool:
+        """Whether new values may set off events at once."""
+        return self.kept is not None
 
     @property
     def reals(self) -> Mapping[str, int]:
@@ -77,30 +103,32 @@ class Motion:
         if dynamics is None:
             return 0
         shapes = [shape(event) for event in dynamics.events]
-        return kept_words(len(self.task.lowered.species), shapes)
+        delays = any(reaction.delay is not None for reaction in self.task.lowered.reactions)
+        queue = self._delay_queue if delays else 0
+        return kept_words(len(self.task.lowered.species), shapes, queue)
+
+    @property
+    def draws(self) -> bool:
+        """Whether initial amounts are drawn as the model says: by the first launch."""
+        dynamics = self.task.lowered.dynamics
+        return dynamics is not None and bool(dynamics.drawn)
+
+    @property
+    def _delay_queue(self) -> int:
+        method = self._options.method
+        return method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
 
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
-        dynamics = self.task.lowered.dynamics
-        if dynamics is not None and dynamics.drawn:
-            raise ConfigError(
-                f"{self._network.name} draws initial amounts from distributions, which particles "
-                "do not do yet: give them, as in initial={'X': 'poisson(50)'} of a filter"
-            )
-        delayed = [r.name for r in self.task.lowered.reactions if r.delay is not None]
-        if delayed:
-            raise ConfigError(
-                f"reaction {delayed[0]}: delays of reactions are not for particles, which keep no "
-                "queue of them; ts.run simulates them"
-            )
+        self.task = _without_draws(self.task, self._laws)
         if lowered is not None and _told(lowered) != _told(self.task.lowered):
             self._engine = None
         self._upload_constants(n)
 
-    def first_counts(self) -> Int32Array:
+    def _first_counts(self) -> Int32Array:
         """Initial counts ``[particle of this rank, species]`` as the model and its values say."""
         initial = self.task.initial[:, list(self.task.lowered.recorded)]
         own = self.shares.own
@@ -108,13 +136,21 @@ class Motion:
         size = (own.stop - own.start, initial.shape[1])
         return np.ascontiguousarray(np.broadcast_to(rows, size))
 
-    def begin(self, counts: Int32Array | None = None) -> None:
-        """Put all particles at the start, with counts ``[particle, species]`` where given."""
+    def begin(self, seed: int = 0, first: int = 0) -> None:  # noqa: ARG002 - as every motion
+        """Put all particles at the start."""
         self.kept = None
-        if counts is None:
-            self.counts = self._backend.upload(self.first_counts())
-        else:
-            self.put(counts)
+        self.counts = self._backend.upload(self._first_counts())
+
+    def place(self, columns: Mapping[str, IntArray], seed: int = 0, first: int = 0) -> None:
+        """The same with initial counts ``[particle]`` of some species."""
+        self.begin(seed, first)
+        self.put(columns)
+
+    def holds(self, name: str) -> bool:
+        """Whether reactions or events change a species of this name."""
+        if name in self.reals and self.kept is not None:
+            return True
+        return name in self.species and not self._network.species[name].fixed
 
     def advance(
         self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
@@ -129,7 +165,7 @@ class Motion:
             Place of the quantity that halts a particle; -1 for none.
         """
         status = self._launch(start, end, seed, first, halt)
-        return np.asarray(self.shares.joined(self._host(status)))
+        return np.asarray(self.shares.joined(self._rows.host(status)))
 
     def observe(self, now: float) -> FloatArray:
         """Observables ``[particle, observable]``."""
@@ -137,40 +173,63 @@ class Motion:
 
     def observe_own(self, now: float) -> FloatArray:
         """Observables ``[particle of this rank, observable]``."""
-        return self._host(self._observables(now))[:, 0]
+        return self._rows.host(self._observables(now))[:, 0]
 
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         self._require_room(len(ancestors))
         sources = [self.counts] if self.kept is None else [self.counts, self.kept]
-        order, wanted = self.shares.route(ancestors)
-        moved = [self._moved(source, order, wanted) for source in sources]
+        moved = self._rows.taken(self.shares, sources, ancestors)
         self.shares = Shares(len(ancestors), self._comm)
         self.counts = moved[0]
         if self.kept is not None:
             self.kept = moved[1]
 
-    def put(self, counts: Int32Array) -> None:
-        """Replace the counts ``[particle, species]`` of all particles."""
-        self._require_room(len(counts))
-        own = np.ascontiguousarray(counts[self.shares.own], np.int32)
-        self.counts = self._backend.upload(own)
-        if self.kept is not None:
-            kept = self._host(self.kept)
-            kept[:, list(self.task.lowered.recorded)] = own
+    def put(self, columns: Mapping[str, Any]) -> None:
+        """Replace counts, and quantities that hold any number, ``[particle]`` by name.
+
+        Raises
+        ------
+        ConfigError
+            A count that is negative or not whole, a quantity that is not finite.
+        """
+        own, counts = self.shares.own, self.own_counts()
+        kept = None if self.kept is None else self._rows.host(self.kept)
+        for name, column in columns.items():
+            if name in self.reals and kept is not None:
+                if not np.isfinite(column).all():
+                    raise ConfigError(f"{name}: values must be finite")
+                kept[:, self.reals[name]] = column[own]
+                continue
+            if not ((column >= 0) & (column <= 2**31 - 1) & (column == np.rint(column))).all():
+                raise ConfigError(f"{name}: counts must be whole numbers from 0 to 2147483647")
+            counts[:, self.species.index(name)] = column[own]
+        self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+        if kept is not None:
+            kept[:, list(self.task.lowered.recorded)] = counts
             self.kept = self._backend.upload(kept)
 
-    def put_real(self, name: str, values: FloatArray) -> None:
-        """Replace a quantity ``[particle]`` that holds any number, once particles have begun."""
-        kept = self._host(self.kept)
-        kept[:, self.reals[name]] = values[self.shares.own]
-        self.kept = self._backend.upload(kept)
+    def stored(self) -> dict[str, Array]:
+        """Counts of all particles, and what events keep of them."""
+        found = {"counts": self.host_counts()}
+        if self.kept is not None:
+            found["kept"] = self.shares.joined(self._rows.host(self.kept))
+        return found
 
-    def put_kept(self, kept: FloatArray | None) -> None:
-        """Replace the rows ``[particle, word]`` of all particles."""
+    def take_up(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what `stored` gave."""
+        counts, kept = arrays["counts"], arrays.get("kept")
+        if counts.shape != (self.n, len(self.species)):
+            raise ValueError("is damaged: its arrays do not belong together")
+        if kept is not None and kept.shape != (self.n, self.words):
+            raise ValueError(
+                "keeps states of events as another version of tauslab did: make it anew"
+            )
+        own = self.shares.own
+        self.counts = self._backend.upload(np.ascontiguousarray(counts[own], np.int32))
+        self.kept = None
         if kept is not None:
-            kept = self._backend.upload(np.ascontiguousarray(kept[self.shares.own]))
-        self.kept = kept
+            self.kept = self._backend.upload(np.ascontiguousarray(kept[own]))
 
     def rows_of(self, which: IntArray) -> FloatArray:
         """Values of all species and the time ``[row, species + 1]`` of particles `which`.
@@ -180,7 +239,9 @@ class Motion:
         own = self.shares.own
         here = which[(which >= own.start) & (which < own.stop)] - own.start
         species = self.task.initial.shape[1]
-        found = self._host(self._gathered(self.kept, here.astype(np.int64)))[:, : species + 1]
+        found = self._rows.host(self._rows.gathered(self.kept, here.astype(np.int64)))[
+            :, : species + 1
+        ]
         return np.asarray(self.shares.joined(np.ascontiguousarray(found)))
 
     def divide(
@@ -191,7 +252,14 @@ class Motion:
             self._divide = Divide(self._backend)
         own = self.shares.own
         self._divide.start(
-            self.kept, side[own], mother[own], part[own], share, self._stream, seed=seed, halt=halt
+            self.kept,
+            side[own],
+            mother[own],
+            part[own],
+            share,
+            self._rows.stream,
+            seed=seed,
+            halt=halt,
         )
 
     def host_counts(self) -> Int32Array:
@@ -200,49 +268,7 @@ class Motion:
 
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
-        return self._host(self.counts)
-
-    def host_kept(self) -> FloatArray | None:
-        """A copy of the rows ``[particle, word]`` of all particles."""
-        return None if self.kept is None else self.shares.joined(self._host(self.kept))
-
-    def _moved(self, source: Any, order: IntArray, wanted: Sequence[IntArray]) -> Any:
-        """Rows of this rank after a move: those of `wanted` that are here, then what others send.
-
-        `wanted` are rows of this rank that each rank needs, `order` which of all that arrive
-        becomes which row.
-        """
-        rank = self._comm.rank
-        if self._comm.size == 1:
-            return self._gathered(source, order)
-        sent = {
-            other: self._host(self._gathered(source, rows)) if len(rows) else None
-            for other, rows in enumerate(wanted)
-            if other != rank
-        }
-        arrived = self.shares.exchange(sent, source.dtype, source.shape[1])
-        here = self._gathered(source, wanted[rank])
-        if not sum(len(part) for part in arrived):
-            return self._gathered(here, order)
-        parts = [part for part in arrived if len(part)]
-        pool = self._backend.empty(
-            (len(wanted[rank]) + sum(len(part) for part in parts), source.shape[1]), source.dtype
-        )
-        at = len(wanted[rank])
-        if at:
-            self._backend.copy(here, pool[:at], self._stream)
-        uploads = [self._backend.upload(part) for part in parts]  # held until they are copied
-        for part in uploads:
-            self._backend.copy(part, pool[at : at + len(part)], self._stream)
-            at += len(part)
-        return self._gathered(pool, order)
-
-    def _gathered(self, source: Any, index: IntArray) -> Any:
-        target = self._backend.empty((len(index), source.shape[1]), source.dtype)
-        if len(index):
-            self._gather.start(source, self._backend.upload(index), target, self._stream)
-            self._stream.record().wait()
-        return target
+        return self._rows.host(self.counts)
 
     def _launch(self, start: float, end: float, seed: int, first: int, halt: int) -> Any:
         backend, lowered = self._backend, self.task.lowered
@@ -281,8 +307,10 @@ class Motion:
         )  # fmt: skip
         engine = self._compiled()
         buffers.scratch = engine.scratch(launch.rows)
-        engine.start(launch, buffers, self._stream, seed=seed, max_steps=task.options.max_steps)
-        self._stream.record().wait()
+        engine.start(
+            launch, buffers, self._rows.stream, seed=seed, max_steps=task.options.max_steps
+        )
+        self._rows.stream.record().wait()
 
     def _buffers(self, status: Any, **given: Any) -> SampleBuffers:
         backend = self._backend
@@ -303,7 +331,7 @@ class Motion:
         if self.kept is not None or len(recorded) == species:
             return self.counts
         initial = np.zeros((self.counts.shape[0], species), np.int32)
-        initial[:, recorded] = self._host(self.counts)
+        initial[:, recorded] = self._rows.host(self.counts)
         return self._backend.upload(initial)
 
     def _compiled(self) -> Engine:
@@ -319,24 +347,10 @@ class Motion:
             np.ascontiguousarray(table[own]) if len(table) > 1 else table
         )
 
-    def _host(self, buffer: Any) -> Array:
-        if not buffer.shape[0] or not all(buffer.shape):
-            return np.zeros(buffer.shape, buffer.dtype)
-        mirror = self._backend.mirror(buffer)
-        self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
-        self._stream.record().wait()
-        return mirror.copy()
-
     def _require_room(self, n: int) -> None:
         # Counts before and after, and of those that are copied; whole states before and after.
         each = 12 * len(self.task.species) + 16 * self.words
-        needed = -(-n // self._comm.size) * each
-        free = self._backend.free_memory()
-        if needed > free:
-            raise DeviceError(
-                f"{n} particles of {self._network.name} take {in_bytes(needed)} on the device, "
-                f"and {in_bytes(free)} are free"
-            )
+        self._rows.require_room(n, each, self._network.name)
 
 
 def _told(lowered: Any) -> tuple[Any, ...]:
@@ -344,14 +358,18 @@ def _told(lowered: Any) -> tuple[Any, ...]:
     return (lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics)
 
 
-def require_method(options: Options, network: Network) -> None:
-    """Refuse methods that no ensemble of the network has."""
-    if not isinstance(options.method, SSA | TauLeaping):
+def _without_draws(task: Task, names: Collection[str]) -> Task:
+    """The task where initial amounts of some species are not drawn as the model says."""
+    dynamics = task.lowered.dynamics
+    if dynamics is None or not names:
+        return task
+    left = tuple(one for one in dynamics.drawn if task.lowered.species[one[0]] not in names)
+    return replace(task, lowered=replace(task.lowered, dynamics=replace(dynamics, drawn=left)))
+
+
+def require_method(options: Options) -> None:
+    """Refuse methods that no ensemble has."""
+    if not isinstance(options.method, SSA | TauLeaping | ODE):
         raise ConfigError(
-            f"--method {options.method.word} is not for an ensemble of particles: ssa or tau"
-        )
-    if isinstance(options.method, TauLeaping) and has_dynamics(network):
-        raise ConfigError(
-            f"--method tau is not for particles of {network.name}, which has events, rate rules or "
-            "laws of the time: leave it out, ssa moves them"
+            f"--method {options.method.word} is not for an ensemble of particles: ssa, tau or ode"
         )
