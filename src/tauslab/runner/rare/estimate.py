@@ -31,6 +31,7 @@ _SETTINGS = (
     "kill",
     "look_every",
     "kept",
+    "asked_t_end",
 )
 _NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
@@ -170,6 +171,9 @@ class RareResult:
             f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
             f"events: {self.events:.3g}, seed {self.seed}",
         ]
+        if "asked_t_end" in self.settings:
+            asked, end = self.settings["asked_t_end"], self.settings["t_end"]
+            found.append(f"simulated until t = {end:g}: the flux was not at rest at t = {asked:g}")
         lost = fixed_sum(self.lost) / len(self.lost)
         return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError
+from tauslab.model.arrays import Array, FloatArray, IntArray
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.runner.output.checking.opening import SENSITIVITY
+from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,6 +156,22 @@ class SensitivityResult:
         columns = {"value": self.value.ravel(), "standard_error": self.standard_error.ravel()}
         return pd.DataFrame(columns, index=index).reset_index()
 
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        return {
+            "time": self.time,
+            "parameter": np.array(self.parameters),
+            "output": np.array(self.outputs),
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "mean": self.mean,
+            "sides_variance": self.sides_variance,
+            "valid": self.valid,
+            "parameter_value": self.values,
+            "low": self.low,
+            "high": self.high,
+        }
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
 
@@ -162,9 +180,33 @@ class SensitivityResult:
         OutputError
             It cannot be written.
         """
-        from tauslab.runner.sensitivity.file import save_sensitivity
+        own = {
+            "method": SENSITIVITY, "model": self.model, "estimator": self.method,
+            "seed": np.uint64(self.seed), "n": np.uint64(self.n),
+        }  # fmt: skip
+        write_arrays(Path(path), own, self.arrays())
 
-        save_sensitivity(self, path)
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SensitivityResult:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        own, arrays = read_arrays(Path(path), SENSITIVITY)
+        missing = [name for name in ("model", "estimator", "seed", "n") if name not in own]
+        if missing:
+            raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
+        return cls(
+            model=own["model"], method=own["estimator"], seed=int(own["seed"]), n=int(own["n"]),
+            time=arrays["time"], parameters=tuple(arrays["parameter"].tolist()),
+            outputs=tuple(arrays["output"].tolist()), values=arrays["parameter_value"],
+            low=arrays["low"], high=arrays["high"], value=arrays["value"],
+            standard_error=arrays["standard_error"], mean=arrays["mean"],
+            sides_variance=arrays["sides_variance"], valid=arrays["valid"],
+        )  # fmt: skip
 
     def plot(
         self, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None

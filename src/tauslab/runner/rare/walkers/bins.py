@@ -12,7 +12,7 @@ import numpy as np
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.runner.options.values.checks import within
-from tauslab.runner.rare.groups import Groups
+from tauslab.runner.rare.walkers.groups import Groups
 
 Bins: TypeAlias = int | str | Sequence[float] | FloatArray
 

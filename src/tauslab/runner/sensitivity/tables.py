@@ -1,78 +1,19 @@
-"""Derivatives as a file, in lines, as facts and as a table."""
+"""Derivatives in lines, as facts and as a table."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray
-from tauslab.model.errors import InputFileError
 from tauslab.runner.output.checking.opening import SENSITIVITY
-from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 from tauslab.runner.results.tables import ResultTable
 from tauslab.runner.sensitivity.result import SensitivityResult
 
-_OWN = ("model", "estimator", "seed", "n")
 _MOST_LINES = 50
-
-
-def save_sensitivity(found: SensitivityResult, path: str | os.PathLike[str]) -> None:
-    """Write an HDF5 file; one that is there is replaced.
-
-    Raises
-    ------
-    OutputError
-        It cannot be written.
-    """
-    own = {
-        "method": SENSITIVITY, "model": found.model, "estimator": found.method,
-        "seed": np.uint64(found.seed), "n": np.uint64(found.n),
-    }  # fmt: skip
-    write_arrays(Path(path), own, sensitivity_arrays(found))
-
-
-def load_sensitivity(path: str | os.PathLike[str]) -> SensitivityResult:
-    """Read what `save_sensitivity` wrote.
-
-    Raises
-    ------
-    InputFileError
-        The file is missing, damaged or of another kind.
-    """
-    own, arrays = read_arrays(Path(path), SENSITIVITY)
-    missing = [name for name in _OWN if name not in own]
-    if missing:
-        raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
-    return SensitivityResult(
-        model=own["model"], method=own["estimator"], seed=int(own["seed"]), n=int(own["n"]),
-        time=arrays["time"], parameters=tuple(arrays["parameter"].tolist()),
-        outputs=tuple(arrays["output"].tolist()), values=arrays["parameter_value"],
-        low=arrays["low"], high=arrays["high"], value=arrays["value"],
-        standard_error=arrays["standard_error"], mean=arrays["mean"],
-        sides_variance=arrays["sides_variance"], valid=arrays["valid"],
-    )  # fmt: skip
-
-
-def sensitivity_arrays(found: SensitivityResult) -> dict[str, Array]:
-    """All arrays by name, as a file and a digest have them."""
-    return {
-        "time": found.time,
-        "parameter": np.array(found.parameters),
-        "output": np.array(found.outputs),
-        "value": found.value,
-        "standard_error": found.standard_error,
-        "mean": found.mean,
-        "sides_variance": found.sides_variance,
-        "valid": found.valid,
-        "parameter_value": found.values,
-        "low": found.low,
-        "high": found.high,
-    }
 
 
 def sensitivity_facts(found: SensitivityResult) -> dict[str, Any]:

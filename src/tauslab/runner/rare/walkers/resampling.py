@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.runner.rare.groups import Groups
+from tauslab.runner.rare.walkers.groups import Groups
 
 
 def split_and_merge(
