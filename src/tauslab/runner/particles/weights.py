@@ -75,11 +75,12 @@ def relative(logs: FloatArray) -> tuple[FloatArray, float]:
 
 def log_means(logs: FloatArray) -> FloatArray:
     """Logarithms of the means of rows of weights that are given by their logarithms."""
-    return log_means_of(*relatives(logs))
+    shares, largest = relatives(logs)
+    return means_of(shares, largest)
 
 
-def log_means_of(shares: FloatArray, largest: FloatArray) -> FloatArray:
-    """As `log_means`, by what `relatives` gives."""
+def means_of(shares: FloatArray, largest: FloatArray) -> FloatArray:
+    """The same of weights that `relatives` gave."""
     means = (fixed_sums(shares) / shares.shape[1]).tolist()
     logarithms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
     return np.asarray(largest + np.array(logarithms))
@@ -96,7 +97,7 @@ def normalised_rows(logs: FloatArray) -> FloatArray:
 
 
 def normalised_of(shares: FloatArray) -> FloatArray:
-    """As `normalised_rows`, by what `relatives` gives."""
+    """The same of weights that `relatives` gave."""
     totals = fixed_sums(shares)
     return np.asarray(shares / np.where(totals > 0, totals, 1.0)[:, None])
 
@@ -108,11 +109,11 @@ def normalised(logs: FloatArray) -> FloatArray:
 
 def effective_sizes(logs: FloatArray) -> FloatArray:
     """Effective sizes of rows of weights."""
-    return effective_sizes_of(relatives(logs)[0])
+    return sizes_of(relatives(logs)[0])
 
 
-def effective_sizes_of(shares: FloatArray) -> FloatArray:
-    """As `effective_sizes`, by what `relatives` gives."""
+def sizes_of(shares: FloatArray) -> FloatArray:
+    """The same of weights that `relatives` gave."""
     totals, squares = fixed_sums(shares), fixed_sums(shares * shares)
     return np.where(squares > 0, totals * totals / np.where(squares > 0, squares, 1.0), 0.0)
 
