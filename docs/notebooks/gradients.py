@@ -67,7 +67,7 @@ for k in range(1, 81):
     place = place - 0.1 * (1 - k / 81) * step
     course.append(np.exp(place))
 print("k_p and g_p:", np.round(course[-1], 3), "made with 4 and 0.2")
-assert np.all(np.abs(course[-1] / [4.0, 0.2] - 1) < 0.25)
+assert np.all(np.abs(course[-1] / [4.0, 0.2] - 1) < 0.1)
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 4))
