@@ -24,10 +24,10 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.errors import OutputError as OutputError
     from tauslab.model.errors import StoppedEarly as StoppedEarly
     from tauslab.model.errors import TauslabError as TauslabError
+    from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
+    from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
+    from tauslab.model.generators.networks import random_network as random_network
     from tauslab.model.lattice.lattice import Lattice as Lattice
-    from tauslab.model.network.generate import colloidal_aggregation as colloidal_aggregation
-    from tauslab.model.network.generate import cyclic_chain as cyclic_chain
-    from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
@@ -82,7 +82,11 @@ _HOMES = {
         "TauslabError",
     ),
     "tauslab.model.lattice.lattice": ("Lattice",),
-    "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
+    "tauslab.model.generators.networks": (
+        "colloidal_aggregation",
+        "cyclic_chain",
+        "random_network",
+    ),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.net_laws": ("with_net_laws",),
     "tauslab.model.network.network": ("Network",),

@@ -26,8 +26,8 @@ from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.model.errors import KernelCompileError
+from tauslab.model.generators.networks import colloidal_aggregation
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.generate import colloidal_aggregation
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 

@@ -27,7 +27,7 @@ from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_function
 from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice, Wishes, chosen
-from tauslab.kernels.ode.lowering import OdeSystem, spans
+from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError
@@ -153,9 +153,20 @@ class Ode:
             self.program.resident(self.entry) // backend.multiprocessors if lanes else 0
         )
 
-    def _uploaded_spans(self, times: Sequence[float]) -> dict[str, Any]:
+    def between(self, start: float, end: float) -> None:
+        """Let launches go from `start` to one sample at `end`, and not from 0 to the times.
+
+        States are those that launches are given as `kept`, f64 ``[rows, variables]``; the steps of
+        methods that adapt them go from one launch to the next in buffers' `keep`, f64 ``[rows]``.
+        """
+        assert self._n_times == 1
+        self._spans = self._uploaded_spans([end], start)
+
+    def _uploaded_spans(self, times: Sequence[float], start: float = 0.0) -> dict[str, Any]:
         """Parts of time between samples, events and jumps, as the kernels take them."""
         cut = spans(times, self.system.events, self.system.jumps)
+        if start > 0:
+            cut = spans_from(cut, start)
         return {
             "begin": self.backend.upload(cut.begin),
             "end": self.backend.upload(cut.end),
@@ -311,6 +322,8 @@ class Ode:
             **self._spans,
             "inputs": launch.constants,
             "inputs_stride": stride_of(launch.constants),
+            "kept": launch.kept,
+            "kept_step": buffers.keep,
             "priors": self._priors,
             "next_row": buffers.row_counter,
             "samples": {

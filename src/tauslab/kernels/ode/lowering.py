@@ -395,3 +395,15 @@ def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[fl
     begins, ends = (np.array(column, np.float64) for column in columns[:2])
     event, sample = (np.array(column, np.int32) for column in columns[2:])
     return Spans(begins, ends, event, sample)
+
+
+def spans_from(found: Spans, start: float) -> Spans:
+    """Those that end after `start`, and the samples at it: what happened by then is over.
+
+    >>> spans_from(spans([2.0], [OdeEvent(1.0, ())]), 1.0).begin.tolist()
+    [1.0]
+    """
+    left = (found.end > start) | (found.sample >= 0)
+    return Spans(
+        np.maximum(found.begin[left], start), found.end[left], found.event[left], found.sample[left]
+    )

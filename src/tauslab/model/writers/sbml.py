@@ -43,7 +43,7 @@ _WRITTEN = {
         "mass",
         "scaled unit",
     ),
-    *("concentration", "stoichiometry", "conversion factor", "rate of change"),
+    *("concentration", "stoichiometry", "conversion factor", "rate of change", "net law"),
 }
 _UNITS = ("mole", "mass", "scaled unit")
 _UNIT = re.compile(r"its (?:substance|extent) unit is '(\w+)'(?: \((.*)\))?\Z", re.DOTALL)

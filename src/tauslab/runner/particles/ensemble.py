@@ -19,6 +19,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
+    ODE,
     SSA,
     Method,
     MethodWord,
@@ -32,6 +33,7 @@ from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.particles import weights as particle_weights
+from tauslab.runner.particles.motions.amounts import OdeMotion
 from tauslab.runner.particles.motions.lattice import LatticeMotion
 from tauslab.runner.particles.motions.motion import Motion
 from tauslab.runner.particles.motions.network import NetworkMotion, require_method
@@ -162,6 +164,8 @@ class Ensemble:
         if isinstance(model, Lattice):
             return LatticeMotion(model, options.n, rows, self._backend, self._comm)
         require_method(options)
+        if isinstance(options.method, ODE):
+            return OdeMotion(model, options, rows, self._backend, self._comm)
         return NetworkMotion(model, options, rows, self._backend, self._comm, self._laws)
 
     # ---------------------------------------------------------------- looking

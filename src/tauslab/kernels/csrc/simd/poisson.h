@@ -11,6 +11,10 @@ DEVICE Real usual_exp(Real x) {
            from_bits((as_bits(parts.shifted) + (Words{} + 1023ull)) << 52);
 }
 
+DEVICE Real magnitude_of(Real x) {
+    return from_bits(as_bits(x) & 0x7fffffffffffffffull);
+}
+
 // `result`, with the function's own value on the lanes `others`.
 template <class Function>
 DEVICE Real with_others(Real result, u32 others, const Function &function, Real k, Real mean) {
@@ -21,48 +25,72 @@ DEVICE Real with_others(Real result, u32 others, const Function &function, Real 
     return result;
 }
 
-// For means below 24: the first number whose cumulative probability reaches `unit` - 1, for the lanes `wanted`.
-DEVICE Real poisson_inversion(Real mean, Real unit, u32 wanted) {
-    const Mask here = lanes_of(wanted);
-    const Real of = here ? mean : on_lanes(1.0);
-    const Real inverse = 1.0 / of, limit = inversion_limit(of);
-    Real t = here ? (unit - 1.0) * usual_exp(of) : Real{};
-    Real ratio = {}, next = on_lanes(1.0), k = {};
+// For means below 24: the first numbers whose cumulative probability reaches `units` - 1, for COUNT vectors and their
+// lanes `wanted`.
+template <int COUNT>
+DEVICE void poisson_inversion(const Real *means, const Real *units, const u32 *wanted,
+                              Real *numbers) {
+    Real inverse[COUNT], limit[COUNT], t[COUNT], ratio[COUNT], next = on_lanes(1.0);
+    UNROLL for (int i = 0; i < COUNT; ++i) {
+        const Mask here = lanes_of(wanted[i]);
+        const Real mean = here ? means[i] : on_lanes(1.0);
+        inverse[i] = 1.0 / mean, limit[i] = inversion_limit(mean);
+        t[i] = here ? (units[i] - 1.0) * usual_exp(mean) : Real{};
+        ratio[i] = numbers[i] = Real{};
+    }
     // Where t has fallen to 1 it stays below.
     for (;;) {
-        const Mask on = (t > 1.0) & (next <= limit);
-        if (!bits_of(on)) return k;
-        k = on ? next : k;
-        ratio += inverse;
-        t = fused(t, ratio, -ratio);
+        Mask on[COUNT];
+        u32 any = 0;
+        UNROLL for (int i = 0; i < COUNT; ++i) {
+            on[i] = (t[i] > 1.0) & (next <= limit[i]);
+            any |= bits_of(on[i]);
+        }
+        if (!any) return;
+        UNROLL for (int i = 0; i < COUNT; ++i) {
+            numbers[i] = on[i] ? next : numbers[i];
+            ratio[i] += inverse[i];
+            t[i] = fused(t[i], ratio[i], -ratio[i]);
+        }
         next += 1.0;
     }
 }
 
-// An attempt at numbers with means of 24 or more, for the lanes `wanted`; a bit for each on which it succeeds.
-DEVICE u32 poisson_rejection(const LogColumns &table, Real mean, const DrawsOnLanes &draw,
-                             u32 wanted, Real &result) {
-    const Real of = lanes_of(wanted) ? mean : on_lanes(POISSON_REJECTION_MEAN);
-    const Real u = draw.waiting - 1.5, v = 2.0 - draw.unit;
-    const Real edge = 0.5 - absolute(u);
-    const PoissonHat<Real> hat(square_root(of), 1.0 / edge);
-    const Real k = (hat.number_at(u, of) + 0x1.8p52) - 0x1.8p52;
-    result = k;
-    const u32 possible = bits_of(edge >= LEAST_EDGE) & wanted;
-    const u32 squeezed = bits_of((edge >= SQUEEZED_EDGE) & hat.squeezes(v)) & possible;
-    const u32 looked = bits_of(k >= 0.0) & (possible ^ squeezed);
-    if (!looked) return squeezed;
-    const Real height = hat.height(v);
-    const Real weight = probability_weight(k) * height * height;
-    const Real difference = k - of;
-    const Real ratio = difference / (k + of);
-    const Real deviance = with_others(
-        deviance_series(k, difference, ratio),
-        bits_of(ratio * ratio > DEVIANCE_SERIES_REACH) & looked,
-        [](double x, double m) { return poisson_deviance(x, m); }, k, of);
-    const Real error = with_others(
-        stirling_series(1.0 / k), bits_of(k < 16.0) & looked,
-        [](double x, double) { return stirling_error(x); }, k, of);
-    return squeezed |
-           (bits_of(exponential_of(table, weight) >= 2.0 * (deviance + error)) & looked);
+// An attempt at numbers with means of 24 or more, for COUNT vectors and their lanes `wanted`; `found` gets a bit for each
+// on which it succeeds. Vectors go side by side, step by step: one alone waits for its own results most of the time.
+template <int COUNT>
+DEVICE void poisson_rejection(const LogColumns &table, const Real *means, const DrawsOnLanes *draws,
+                              const u32 *wanted, Real *numbers, u32 *found) {
+    Real mean[COUNT], edge[COUNT], weight[COUNT], deviance[COUNT], error[COUNT];
+    u32 looked[COUNT], distant[COUNT];
+    UNROLL for (int i = 0; i < COUNT; ++i) {
+        mean[i] = lanes_of(wanted[i]) ? means[i] : on_lanes(POISSON_REJECTION_MEAN);
+        edge[i] = 0.5 - magnitude_of(draws[i].waiting - 1.5);
+    }
+    UNROLL for (int i = 0; i < COUNT; ++i) {
+        const Real u = draws[i].waiting - 1.5, v = 2.0 - draws[i].unit;
+        const PoissonHat<Real> hat(square_root(mean[i]), 1.0 / edge[i]);
+        numbers[i] = (hat.number_at(u, mean[i]) + 0x1.8p52) - 0x1.8p52;
+        const u32 possible = bits_of(edge[i] >= LEAST_EDGE) & wanted[i];
+        found[i] = bits_of((edge[i] >= SQUEEZED_EDGE) & hat.squeezes(v)) & possible;
+        looked[i] = bits_of(numbers[i] >= 0.0) & (possible ^ found[i]);
+        const Real height = hat.height(v);
+        weight[i] = probability_weight(numbers[i]) * height * height;
+    }
+    UNROLL for (int i = 0; i < COUNT; ++i) {
+        const Real difference = numbers[i] - mean[i], ratio = difference / (numbers[i] + mean[i]);
+        deviance[i] = deviance_series(numbers[i], difference, ratio);
+        distant[i] = bits_of(ratio * ratio > DEVIANCE_SERIES_REACH) & looked[i];
+    }
+    UNROLL for (int i = 0; i < COUNT; ++i) error[i] = stirling_series(1.0 / numbers[i]);
+    UNROLL for (int i = 0; i < COUNT; ++i) weight[i] = exponential_of(table, weight[i]);
+    UNROLL for (int i = 0; i < COUNT; ++i) {
+        deviance[i] = with_others(
+            deviance[i], distant[i], [](double k, double m) { return poisson_deviance(k, m); },
+            numbers[i], mean[i]);
+        error[i] = with_others(
+            error[i], bits_of(numbers[i] < 16.0) & looked[i],
+            [](double k, double) { return stirling_error(k); }, numbers[i], mean[i]);
+        found[i] |= bits_of(weight[i] >= 2.0 * (deviance[i] + error[i])) & looked[i];
+    }
 }

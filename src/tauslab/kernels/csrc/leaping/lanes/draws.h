@@ -71,9 +71,9 @@ DEVICE_SELDOM void make_attempts(const Drawing &with, HalfLeap &half, Attempts &
         Real result;
         u32 found = wanted;
         if constexpr (REJECTION)
-            found = poisson_rejection(with.log_table, mean, draw, wanted, result);
+            poisson_rejection<1>(with.log_table, &mean, &draw, &wanted, &result, &found);
         else
-            result = poisson_inversion(mean, draw.waiting, wanted);
+            poisson_inversion<1>(&mean, &draw.waiting, &wanted, &result);
         for (int i = 0; i < size; ++i) {
             const auto [channel, lane, attempt] = made[i];
             double &cell = at<double>(half.number[channel], (int)lane);
@@ -87,32 +87,63 @@ DEVICE_SELDOM void make_attempts(const Drawing &with, HalfLeap &half, Attempts &
     }
 }
 
+// Channels that many lanes draw by the same method.
+struct Together {
+    u32 channel[NUMBERS + 1], lanes[NUMBERS + 1];
+    int count = 0;
+
+    DEVICE_MEMBER void add(u32 number, u32 here) {
+        channel[count] = number, lanes[count] = here, ++count;
+    }
+};
+
+// Draws channels together, two at a time.
+template <bool REJECTION>
+DEVICE void draw_pairs(const Drawing &with, HalfLeap &half, Together &channels) {
+    if (channels.count % 2) channels.add(channels.channel[channels.count - 1], 0);
+    NO_UNROLL for (int i = 0; i < channels.count; i += 2) {
+        const u32 *const channel = channels.channel + i;
+        u32 *const lanes = channels.lanes + i, found[2] = {lanes[0], lanes[1]};
+        const Real means[2] = {half.mean[channel[0]], half.mean[channel[1]]};
+        DrawsOnLanes draws[2];
+        const auto same = [&](int) -> const SeriesOnLanes & { return half.series; };
+        const auto first = [&](int k) { return on_lanes((u64)(channel[k] * POISSON_ATTEMPTS)); };
+        draw_together<2>(same, first, with.keys, draws);
+        Real numbers[2];
+        if constexpr (REJECTION) {
+            poisson_rejection<2>(with.log_table, means, draws, lanes, numbers, found);
+        } else {
+            const Real units[2] = {draws[0].waiting, draws[1].waiting};
+            poisson_inversion<2>(means, units, lanes, numbers);
+        }
+        UNROLL for (int k = 0; k < 2; ++k) {
+            half.number[channel[k]] = lanes_of(found[k]) ? numbers[k] : half.number[channel[k]];
+            lanes[k] ^= found[k];  // those left have another attempt
+        }
+    }
+}
+
 // Numbers with the means of `half`, on the lanes with bits in `drawn`.
 DEVICE void draw_numbers(const Drawing &with, HalfLeap &half, const u32 *drawn) {
     Attempts by_inversion, by_rejection;
+    Together small, large;
     NO_UNROLL for (u32 j = 0; j < (u32)NUMBERS; ++j) {
-        Real number = {};
-        const Real mean = half.mean[j];
-        const u32 large = bits_of(mean >= POISSON_REJECTION_MEAN) & drawn[j];
-        const u32 small = drawn[j] ^ large;
-        const bool many_large = popc(large) >= MANY_LANES, many_small = popc(small) >= MANY_LANES;
-        if (many_large || many_small) {
-            DrawsOnLanes draw;
-            with.draw<1>(half.series, j * POISSON_ATTEMPTS, &draw);
-            if (many_large) {
-                const u32 found = poisson_rejection(with.log_table, mean, draw, large, number);
-                by_rejection.add(j, large ^ found, 1);
-                number = lanes_of(found) ? number : Real{};
-            }
-            if (many_small) {
-                const Real found = poisson_inversion(mean, draw.waiting, small);
-                number = lanes_of(small) ? found : number;
-            }
-        }
-        half.number[j] = number;
-        if (!many_large) by_rejection.add(j, large, 0);
-        if (!many_small) by_inversion.add(j, small, 0);
+        half.number[j] = Real{};
+        if (!drawn[j]) continue;
+        const u32 by_law = bits_of(half.mean[j] >= POISSON_REJECTION_MEAN) & drawn[j];
+        const u32 by_sum = drawn[j] ^ by_law;
+        if (popc(by_law) >= MANY_LANES)
+            large.add(j, by_law);
+        else
+            by_rejection.add(j, by_law, 0);
+        if (popc(by_sum) >= MANY_LANES)
+            small.add(j, by_sum);
+        else
+            by_inversion.add(j, by_sum, 0);
     }
+    draw_pairs<true>(with, half, large);
+    draw_pairs<false>(with, half, small);
+    for (int i = 0; i < large.count; ++i) by_rejection.add(large.channel[i], large.lanes[i], 1);
     if (by_inversion.count) make_attempts<false>(with, half, by_inversion);
     if (by_rejection.count) make_attempts<true>(with, half, by_rejection);
 }
@@ -144,8 +175,7 @@ DEVICE void choose_channels(const Drawing &with, HalfLeap &half, const Real *mea
 
 // Draws the firings of half of a leap of the lanes `here`, with the propensities in `cells`, into `half.number`.
 // Returns the lanes whose numbers are not too large for this.
-template <class Cells>
-DEVICE u32 draw_half(const Drawing &with, HalfLeap &half, const Cells &cells, Real time, u32 here) {
+DEVICE u32 draw_half(const Drawing &with, HalfLeap &half, const Real *cells, Real time, u32 here) {
     u32 drawn[NUMBERS];
     Real means[N_CHANNELS], small = {};
     Mask fits = lanes_of(here);

@@ -86,18 +86,19 @@ DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan,
 
     Real x[N_SPECIES > 0 ? N_SPECIES : 1], cells[N_CHANNELS], fired = {};
     UNROLL for (int i = 0; i < N_SPECIES; ++i) x[i] = lanes.x[i];
-    UNROLL for (int j = 0; j < N_CHANNELS; ++j) cells[j] = first[j];
+    const Real *propensities = first;
     u32 good = leaping;
     HalfLeap half;
     NO_UNROLL for (u32 number = 0; number < (u32)HALVES && good; ++number) {
         if (number > 0) {
             const auto possible = second_half(x, lanes.x, lanes.c, first, CellsOnLanes{cells});
             good &= bits_of(possible);
+            propensities = cells;
         }
         half.series = series_on_lanes(thread.drawing.keys,
                                       lanes.attempts + ((u64)number | (u64)LEAP_STREAMS << 16),
                                       lanes.c2, lanes.c3);
-        good &= draw_half(thread.drawing, half, cells, 0.5 * tau, good);
+        good &= draw_half(thread.drawing, half, propensities, 0.5 * tau, good);
         if (number > 0)
             for (u32 rest = firing & good; rest; rest &= rest - 1) {
                 const int lane = lowest_bit(rest), channel = (int)at<double>(chosen, lane);
@@ -119,16 +120,20 @@ DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan,
     return leaping ^ good;
 }
 
+// Lanes that idle, leap after leap, while trajectories wait for exact events: then these are made for the few.
+constexpr int MOST_IDLE = 2 * SIMD_LANES;
+
 // Leaps until enough trajectories wait for exact events, or none is left to leap. False: leave the launch.
 DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
     const u64 max_steps = thread.launch.max_steps;
-    while (thread.exact.count < SIMD_LANES) {
+    for (int idle = 0; thread.exact.count < SIMD_LANES && idle < MOST_IDLE;) {
         for (u32 free = ALL_LANES ^ lanes.here; free; free &= free - 1) {
             const int place = next_to_leap(thread);
             if (place == NONE) break;
             load_lane(thread, lanes, lowest_bit(free), place);
         }
         if (!lanes.here) return true;
+        if (thread.exact.count > 0) idle += popc(ALL_LANES ^ lanes.here);
         const double reached = at<double>(lanes.t, lowest_bit(lanes.here));
         if (thread.looks.due() && thread.looks.leave(thread.launch.control, thread.work, reached))
             return false;

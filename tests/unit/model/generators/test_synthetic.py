@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 import tauslab as ts
 from tauslab.kernels.ode.lowering import lower_ode
 from tauslab.model.expressions.expression import symbols, to_text
+from tauslab.model.generators.equations import SYNTHETIC, operations, synthetic_equations
 from tauslab.model.network.canonical import canonical_text, model_sha256
-from tauslab.model.network.synthetic import SYNTHETIC, operations, synthetic_equations
 
 
 def lengths(network):
