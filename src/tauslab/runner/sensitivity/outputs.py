@@ -24,7 +24,7 @@ def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str
     if found is None:
         found = [name for name, species in network.species.items() if not species.fixed]
     if not found or len(set(found)) < len(found):
-        raise ConfigError("outputs: one name or expression or more, each once")
+        raise ConfigError("--outputs: one name or expression or more, each once")
     return tuple(found)
 
 
@@ -44,7 +44,7 @@ def with_outputs(network: Network, outputs: Sequence[str]) -> tuple[Network, tup
         unknown = sorted(symbols(tree) - known)
         if unknown:
             raise ConfigError(
-                f"outputs: {text!r} has {unknown[0]!r}, which is neither a species nor an "
+                f"--outputs: {text!r} has {unknown[0]!r}, which is neither a species nor an "
                 f"observable nor a parameter of {network.name}; it has {some(sorted(known))}"
             )
         name = f"sensitivity_output_{number}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -198,10 +198,13 @@ def declared(made: type[T]) -> type[T]:
 
 
 def by_flag() -> dict[str, tuple[str, Definition]]:
-    """Python's name of every option that has a flag, and what is known of it."""
-    return {
-        flag: (found.name, one)
-        for found, one in definitions(*_DECLARED)
-        for flag in one.flags
-        if one.python
-    }
+    """Python's name of every option that has a flag, and what is known of it.
+
+    Of a flag that several commands have the last is told, with the words that any of them takes.
+    """
+    known: dict[str, tuple[str, Definition]] = {}
+    for found, one in definitions(*_DECLARED):
+        for flag in one.flags if one.python else ():
+            words = known[flag][1].choices if flag in known else ()
+            known[flag] = found.name, replace(one, choices=(*words, *one.choices))
+    return known
