@@ -12,6 +12,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DEFAULT_THRESHOLD = 0.5
+_MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,25 @@ class FilterResult:
     sd: FloatArray
     effective_size: FloatArray
     bound: float = float("nan")
+
+    def __repr__(self) -> str:
+        """One line: what was filtered, and its likelihood."""
+        return (
+            f"<FilterResult: log-likelihood {self.log_likelihood:.6g} of {len(self.time)} rows, "
+            f"{len(self.species)} species>"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.species[:_MOST_COLUMNS]
+        facts = {"log-likelihood": f"{self.log_likelihood:.6g}", "rows": len(self.time)}
+        rows = [
+            (f"{t:g}", f"{self.terms[row]:.4g}", f"{self.effective_size[row]:.1f}",
+             *(f"{self.mean[row, i]:.5g} ± {self.sd[row, i]:.3g}" for i in range(len(names))))
+            for row, t in enumerate(self.time[:_MOST_ROWS].tolist())
+        ]  # fmt: skip
+        header = ("time", "log-likelihood", "effective particles", *names)
+        shown = table(header, rows, more=len(self.time) - _MOST_ROWS)
+        return card("FilterResult", facts, [shown])
 
     def plot(
         self, species: Sequence[str] = (), path: str | os.PathLike[str] | None = None
@@ -116,6 +137,14 @@ class FilterResults:
     mean: FloatArray
     sd: FloatArray
     effective_size: FloatArray
+
+    def __repr__(self) -> str:
+        """One line: how many filters, and their likelihoods."""
+        low, high = float(self.log_likelihood.min()), float(self.log_likelihood.max())
+        return (
+            f"<FilterResults: {len(self)} filters of {len(self.time)} rows, log-likelihoods "
+            f"{low:.6g} to {high:.6g}>"
+        )
 
     def __len__(self) -> int:
         """Number of filters."""

@@ -207,6 +207,9 @@ def test_pictures(capsys):
     assert len(ts.open("c.h5").plot(t=4.0).axes) == 2
     printed(capsys, "plot", "r3.h5", "-o", "r3.svg")
     printed(capsys, "report", "r3.h5")
+    for one, words in (("s.h5", "elasticity"), ("c.h5", "mean of V"), ("r.h5", "95 %")):
+        assert words in ts.open(one)._repr_html_()
+    assert "effective particles" in found._repr_html_()
     for words, message in (
         (["plot", "s.h5", "--species", "Q"], "'Q' is not among the outputs A, D"),
         (["plot", "c.h5", "--species", "Q"], "'Q' is not in this result; it has X, V"),

@@ -112,10 +112,14 @@ class OdeMotion:
         each = sorted(name for name, row in given.items() if np.ndim(row))
         key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
         self.task = prepare_ode(self._network, options)
-        if self._system.triggered:
+        if self._system.triggered and not self._system.looks_back:
             raise ConfigError(
                 f"{self._network.name} has events with triggers, which --method ode does not move "
                 "as particles: leave it out, ssa does"
+            )
+        if self._system.looks_back:
+            raise ConfigError(
+                f"{self._network.name} has delays, and particles of --method ode keep no past"
             )
         if key != self._key:
             self._key, self._engine = key, None
