@@ -11,6 +11,7 @@ from tauslab._version import __version__ as __version__
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
+    from tauslab import petab as petab
     from tauslab._unions import AnyResult as AnyResult
     from tauslab._unions import Model as Model
     from tauslab.model.errors import ConfigError as ConfigError
@@ -118,7 +119,7 @@ _HOMES = {
     "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("dbn", "geometry")
+_MODULES = ("dbn", "geometry", "petab")
 
 __all__ = [*sorted((*_HOME, *_MODULES)), "__version__"]  # noqa: PLE0604 - all of them texts
 

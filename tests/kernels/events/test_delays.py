@@ -139,10 +139,9 @@ def test_auto_takes_ssa():
     assert run(queue(), n=3, method="auto").method == "ssa"
 
 
-@pytest.mark.parametrize("method", ["tau", "ode"])
-def test_other_methods_refuse_delays_by_name(method):
+def test_leaps_refuse_delays_by_name():
     with pytest.raises(ts.ModelError, match="reaction R1: delays of reactions are not supported"):
-        run(queue(), method=method)
+        run(queue(), method="tau")
 
 
 def test_master_equations_and_particles_refuse_delays():

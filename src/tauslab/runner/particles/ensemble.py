@@ -474,7 +474,7 @@ class Ensemble:
         if self._comm.rank == 0:
             stored = Stored(
                 state=state, status=self.status,
-                log_weights=self._logs, rows=self._rows, time=self.time, round=self.round,
+                log_weights=self._logs, rows=self._values(), time=self.time, round=self.round,
                 resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
                 settings=given_in(self._options.method), max_steps=self._options.max_steps,
             )  # fmt: skip
@@ -508,7 +508,7 @@ class Ensemble:
             raise InputFileError(f"{path} is damaged: its arrays do not belong together")
         if any(np.ndim(row) for row in stored.rows.values()):
             self._motion.prepare(stored.rows, self.n)
-        self._rows = dict(stored.rows)
+        self._rows = {k: v for k, v in stored.rows.items() if not self._motion.holds(k)}
         try:
             self._motion.take_up(stored.state)
         except ValueError as error:
@@ -555,6 +555,15 @@ class Ensemble:
         """The number of this resampling."""
         self._resampled += 1
         return self._resampled - 1
+
+    def _values(self) -> dict[str, Any]:
+        """Values that a file keeps: with amounts that were given, which a model may not know."""
+        given = {
+            name: float(np.asarray(row, np.float64).flat[0])
+            for name, row in self._options.set.items()
+            if self._motion.holds(name)
+        }
+        return {**given, **self._rows}
 
     def _how_ended(self) -> str:
         kinds, numbers_ = np.unique(self.status, return_counts=True)

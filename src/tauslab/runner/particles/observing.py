@@ -185,7 +185,7 @@ class ObservationModel:
             if not ((value >= low) & (value <= high)).all():
                 bad = float(value[~((value >= low) & (value <= high))].flat[0])
                 raise ConfigError(f"observe {self.column}: {name} of {self.kind} cannot be {bad:g}")
-            numbers.append(np.broadcast_to(value, x.shape))
+            numbers.append(np.atleast_1d(value))  # one for all, or one for each state
         missing = np.isnan(x)  # a particle that has ended
         density = kind.density(float(y), np.where(missing, 0.0, x), *numbers)
         return np.where(missing, -np.inf, density)
