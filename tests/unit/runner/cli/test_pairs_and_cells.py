@@ -70,6 +70,8 @@ def test_sensitivity(capsys):
         output="p.h5",
     )  # fmt: skip
     stored = ts.open("s.h5")
+    with pytest.raises(ts.ConfigError, match="take a parameter and an output"):
+        stored["k1"]
     assert stored.digest() == python.digest() == ts.open("p.h5").digest()
     assert (stored.parameters, stored.outputs) == (("k1", "A"), ("D", "A * D"))
     assert np.array_equal(stored.variance_reduction, python.variance_reduction, equal_nan=True)
