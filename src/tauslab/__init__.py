@@ -36,17 +36,17 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
     from tauslab.runner.api.cme import cme as cme
-    from tauslab.runner.api.particles import exact_filter as exact_filter
-    from tauslab.runner.api.particles import particle_filter as particle_filter
-    from tauslab.runner.api.particles import particle_filters as particle_filters
-    from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.inference.particles import exact_filter as exact_filter
+    from tauslab.runner.api.inference.particles import particle_filter as particle_filter
+    from tauslab.runner.api.inference.particles import particle_filters as particle_filters
+    from tauslab.runner.api.inference.particles import pmmh as pmmh
+    from tauslab.runner.api.inference.sensitivity import expectation as expectation
+    from tauslab.runner.api.inference.sensitivity import sensitivity as sensitivity
+    from tauslab.runner.api.inference.simulator import Simulator as Simulator
+    from tauslab.runner.api.inference.simulator import simulator as simulator
     from tauslab.runner.api.populations import population as population
     from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
-    from tauslab.runner.api.sensitivity import expectation as expectation
-    from tauslab.runner.api.sensitivity import sensitivity as sensitivity
-    from tauslab.runner.api.simulator import Simulator as Simulator
-    from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
     from tauslab.runner.options.hook_view import LatticeView as LatticeView
     from tauslab.runner.options.methods import ODE as ODE
@@ -93,11 +93,16 @@ _HOMES = {
     "tauslab.model.network.network": ("Network",),
     "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
-    "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
+    "tauslab.runner.api.inference.particles": (
+        "exact_filter",
+        "particle_filter",
+        "particle_filters",
+        "pmmh",
+    ),
     "tauslab.runner.api.populations": ("population",),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
-    "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
-    "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab.runner.api.inference.sensitivity": ("expectation", "sensitivity"),
+    "tauslab.runner.api.inference.simulator": ("Simulator", "simulator"),
     "tauslab._unions": ("AnyResult", "Model"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
@@ -130,4 +135,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*(name for name in globals() if name.startswith("__")), *__all__]

@@ -24,6 +24,7 @@ from tauslab.kernels.ode.codegen import (
     ode_header,
 )
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
+from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice, Wishes, chosen
@@ -111,6 +112,11 @@ class Ode:
         counting: Counting | None = None,
     ) -> None:
         assert settings.solver != "auto", "a solver must be chosen first"
+        if system.looks_back and (settings.solver == "rk4" or settings.precision == "single"):
+            raise ConfigError(
+                "the model has delays, which need steps that adapt and double precision: "
+                "--ode-solver dopri5 or rosenbrock, --precision double"
+            )
         if system.triggered and settings.solver == "rk4":
             raise ConfigError(
                 "--ode-solver rk4 makes fixed steps and finds no trigger of an event between them: "
@@ -139,11 +145,13 @@ class Ode:
             more = with_layout(self.choice)
             if self.choice.in_global:
                 self._words = 3 * len(system.variables) + count_constants(system)
+        self._words += history_words(system, settings.delay_history)
         longest = LONGEST if settings.solver == "rk4" else LONGEST_OF_ADAPTIVE
         lanes = on_lanes(backend, system, settings, trajectories)
         header = ode_header(
-            system, precision=settings.precision, wide=wide, more=more, longest=longest, lanes=lanes
-        )
+            system, precision=settings.precision, wide=wide, more=more, longest=longest,
+            lanes=lanes, delay_history=settings.delay_history,
+        )  # fmt: skip
         source = KernelSource(
             FILES[self.entry], (self.entry,), {"model.h": header}, block_bytes=block_bytes
         )
@@ -350,7 +358,7 @@ class Ode:
             return steps if scratch is None else {**steps, "memory": scratch}
         own = {"relative": given.rtol, "absolute": given.atol, "most": max_steps}
         if given.solver == "dopri5":
-            return own
+            return {**own, "scratch": scratch}
         return {**own, **self._elimination, "scratch": scratch}
 
 
@@ -361,7 +369,7 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
     """
     many = trajectories == 0 or trajectories >= FEWEST_ON_LANES * backend.multiprocessors
     small = len(system.variables) <= MOST_ON_LANES
-    fits = settings.precision == "double" and not system.triggered
+    fits = settings.precision == "double" and not system.watched
     return backend.style.lanes and many and small and fits
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.network.counts import some
+from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import POPULATION
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
@@ -20,6 +21,7 @@ from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
 # What a file has of each cell, in the order of `Snapshot`, and of each division: the name there,
 # and in `Divisions`.
 OF_CELLS = ("cell", "mother", "founder", "generation", "age")
@@ -217,6 +219,22 @@ class PopulationResult:
             f"<PopulationResult: {len(last)} cells at t = {last.time:g} ({len(self.times)} times), "
             f"{len(self.divisions)} divisions, growth rate {self.growth_rate:.4g}, "
             f"seed {self.seed}>"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.snapshots[0].names[:_MOST_COLUMNS]
+        facts = {
+            "divisions": f"{len(self.divisions):,}", "growth rate": f"{self.growth_rate:.6g}",
+            "ended early": self.ended, "seed": self.seed,
+        }  # fmt: skip
+        rows = [
+            (f"{one.time:g}", len(one), f"{one.log_size:.5g}",
+             *(f"{one.mean(name):.5g}" for name in names))
+            for one in self.snapshots[:_MOST_ROWS]
+        ]  # fmt: skip
+        header = ("time", "cells", "log of their number", *(f"mean of {name}" for name in names))
+        return card(
+            "PopulationResult", facts, [table(header, rows, more=len(self.times) - _MOST_ROWS)]
         )
 
     def arrays(self) -> dict[str, Array]:

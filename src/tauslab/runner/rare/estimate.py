@@ -12,6 +12,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray
 from tauslab.model.errors import InputFileError
+from tauslab.model.pictures.html import card
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
@@ -148,6 +149,17 @@ class RareResult:
     def __repr__(self) -> str:
         """One line."""
         return f"<RareResult: {self.told()}, {self.method}, seed {self.seed}>"
+
+    def _repr_html_(self) -> str:
+        low, high = self.bounds
+        facts: dict[str, object] = {
+            "found": self.told(),
+            "95 %": f"{low:.4g} to {high:.4g}",
+            "method": self.method,
+        }
+        facts |= {k: v for k, v in self.settings.items() if k != "target"}
+        facts |= {"runs": len(self.runs), "events": f"{self.events:.3g}", "seed": self.seed}
+        return card("RareResult", facts, [])
 
     def told(self) -> str:
         """The estimate with its error, or its bound, in words."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import SENSITIVITY
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 
@@ -100,6 +101,22 @@ class SensitivityResult:
         ]
         more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
         return "\n".join([f"{self!r} at {self.time[-1]:g}:", *lines[:_MOST_LINES], *more])
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "model": self.model, "method": self.method, "n": f"{self.n:,}", "seed": self.seed,
+            "times": f"{len(self.time)} from {self.time[0]:g} to {self.time[-1]:g}",
+        }  # fmt: skip
+        elasticity = self.elasticity
+        rows = [
+            (output, parameter, f"{self.value[p, -1, o]:.6g}",
+             f"{self.standard_error[p, -1, o]:.2g}", f"{elasticity[p, -1, o]:.4g}")
+            for o, output in enumerate(self.outputs)
+            for p, parameter in enumerate(self.parameters)
+        ]  # fmt: skip
+        header = ("mean of", "by", f"derivative at t = {self.time[-1]:g}", "error", "elasticity")
+        shown = table(header, rows[:_MOST_LINES], more=len(rows) - _MOST_LINES)
+        return card("SensitivityResult", facts, [shown])
 
     def __getitem__(self, names: tuple[str, str]) -> FloatArray:
         """Derivative ``[time]``: ``result["k", "X"]`` is that of the mean of X by k."""
@@ -243,6 +260,11 @@ class SensitivityResult:
         return (self.high - self.low)[:, None, None]
 
     def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
+        if not isinstance(names, tuple) or len(names) != 2:
+            raise ConfigError(
+                f"result[{names!r}] is not known: take a parameter and an output, such as "
+                f"result[{self.parameters[0]!r}, {self.outputs[0]!r}]"
+            )
         parameter, output = names
         for name, known in ((parameter, self.parameters), (output, self.outputs)):
             if name not in known:

@@ -109,11 +109,16 @@ def test_a_particle_that_is_no_number_ends_alone():
         assert e.alive.all()
 
 
-def test_triggers_are_refused():
+def test_triggers_and_delays_are_refused():
     net = decay()
     net.add_event("low", trigger="A < 10", assignments={"A": "A + 50"})
     with pytest.raises(ts.ConfigError, match=r"triggers.*ssa does"):
         particles(net, 2)
+    late = ts.Network("late")
+    late.add_species("X", 1)
+    late.add_reaction("X ->", rate=1, delay=2)
+    with pytest.raises(ts.ConfigError, match="past is not kept"):
+        particles(late, 2)
 
 
 DATA = {"time": [0.5, 1.0, 1.5, 2.0], "A": [60, 38, float("nan"), 13]}

@@ -44,6 +44,14 @@ struct OdeJob {
     u64 *steps;  // made, and at 4 those rejected
 };
 
+// The constants of a trajectory, as functions take them; with its past where equations look back.
+#ifdef HAS_PAST
+#include "ode/past/history.h"
+typedef const WithHistory &GivenConstants;
+#else
+typedef const Real *GivenConstants;
+#endif
+
 // Times and steps of trajectories. What is made of them has an answer for each lane, where there are lanes.
 #ifdef ON_LANES
 typedef Real Time;

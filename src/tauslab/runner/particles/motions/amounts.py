@@ -24,6 +24,7 @@ from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
 
+_PAST = {"delay", "delayed reaction"}  # features of networks that look back
 _BEFORE = "dopri5"  # which computes the start, before a solver is chosen
 
 
@@ -96,6 +97,11 @@ class OdeMotion:
 
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
+        if {feature.kind for feature in self._network.features} & _PAST:
+            raise ConfigError(
+                f"{self._network.name} has delays, which --method ode does not move as particles: "
+                "their past is not kept; ts.run does"
+            )
         began = {
             name: np.zeros(n) if np.ndim(value) else value
             for name, value in self._at_start.items()
@@ -106,10 +112,14 @@ class OdeMotion:
         each = sorted(name for name, row in given.items() if np.ndim(row))
         key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
         self.task = prepare_ode(self._network, options)
-        if self._system.triggered:
+        if self._system.triggered and not self._system.looks_back:
             raise ConfigError(
                 f"{self._network.name} has events with triggers, which --method ode does not move "
                 "as particles: leave it out, ssa does"
+            )
+        if self._system.looks_back:
+            raise ConfigError(
+                f"{self._network.name} has delays, and particles of --method ode keep no past"
             )
         if key != self._key:
             self._key, self._engine = key, None
