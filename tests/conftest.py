@@ -148,12 +148,16 @@ def _own_cache(
     (tests/statistics/conftest.py) compile as users do.
 
     Test processes beside each other (pytest -n) share it: their folders have one parent.
+
+    Programs that tests start keep byte code, as Python does if nobody forbids it: to compile the
+    package anew takes each of hundreds 0.5 s.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         light = not request.config.option.quick and "validate" not in request.config.option.markexpr
         if light and "TAUSLAB_CXXFLAGS" not in os.environ:
             patch.setenv("TAUSLAB_CXXFLAGS", quick_flags())

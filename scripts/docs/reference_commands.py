@@ -27,6 +27,7 @@ _PAGES = {
     "dbn": ("dbn", "ode"),
     "rare": ("rare-events",),
     "filter": ("particles",),
+    "petab": ("petab",),
     "sensitivity": ("sensitivities",),
     "population": ("populations",),
     "info": ("file-format",),

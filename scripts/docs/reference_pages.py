@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tauslab as ts
-from tauslab import dbn, geometry
+from tauslab import dbn, geometry, petab
 from tauslab.model import errors
 from tauslab.model.network import network
 from tauslab.runner.api import api
@@ -235,6 +235,17 @@ PAGES = (
             _entry(ts.LatticeResult),
             _entry(ts.LatticeView, made_by_user=False),
             *_of(geometry, "tauslab.geometry"),
+        ),
+    ),
+    Page(
+        "petab",
+        "PEtab problems",
+        "The objective of a fit, for many vectors at once; [petab.md](../petab.md) tells more.",
+        (
+            Entry(petab.load, "tauslab.petab.load", "tauslab.petab.load"),
+            Entry(
+                petab.Problem, "tauslab.petab.Problem", "tauslab.petab.Problem", made_by_user=False
+            ),
         ),
     ),
     Page(

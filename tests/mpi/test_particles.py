@@ -73,6 +73,31 @@ states += ts.particle_filter(
     cube, {"time": [0.001, 0.002], "A": [300, 280]}, observe={"A": "normal(9)"}, n=5, seed=1,
     device="cpu", threshold=1.0,
 ).terms.tobytes()
+with ts.Ensemble(cube, 2, seed=4, device="cpu", parameters={"k": [5.0, 50.0]}) as few_cubes:
+    few_cubes.take([1, 1, 0, 1, 0])
+    few_cubes.advance(0.001)
+    few_cubes.take([4])  # ranks without any
+    few_cubes.advance(0.002)
+    few_cubes.save("cubes.h5")
+with ts.Ensemble.load("cubes.h5", device="cpu") as again:
+    again.advance(0.003)
+    states += again.counts.tobytes()
+fall = ts.Network("fall")
+fall.add_species("A", "poisson(50)")
+fall.add_parameter("k", 1.0)
+fall.add_reaction("A ->", rate="k")
+for method in ("ode", "ssa"):
+    start = {"A": 100, "k": [1.0, 2.0]} if method == "ode" else {"k": [1.0, 2.0]}
+    with ts.Ensemble(fall, 2, seed=1, device="cpu", method=method, parameters=start) as two:
+        two.advance(0.5)
+        two.take([0, 1, 1, 0, 1])
+        two.set(A=[1, 20, 30, 40, 50])
+        two.advance(1.0)
+        states += two.counts.tobytes()
+        two.save("two.h5")
+    with ts.Ensemble.load("two.h5", device="cpu") as again:
+        again.advance(1.5)
+        states += again.counts.tobytes()
 told = states + found.terms.tobytes() + found.mean.tobytes() + few.observables["twice"].tobytes()
 comm = ranks()
 found = comm.allgather(hashlib.sha256(told).hexdigest())

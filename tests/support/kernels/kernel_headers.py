@@ -77,10 +77,8 @@ def headers(models=MODELS):
         model.add_reaction("2 A -> B", rate=1, volume="site")
         lattice = lower_lattice(model, step=1e-6)
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
-        yield "lattice/rdme.cc", header
-        yield "lattice/replicas.cc", header
-        yield "lattice/count.cc", header
-        yield "lattice/halo.cc", header
+        for name in ("rdme", "replicas", "count", "halo"):
+            yield f"lattice/{name}.cc", header
 
     for model in ("schlogl", "lac_two_state"):
         network = lowered(model)

@@ -32,7 +32,8 @@ class SampleBuffers:
     int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``,
     work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
     networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws;
-    keep f64 ``[rows, words]`` takes whole states of trajectories with events.
+    keep f64 ``[rows, words]`` takes whole states of trajectories with events; of an ODE engine it
+    is f64 ``[rows]``, the steps to go on with.
     """
 
     counts: Any

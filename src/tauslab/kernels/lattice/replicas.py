@@ -137,7 +137,7 @@ class LatticeReplicas:
     def use_rates(self, rates: FloatArray | None) -> None:
         """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
         self._rates = None
-        if rates is None:
+        if rates is None or not len(rates):
             return
         chance = np.stack([chances(self.lattice, each) for each in rates])
         bound = np.stack([bounds(self.lattice, each) for each in chance])

@@ -22,7 +22,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
          "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change",
-         "net law")
+         "net law", "delay", "delayed reaction")
     ),
 }  # fmt: skip
 

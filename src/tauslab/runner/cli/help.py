@@ -47,6 +47,9 @@ EXAMPLES: Mapping[str, str] = {
   tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e4 --seed 1
   tauslab filter model.xml data.csv --observe "gfp=X:poisson(0.3)" --initial "X=poisson(50)"
   mpirun -n 4 tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e6 --json""",
+    "petab": """\
+  tauslab petab problem.yaml -o simulations.tsv
+  tauslab petab problem.yaml --parameters vectors.tsv --json""",
     "sensitivity": """\
   tauslab sensitivity model.xml --t 10 --seed 1
   tauslab sensitivity model.xml --parameters k1,k2,A --outputs "X,Y,X > 10" --t 1,5,10

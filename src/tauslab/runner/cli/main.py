@@ -149,6 +149,26 @@ def _filter(filters: argparse.ArgumentParser) -> None:
     filters.add_argument("table", type=Path, metavar="DATA.csv", help="columns, one of them time")
 
 
+def _petab(petab: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.petab import process_petab
+
+    petab.set_defaults(process=process_petab)
+    petab.add_argument("problem", type=Path, metavar="PROBLEM.yaml", help="of PEtab, Version 1")
+    petab.add_argument(
+        "--parameters", type=Path, metavar="FILE",
+        help="a row of values for each vector, .tsv or .csv (the nominal ones)",
+    )  # fmt: skip
+    petab.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where it runs (auto)"
+    )
+    petab.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.tsv",
+        help="the simulation table; of several vectors a row for each",
+    )  # fmt: skip
+    _may_overwrite(petab)
+    _answers_programs(petab)
+
+
 def _sensitivity(derived: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.options import add_options
     from tauslab.runner.cli.particles.sensitivity import OPTIONS, process_sensitivity
@@ -351,6 +371,7 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] =
     "dbn": ("make a dynamic Bayesian network from an ODE ensemble", _dbn),
     "rare": ("find the probability, or the rate, of reaching a target seldom reached", _rare),
     "filter": ("find the likelihood of a time course, and the states behind it", _filter),
+    "petab": ("find the objective of a PEtab problem", _petab),
     "sensitivity": ("find how means change with parameters, with errors", _sensitivity),
     "population": ("simulate cells that grow and divide", _population),
     "info": ("say what a result file holds", _info),

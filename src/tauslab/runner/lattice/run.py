@@ -231,7 +231,8 @@ def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> 
     """How many lattices this rank runs at the same time. Functions that are called see one."""
     if grid.slabs > 1 or task.options.hooks:
         return 1
-    return replicas_at_a_time(backend, task.lattice, task.options.replicas // grid.replicas)
+    own = max(1, task.options.replicas // grid.replicas)
+    return replicas_at_a_time(backend, task.lattice, own)
 
 
 def _replicas(

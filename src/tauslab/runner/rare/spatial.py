@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from tauslab.runner.particles.motions.lattice import column_names
 from tauslab.runner.particles.weights import words
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
-from tauslab.runner.rare.bins import ONE_BIN, Binning, binning_of
+from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
 from tauslab.runner.rare.outcome import (
@@ -32,7 +34,8 @@ from tauslab.runner.rare.outcome import (
     weighted_result,
 )
 from tauslab.runner.rare.target import Target
-from tauslab.runner.rare.weighted import Course, Together, WalkRules, joined
+from tauslab.runner.rare.walkers.bins import ONE_BIN, Binning, binning_of
+from tauslab.runner.rare.walkers.weighted import Course, Together, WalkRules, joined
 
 _NEW = -1  # in place of the number of a state: placed anew
 MOST_LATTICES = 1 << 16  # of a run: a draw knows so many replicas
@@ -177,16 +180,53 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
             unit="rounds",
         )  # fmt: skip
         with bar:
-            own = [
-                (run, _one_run(rules, run, seed, lambda done: bar.update(done * comm.size, 0)))
-                for run in range(comm.rank, given.runs, comm.size)
-            ]
-        found = dict(pair for part in comm.allgather(own) for pair in part)
-        course = joined([found[run] for run in range(given.runs)])
-        events = sum(comm.allgather(walks.fired))
+            file = checkpoint_of(given, comm, WEIGHTED, task.sha256, progress.text, progress.sign)
+            course, events = _runs(rules, walks, given, seed, comm, bar, file)
     return weighted_result(course, given, times, first, settings, seed, events, comm.rank)
 
 
+def _runs(
+    rules: WalkRules,
+    walks: LatticeWalks,
+    given: WeightedKeywords,
+    seed: int,
+    comm: Communicator,
+    bar: Bar,
+    file: RareCheckpoint,
+) -> tuple[Course, int]:
+    """All runs, and the events of all ranks; a checkpoint holds runs that are done."""
+    begun = file.take_up()
+    events = int(begun.get("events", 0))
+    found = {
+        run: Course.of(begun, f"run_{run}_")
+        for run in range(given.runs)
+        if f"run_{run}_lost" in begun
+    }
+    left = [run for run in range(given.runs) if run not in found]
+    # All ranks meet after as many runs as there are ranks only where something is kept.
+    wave = comm.size if file.path is not None else max(1, len(left))
+    for first in range(0, len(left), wave):
+        own: dict[int, Course] = {}
+        for run in left[first : first + wave][comm.rank :: comm.size]:
+            before = (first + len(own) * comm.size) * rules.rounds
+            own[run] = _one_run(rules, run, seed, lambda done: bar.update(before + done, 0))  # noqa: B023
+        for part in comm.allgather(own):
+            found.update(part)
+        file.save(
+            lambda: _kept(found, events + sum(comm.allgather(walks.fired))),
+            last=first + wave >= len(left),
+        )
+    events += sum(comm.allgather(walks.fired))
+    return joined([found[run] for run in range(given.runs)]), events
+
+
+def _kept(runs: Mapping[int, Course], events: int) -> dict[str, Any]:
+    """Runs that are done by name, and the events of all."""
+    arrays = [course.arrays(f"run_{run}_") for run, course in runs.items()]
+    return {"events": events, **{name: array for one in arrays for name, array in one.items()}}
+
+
 def _one_run(rules: WalkRules, run: int, seed: int, report: Callable[[int], None]) -> Course:
-    word = int(words(seed, RUNS, run, 1)[0])
-    return Together(rules, 1, word).walk(report, run // 1 * rules.rounds)
+    together = Together(rules, 1, int(words(seed, RUNS, run, 1)[0]))
+    together.walk(rules.rounds, report)
+    return together.course()

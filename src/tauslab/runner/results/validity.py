@@ -59,6 +59,10 @@ def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recor
 
 
 def _hint(end: str, result: Recorded) -> str:
+    if end == "negative_delay":
+        return "a delay is below 0: look at what it is computed of"
+    if end == "delay_history":
+        return "a delay goes further back than the steps that are kept: raise --delay-history"
     if result.continuous:
         if result.attributes.get("ode_solver") == "rosenbrock":
             return "look at the laws and their parameters, or allow more steps (--max-steps)"

@@ -23,6 +23,7 @@ from sbml_factory import (
 
 import tauslab as ts
 from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import looks_back
 from tauslab.model.network.check import require_support
 from tauslab.model.portable.host_math import evaluate
 from tauslab.model.readers.sbml.reader import read_sbml
@@ -191,10 +192,12 @@ def test_what_the_time_alone_decides_may_be_delayed(tmp_path: Path, what, value)
 
 
 @pytest.mark.parametrize("what", ["delay(X, 2)", "delay(u, 2)", "delay(w + X, 1)"])
-def test_delays_of_what_moves_are_refused(tmp_path: Path, what: str) -> None:
+def test_delays_of_what_moves_are_for_ode_alone(tmp_path: Path, what: str) -> None:
     network = read_text(tmp_path, _delayed(what))
-    with pytest.raises(ModelError, match="delays are not supported by ode"):
-        require_support(network, "ode")
+    assert looks_back(network.rules["y"].expression)
+    require_support(network, "ode")
+    with pytest.raises(ModelError, match="rule for y: delays are not supported by ssa"):
+        require_support(network, "ssa")
 
 
 # ---------------------------------------------------------------- no math, no species, Level 1

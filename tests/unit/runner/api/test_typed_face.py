@@ -111,6 +111,7 @@ def test_completion_lists_the_options():
     assert not {"options", "epsilon", "threads", "compress"} & run.keys()
     assert "t_end" in inspect.signature(ts.simulator).parameters
     assert "unknown" in inspect.signature(ts.dbn.build).parameters
+    assert {name for name in dir(ts) if not name.startswith("__")} < set(ts.__all__)
     assert {"run", "SSA", "dbn", "Network"} <= set(dir(ts))
 
 

@@ -70,6 +70,8 @@ def test_sensitivity(capsys):
         output="p.h5",
     )  # fmt: skip
     stored = ts.open("s.h5")
+    with pytest.raises(ts.ConfigError, match="take a parameter and an output"):
+        stored["k1"]
     assert stored.digest() == python.digest() == ts.open("p.h5").digest()
     assert (stored.parameters, stored.outputs) == (("k1", "A"), ("D", "A * D"))
     assert np.array_equal(stored.variance_reduction, python.variance_reduction, equal_nan=True)
@@ -207,6 +209,9 @@ def test_pictures(capsys):
     assert len(ts.open("c.h5").plot(t=4.0).axes) == 2
     printed(capsys, "plot", "r3.h5", "-o", "r3.svg")
     printed(capsys, "report", "r3.h5")
+    for one, words in (("s.h5", "elasticity"), ("c.h5", "mean of V"), ("r.h5", "95 %")):
+        assert words in ts.open(one)._repr_html_()
+    assert "effective particles" in found._repr_html_()
     for words, message in (
         (["plot", "s.h5", "--species", "Q"], "'Q' is not among the outputs A, D"),
         (["plot", "c.h5", "--species", "Q"], "'Q' is not in this result; it has X, V"),

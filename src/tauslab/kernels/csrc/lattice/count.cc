@@ -2,5 +2,6 @@
 #include "lattice/counting.h"
 
 BLOCK_KERNEL(TILE_THREADS, 1, rdme_count, const LatticeCountArguments a) {
-    count_lattice(a, BLOCK_ID, BLOCKS);
+    SHARED u32 bins[BLOCK_BINS];
+    count_lattice(a, bins, BLOCK_ID, BLOCKS);
 }

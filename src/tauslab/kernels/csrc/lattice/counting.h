@@ -23,11 +23,12 @@ struct LatticeCountArguments {
 
 // Adds to `counts` [type, species], and copies the numbers of reactions, of particles that found no
 // room so far, and of those that wait, behind it.
-DEVICE void count_lattice(const LatticeCountArguments &a, i64 block, i64 blocks) {
+// `bins` is memory of the block.
+DEVICE void count_lattice(const LatticeCountArguments &a, u32 (&bins)[BLOCK_BINS], i64 block,
+                          i64 blocks) {
     const u8 *const types = a.types;
     const i64 n_sites = a.n_sites;
     u64 *const counts = a.counts;
-    SHARED u32 bins[BLOCK_BINS];
     for (int i = THREAD_ID; i < BLOCK_BINS; i += BLOCK_THREADS) bins[i] = 0;
     BARRIER();
     const i64 first = block * BLOCK_THREADS + THREAD_ID;

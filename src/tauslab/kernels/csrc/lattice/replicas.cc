@@ -48,6 +48,7 @@ BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_replicas, const ReplicaArgument
 }
 
 BLOCK_KERNEL(TILE_THREADS, 1, rdme_count_replicas, const ReplicaArguments a) {
+    SHARED u32 bins[BLOCK_BINS];
     const i64 sites = a.lattice.planes * a.lattice.ny * a.lattice.nx;
     for (i64 number = BLOCK_ID; number < a.replicas; number += BLOCKS) {
         const LatticeCountArguments own = {
@@ -61,7 +62,7 @@ BLOCK_KERNEL(TILE_THREADS, 1, rdme_count_replicas, const ReplicaArguments a) {
             (a.places[2 * number + 1] + a.done) & 1,
             0,
             a.counts + number * a.columns};
-        count_lattice(own, 0, 1);
+        count_lattice(own, bins, 0, 1);
         BARRIER();
     }
 }

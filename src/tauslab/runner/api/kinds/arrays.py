@@ -54,24 +54,26 @@ def _filtered() -> _Room:
 
 def _derived() -> _Room:
     from tauslab.runner.plots.estimates import plot_derivatives
-    from tauslab.runner.sensitivity import file
+    from tauslab.runner.sensitivity import tables
+    from tauslab.runner.sensitivity.result import SensitivityResult
 
     return _Room(
-        "derivatives of means", file.load_sensitivity, file.sensitivity_facts,
-        file.sensitivity_lines, file.sensitivity_arrays,
-        lambda found, _: file.sensitivity_table(found),
+        "derivatives of means", SensitivityResult.load, tables.sensitivity_facts,
+        tables.sensitivity_lines, SensitivityResult.arrays,
+        lambda found, _: tables.sensitivity_table(found),
         lambda found, view, picture: plot_derivatives(found, view.species, picture),
     )  # fmt: skip
 
 
 def _population() -> _Room:
     from tauslab.runner.plots.states import plot_population
-    from tauslab.runner.populations import file
+    from tauslab.runner.populations import tables
+    from tauslab.runner.populations.result import PopulationResult
 
     return _Room(
-        "a population of cells", file.load_population, file.population_facts,
-        file.population_lines, file.population_arrays,
-        lambda found, view: file.population_table(found, view.what),
+        "a population of cells", PopulationResult.load, tables.population_facts,
+        tables.population_lines, PopulationResult.arrays,
+        lambda found, view: tables.population_table(found, view.what),
         lambda found, view, picture: plot_population(found, view.species, view.t, picture),
     )  # fmt: skip
 

@@ -13,8 +13,8 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
+from tauslab.runner.api.inference.particles import particle_filter
 from tauslab.runner.api.model_reading import read_telling
-from tauslab.runner.api.particles import particle_filter
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import FilterFlags
 from tauslab.runner.cli.particles.rare import device_of

@@ -17,7 +17,7 @@ from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.tools import ignored, warn_on_rank_0
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.definition import check_values
-from tauslab.runner.populations.file import population_facts, population_lines, save_population
+from tauslab.runner.populations.tables import population_facts, population_lines
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.on_root import on_root
@@ -50,7 +50,7 @@ def process_population(arguments: argparse.Namespace) -> None:
             "cells_at_start": given.cells, "fraction": given.fraction,
         }  # fmt: skip
         if given.output is not None:
-            save_population(found, given.output, settings)
+            found.save(given.output, settings)
         if arguments.json:
             print(json.dumps(settings | population_facts(found), indent=2, ensure_ascii=False))
         elif not given.quiet:

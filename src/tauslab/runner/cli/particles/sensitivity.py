@@ -18,9 +18,9 @@ from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.arrays.file import require_new_file
-from tauslab.runner.sensitivity.file import sensitivity_facts, sensitivity_lines
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords
 from tauslab.runner.sensitivity.run import run_sensitivity
+from tauslab.runner.sensitivity.tables import sensitivity_facts, sensitivity_lines
 
 # Of whose options the arguments are made.
 OPTIONS = (JsonFlag, SensitivityKeywords, CPU, OverwriteFlag)

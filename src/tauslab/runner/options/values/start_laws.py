@@ -34,9 +34,8 @@ def start_laws(
     laws = {}
     for name, law in (given or {}).items():
         if name not in network.species:
-            raise ConfigError(
-                f"initial {name}: not a species of {network.name}; it has {some(network.species)}"
-            )
+            known = some(dict.fromkeys(network.species))
+            raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")
         if isinstance(network, Network) and network.species[name].fixed:
             raise ConfigError(f"initial {name}: a fixed species has one amount, and no law")
         laws[name] = _of_text(name, law) if isinstance(law, str) else _of_numbers(name, law)

@@ -24,6 +24,7 @@ from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
 
 _LOOKED_AT = 1 << 26  # bytes of lattices that are looked at at once
+_CALLER = 7  # frames from a warning up to who makes an ensemble
 _MOVED = 4  # lattices that one takes while it moves, about
 _WAITING_FIELDS = ("site", "age", "particle")
 
@@ -178,7 +179,7 @@ class LatticeMotion:
             found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
             lossy = loss_warning(found.step, found.reaction_substeps, found.site_reaction)
             if lossy is not None:
-                warnings.warn(f"{self._model.name}: {lossy}", stacklevel=2)
+                warnings.warn(f"{self._model.name}: {lossy}", stacklevel=_CALLER)
         self._step = found.step
         self._known[key] = found
         return found
@@ -334,9 +335,9 @@ class LatticeMotion:
         for name in _WAITING_FIELDS:
             entries[name] = arrays[f"waiting/{name}"]
         waiting = np.split(entries, np.cumsum(lengths)[:-1])
-        cells = np.ascontiguousarray(arrays["particles"][own]).reshape(own.stop - own.start, -1)
+        cells = np.ascontiguousarray(arrays["particles"][own]).reshape(-1).view(np.uint32)
         lattices.put(
-            self._backend.upload(cells.view(np.uint32)),
+            self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
             Rest(waiting[own], *(arrays[name][own] for name in ("fired", "spills", "steps"))),
         )
         self._by_type = arrays["counts_by_type"][own]

@@ -20,7 +20,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import SSA, TauLeaping
+from tauslab.runner.options.methods import ODE, SSA, TauLeaping
 from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
@@ -369,7 +369,7 @@ def _without_draws(task: Task, names: Collection[str]) -> Task:
 
 def require_method(options: Options) -> None:
     """Refuse methods that no ensemble has."""
-    if not isinstance(options.method, SSA | TauLeaping):
+    if not isinstance(options.method, SSA | TauLeaping | ODE):
         raise ConfigError(
-            f"--method {options.method.word} is not for an ensemble of particles: ssa or tau"
+            f"--method {options.method.word} is not for an ensemble of particles: ssa, tau or ode"
         )
