@@ -31,6 +31,7 @@ from tauslab.kernels.ode.lowering import OdeSystem, spans
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 # Where a kernel is.
 FILES = {
@@ -113,8 +114,8 @@ class Ode:
         assert settings.solver != "auto", "a solver must be chosen first"
         if system.triggered and settings.solver == "rk4":
             raise ConfigError(
-                "--ode-solver rk4 makes fixed steps and finds no trigger of an event between them: "
-                "use dopri5 or rosenbrock"
+                f"{opt('solver', 'rk4')} makes fixed steps and finds no trigger of an event "
+                "between them: use dopri5 or rosenbrock"
             )
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()

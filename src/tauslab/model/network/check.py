@@ -11,6 +11,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
+from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -28,9 +29,9 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
 _MOST_REACTIONS = 12  # that are listed
 # How amounts in another unit can be counted.
 _AS_COUNTS = {
-    "mole": "--molecules converts them, --amounts counts reads them as counts",
-    "scaled unit": "--molecules converts them, --amounts counts reads them as counts",
-    "mass": "--amounts counts reads them as counts",
+    "mole": ("molecules", "amounts"),
+    "scaled unit": ("molecules", "amounts"),
+    "mass": ("amounts",),
 }
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
@@ -62,6 +63,15 @@ _PLURAL = {
 }
 
 
+def _as_counts(kind: str) -> str:
+    """How amounts of that kind can be counted after all; empty where they cannot."""
+    ways = {
+        "molecules": f"{opt('molecules')} converts them",
+        "amounts": f"{opt('amounts', 'counts')} reads them as counts",
+    }
+    return "; " + ", ".join(ways[one] for one in _AS_COUNTS[kind]) if kind in _AS_COUNTS else ""
+
+
 def require_support(network: Network, method: str) -> None:
     """Refuse a model that `method` cannot simulate as it is meant.
 
@@ -76,19 +86,19 @@ def require_support(network: Network, method: str) -> None:
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
             f"{where}rate rules are not supported by {method} in a model without reactions, where "
-            "nothing is drawn; --method ode can run it"
+            f"nothing is drawn; {opt('method', 'ode')} can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
     if refused:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = f"; {_AS_COUNTS[first.kind]}" if first.kind in _AS_COUNTS else ""
+        hints = _as_counts(first.kind)
         if first.kind == "missing value" and not first.element.startswith("reaction"):
-            hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
+            hints = f"; {assigned('set', key=first.element.split()[-1])}VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
         if able:
-            hints += f"; --method {' or '.join(able)} can run it"
+            hints += f"; {opt('method', able[0])}{' or ode' * (len(able) > 1)} can run it"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
             f"by {method}; {first.message}{more}{hints}"
@@ -303,7 +313,7 @@ def _report_names(network: Network) -> list[str]:
     lines = [f"observables: {_shortened(observables)}"] if observables else []
     known = network.labels.items()
     labels = [f"{name} is {label}" for name, label in known if label not in (name, f"{name}()")]
-    return lines + ([f"patterns: {_shortened(labels)} (--json: all)"] if labels else [])
+    return lines + ([f"patterns: {_shortened(labels)} ({opt('json')}: all)"] if labels else [])
 
 
 def _observables(network: Network) -> list[str]:

@@ -20,7 +20,7 @@ from tauslab.runner.options.places import Device, device_settings
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.python_values import names_of, numbers, whole
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together, open_backend
 from tauslab.runner.ranks.together import agree
@@ -35,7 +35,7 @@ Method = Literal["coupled", "common", "likelihood-ratio"]
 Difference = Literal["centred", "forward", "backward"]
 
 
-@speaks_python
+@checks_keywords
 def sensitivity(  # noqa: PLR0913 - keywords
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str] | str | None = None,
@@ -131,7 +131,7 @@ def sensitivity(  # noqa: PLR0913 - keywords
         return finite_differences(network, steps, recorded, options, method, backend, comm)
 
 
-@speaks_python
+@checks_keywords
 def expectation(  # noqa: PLR0913 - keywords
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str] | str,

@@ -20,6 +20,7 @@ from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError, DeviceError
 from tauslab.model.host_memory import in_bytes
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
@@ -348,10 +349,10 @@ def require_method(options: Options, network: Network) -> None:
     """Refuse methods that no ensemble of the network has."""
     if not isinstance(options.method, SSA | TauLeaping):
         raise ConfigError(
-            f"--method {options.method.word} is not for an ensemble of particles: ssa or tau"
+            f"{opt('method', options.method.word)} is not for an ensemble of particles: ssa or tau"
         )
     if isinstance(options.method, TauLeaping) and has_dynamics(network):
         raise ConfigError(
-            f"--method tau is not for particles of {network.name}, which has events, rate rules or "
-            "laws of the time: leave it out, ssa moves them"
+            f"{opt('method', 'tau')} is not for particles of {network.name}, which has events, "
+            "rate rules or laws of the time: leave it out, ssa moves them"
         )

@@ -11,6 +11,7 @@ from typing import Any
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
@@ -35,7 +36,8 @@ def parse_bins(text: str) -> int | str | list[float]:
         return int(text)
     except ValueError:
         raise ConfigError(
-            f"--bins {text}: a number of bins, edges between commas, or adaptive:N is expected"
+            f"{opt('bins', text)}: a number of bins, edges between commas, or adaptive:N is "
+            "expected"
         ) from None
 
 
