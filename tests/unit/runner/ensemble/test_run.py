@@ -194,7 +194,7 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(monkeypatch, run, device, tmp
         "tauslab.kernels.exact.ssa.ExactSsa.resident", lambda *_: 1
     )  # small launches
     asked = iter([False, False, True])
-    with pytest.raises(ts.StoppedEarly, match="--resume"):
+    with pytest.raises(ts.StoppedEarly, match="resume=True"):
         run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
     with ts.open(path) as unfinished:
         assert not unfinished.complete

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import re
 import threading
 import warnings
@@ -17,7 +18,13 @@ from tauslab.model.network.counts import round_counts
 from tauslab.model.option_names import command_line, known, opt, warn
 from tauslab.runner.cli.main import _parser
 
-KEYWORDS: set[str] = set()
+# Keywords of functions that the command line spells as no option.
+KEYWORDS = {
+    name
+    for word in ts.__all__
+    if callable(function := getattr(ts, word)) and not isinstance(function, type)
+    for name in inspect.signature(function).parameters
+} | {"method"}  # of ts.Ensemble.resample
 PACKAGE = ROOT / "src" / "tauslab"
 FLAG = re.compile(r"(?<![\w/.=-])--[a-z][a-z-]*|(?<![\w-])-[no]\b")
 # Of other programs: compilers, SLURM and MPI launchers; and what another name of an option is.
