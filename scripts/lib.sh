@@ -9,6 +9,8 @@ python=$venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_USER=0
 # Packages of another environment must not shine through.
 unset PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Without byte code each of hundreds of child processes would compile the package anew.
+unset PYTHONDONTWRITEBYTECODE
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tauslab as ts
+from tauslab.model.generators.equations import synthetic_equations
 from tauslab.model.network.canonical import canonical_text
-from tauslab.model.network.synthetic import synthetic_equations
 
 
 def rates(text: str) -> str | tuple[float, float]:

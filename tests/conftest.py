@@ -11,11 +11,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+from quick_compiling import quick_flags
+from standing_ranks import StandingRanks, TooLateError
 
 import tauslab
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
+from tauslab.runner.ranks.shared_blocks import SharedBlocks
 
 DATA = Path(__file__).parent / "data"
 
@@ -30,9 +35,8 @@ _MPI_ENVIRONMENT = {
 
 Completed = subprocess.CompletedProcess[str]
 Mpirun = Callable[..., Completed]
+_MOST_STANDING = 4  # launches whose ranks stay
 
-
-_LIGHT_FLAGS = "-O1"
 
 # Files of these folders take longest. They begin first, so that no process is the last by far.
 _LONGEST = ("mpi", "unit/scripts", "unit/docs", "statistics", "kernels", "unit/runner")
@@ -53,7 +57,12 @@ _NEEDS_BY_FOLDER = {
     "unit/runner/rare": "compiler",
     "unit/scripts": "slow",
 }
-_NEEDS_BY_FIXTURE = {"device": "compiler", "backend": "compiler", "mpirun": "mpi"}
+_NEEDS_BY_FIXTURE = {
+    "device": "compiler",
+    "backend": "compiler",
+    "mpirun": "mpi",
+    "same_ranks": "mpi",
+}
 _NOT_QUICK = {"compiler", "mpi", "slow", "gpu"}
 
 
@@ -139,14 +148,19 @@ def _own_cache(
     (tests/statistics/conftest.py) compile as users do.
 
     Test processes beside each other (pytest -n) share it: their folders have one parent.
+
+    Programs that tests start keep byte code, as Python does if nobody forbids it: to compile the
+    package anew takes each of hundreds 0.5 s.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
-        if "validate" not in request.config.option.markexpr:
-            patch.setenv("TAUSLAB_CXXFLAGS", os.environ.get("TAUSLAB_CXXFLAGS", _LIGHT_FLAGS))
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        light = not request.config.option.quick and "validate" not in request.config.option.markexpr
+        if light and "TAUSLAB_CXXFLAGS" not in os.environ:
+            patch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
         yield
 
 
@@ -171,6 +185,20 @@ def backend(device: str) -> Iterator[Backend]:
 
 
 @pytest.fixture
+def one_block_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch takes one block, however many cores there are and however fast they are.
+
+    So a run that is asked to stop before its n-th launch has done fewer than n blocks.
+    """
+    usual = SharedBlocks.__init__
+
+    def begin(self: SharedBlocks, numbers: npt.NDArray[np.intp], **_: int) -> None:
+        usual(self, numbers, smallest=1, room=1, largest=1)
+
+    monkeypatch.setattr(SharedBlocks, "__init__", begin)
+
+
+@pytest.fixture
 def mpirun(tmp_path: Path) -> Mpirun:
     """Run Python under several ranks: ``mpirun(3, ["-m", "tauslab", ...])``.
 
@@ -186,20 +214,51 @@ def mpirun(tmp_path: Path) -> Mpirun:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        launcher = _launcher()
-        if launcher is None:
-            pytest.skip("no MPI (pip install tauslab[mpi])")
-        command = [launcher, "-n", str(n), sys.executable, *map(str, arguments)]
-        # The ranks start elsewhere: they must find the package that this session tests, the
-        # helpers of tests, and what this session finds in other folders.
-        support = Path(__file__).parent / "support"
-        folders = [
-            str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", ""),
-            *map(str, (support, support / "kernels", support / "programs")),
-        ]  # fmt: skip
-        package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
-        environment = {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
+        command = [_needed_launcher(), "-n", str(n), sys.executable, *map(str, arguments)]
+        environment = _environment_of_ranks(env)
         done = _run(command, tmp_path, environment, timeout)
+        if check and done.returncode != 0:
+            pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def _standing() -> Iterator[dict[tuple[int, str], StandingRanks]]:
+    standing: dict[tuple[int, str], StandingRanks] = {}
+    yield standing
+    for launch in standing.values():
+        launch.close()
+
+
+@pytest.fixture
+def same_ranks(tmp_path: Path, _standing: dict[tuple[int, str], StandingRanks]) -> Mpirun:
+    """As `mpirun`, by ranks that stay from test to test: for what does not end a process early.
+
+    A program finds the modules imported that those before it imported, and MPI started.
+    """
+
+    def run(
+        n: int,
+        arguments: Sequence[str | Path],
+        *,
+        timeout: float = 120.0,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        environment = _environment_of_ranks(env)
+        key = (n, environment["PYTHONPATH"])
+        found = _standing.pop(key, None)
+        if found is None or found.ended:
+            found = StandingRanks(_needed_launcher(), n, environment)
+        _standing[key] = found  # the last
+        while len(_standing) > _MOST_STANDING:
+            _standing.pop(next(iter(_standing))).close()
+        try:
+            done = found.run([*map(str, arguments)], tmp_path, environment, timeout)
+        except TooLateError as late:
+            pytest.fail(str(late))
         if check and done.returncode != 0:
             pytest.fail(f"{n} ranks exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
@@ -216,6 +275,25 @@ def parallel_h5py() -> dict[str, str]:
         pytest.skip("no h5py with MPI (scripts/build_parallel_h5py)")
     package, support = Path(tauslab.__file__).parents[1], Path(__file__).parent / "support"
     return {"PYTHONPATH": os.pathsep.join(map(str, (folder, package, support)))}
+
+
+def _environment_of_ranks(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Ranks start elsewhere: they must find the package that this session tests, and helpers."""
+    support = Path(__file__).parent / "support"
+    folders = [
+        str(Path(tauslab.__file__).parents[1]), os.environ.get("PYTHONPATH", ""),
+        *map(str, (support, support / "kernels", support / "programs")),
+    ]  # fmt: skip
+    package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    return {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
+
+
+def _needed_launcher() -> str:
+    """The launcher; without one the test is skipped."""
+    launcher = _launcher()
+    if launcher is None:
+        pytest.skip("no MPI (pip install tauslab[mpi])")
+    return launcher
 
 
 def _launcher() -> str | None:

@@ -16,12 +16,12 @@ import tauslab as ts
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.trees import FUNCTIONS
+from tauslab.model.generators.equations import synthetic_equations
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
-from tauslab.model.network.synthetic import synthetic_equations
 from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.random_words import RandomWords
 from tauslab.runner.dbn.intervals import rounded_range

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tauslab as ts
-from tauslab import dbn, geometry
+from tauslab import dbn, geometry, petab
 from tauslab.model import errors
 from tauslab.model.network import network
 from tauslab.runner.api import api
@@ -75,7 +75,7 @@ PAGES = (
         "`import tauslab as ts` starts neither MPI nor a GPU. Arrays are NumPy's: `FloatArray` "
         "stands for float64, `IntArray` for int64, `UintArray` for uint64, `Array` for any type; "
         "shapes are told as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
-        "`Result`, a `LatticeResult` or a `DynamicNetwork`. The [command line](command-line.md) has the same options.",
+        "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult` or a `PopulationResult`. The [command line](command-line.md) has the same options.",
         (
             _entry(ts.read),
             _entry(ts.run),
@@ -202,6 +202,7 @@ PAGES = (
                 )
             ),
             _entry(ts.in_molecules),
+            _entry(ts.with_net_laws),
             _entry(ts.random_network),
             _entry(ts.cyclic_chain),
             _entry(ts.colloidal_aggregation),
@@ -234,6 +235,17 @@ PAGES = (
             _entry(ts.LatticeResult),
             _entry(ts.LatticeView, made_by_user=False),
             *_of(geometry, "tauslab.geometry"),
+        ),
+    ),
+    Page(
+        "petab",
+        "PEtab problems",
+        "The objective of a fit, for many vectors at once; [petab.md](../petab.md) tells more.",
+        (
+            Entry(petab.load, "tauslab.petab.load", "tauslab.petab.load"),
+            Entry(
+                petab.Problem, "tauslab.petab.Problem", "tauslab.petab.Problem", made_by_user=False
+            ),
         ),
     ),
     Page(

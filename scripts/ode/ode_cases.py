@@ -1,7 +1,7 @@
 """The eight systems that a paper measured ODE ensembles on, and how long they took there.
 
 Hagiescu et al., ACM TACO 10(4):55 (2013), tables II to VII: three published models, and five
-synthetic systems, here those of `tauslab.model.network.synthetic`, of the same sizes. Figures of the
+synthetic systems, here those of `tauslab.model.generators.equations`, of the same sizes. Figures of the
 paper are of a Tesla S2050. Beside them systems of other sizes: some to which the constants of
 predictions were fitted too, and some to which they were not.
 """
@@ -18,13 +18,13 @@ from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.expressions.expression import Call, symbols
-from tauslab.model.network.network import Network
-from tauslab.model.network.synthetic import (
+from tauslab.model.generators.equations import (
     SYNTHETIC,
     SyntheticSize,
     equations_of_size,
     synthetic_equations,
 )
+from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml"

@@ -11,6 +11,7 @@ from tauslab._version import __version__ as __version__
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
+    from tauslab import petab as petab
     from tauslab._unions import AnyResult as AnyResult
     from tauslab._unions import Model as Model
     from tauslab.model.errors import ConfigError as ConfigError
@@ -24,26 +25,29 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.errors import OutputError as OutputError
     from tauslab.model.errors import StoppedEarly as StoppedEarly
     from tauslab.model.errors import TauslabError as TauslabError
+    from tauslab.model.errors import UnknownKeyword as UnknownKeyword
+    from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
+    from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
+    from tauslab.model.generators.networks import random_network as random_network
     from tauslab.model.lattice.lattice import Lattice as Lattice
-    from tauslab.model.network.generate import colloidal_aggregation as colloidal_aggregation
-    from tauslab.model.network.generate import cyclic_chain as cyclic_chain
-    from tauslab.model.network.generate import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
+    from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
     from tauslab.runner.api.cme import cme as cme
-    from tauslab.runner.api.particles import exact_filter as exact_filter
-    from tauslab.runner.api.particles import particle_filter as particle_filter
-    from tauslab.runner.api.particles import particle_filters as particle_filters
-    from tauslab.runner.api.particles import pmmh as pmmh
+    from tauslab.runner.api.inference.particles import exact_filter as exact_filter
+    from tauslab.runner.api.inference.particles import particle_filter as particle_filter
+    from tauslab.runner.api.inference.particles import particle_filters as particle_filters
+    from tauslab.runner.api.inference.particles import pmmh as pmmh
+    from tauslab.runner.api.inference.sensitivity import expectation as expectation
+    from tauslab.runner.api.inference.sensitivity import sensitivity as sensitivity
+    from tauslab.runner.api.inference.simulator import Simulator as Simulator
+    from tauslab.runner.api.inference.simulator import simulator as simulator
+    from tauslab.runner.api.populations import population as population
     from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
     from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
-    from tauslab.runner.api.sensitivity import expectation as expectation
-    from tauslab.runner.api.sensitivity import sensitivity as sensitivity
-    from tauslab.runner.api.simulator import Simulator as Simulator
-    from tauslab.runner.api.simulator import simulator as simulator
     from tauslab.runner.cme.law import CmeResult as CmeResult
     from tauslab.runner.options.hook_view import LatticeView as LatticeView
     from tauslab.runner.options.methods import ODE as ODE
@@ -58,7 +62,6 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
     from tauslab.runner.particles.filtering import FilterResult as FilterResult
     from tauslab.runner.particles.filtering import FilterResults as FilterResults
-    from tauslab.runner.populations.population import population as population
     from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
@@ -79,17 +82,29 @@ _HOMES = {
         "OutputError",
         "StoppedEarly",
         "TauslabError",
+        "UnknownKeyword",
     ),
     "tauslab.model.lattice.lattice": ("Lattice",),
-    "tauslab.model.network.generate": ("colloidal_aggregation", "cyclic_chain", "random_network"),
+    "tauslab.model.generators.networks": (
+        "colloidal_aggregation",
+        "cyclic_chain",
+        "random_network",
+    ),
     "tauslab.model.network.molecules": ("in_molecules",),
+    "tauslab.model.network.net_laws": ("with_net_laws",),
     "tauslab.model.network.network": ("Network",),
     "tauslab.runner.api.api": ("open", "read", "run"),
     "tauslab.runner.api.cme": ("cme",),
-    "tauslab.runner.api.particles": ("exact_filter", "particle_filter", "particle_filters", "pmmh"),
+    "tauslab.runner.api.inference.particles": (
+        "exact_filter",
+        "particle_filter",
+        "particle_filters",
+        "pmmh",
+    ),
+    "tauslab.runner.api.populations": ("population",),
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
-    "tauslab.runner.api.sensitivity": ("expectation", "sensitivity"),
-    "tauslab.runner.api.simulator": ("Simulator", "simulator"),
+    "tauslab.runner.api.inference.sensitivity": ("expectation", "sensitivity"),
+    "tauslab.runner.api.inference.simulator": ("Simulator", "simulator"),
     "tauslab._unions": ("AnyResult", "Model"),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
@@ -98,7 +113,6 @@ _HOMES = {
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
     "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
-    "tauslab.runner.populations.population": ("population",),
     "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
@@ -107,7 +121,7 @@ _HOMES = {
     "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("dbn", "geometry")
+_MODULES = ("dbn", "geometry", "petab")
 
 __all__ = [*sorted((*_HOME, *_MODULES)), "__version__"]  # noqa: PLE0604 - all of them texts
 
@@ -123,4 +137,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*(name for name in globals() if name.startswith("__")), *__all__]

@@ -7,10 +7,20 @@ from typing import TypeAlias
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.runner.particles.filtering import FilterResult
+from tauslab.runner.populations.result import PopulationResult
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.results.dbn.network import DynamicNetwork
 from tauslab.runner.results.lattice.result import LatticeResult
 from tauslab.runner.results.result import Result
+from tauslab.runner.sensitivity.result import SensitivityResult
 
 Model: TypeAlias = Network | Lattice
-AnyResult: TypeAlias = Result | LatticeResult | DynamicNetwork | RareResult | FilterResult
+AnyResult: TypeAlias = (
+    Result
+    | LatticeResult
+    | DynamicNetwork
+    | RareResult
+    | FilterResult
+    | SensitivityResult
+    | PopulationResult
+)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.mpi
 
 COMMAND = ["-m", "tauslab", "dbn", "chain.toml", "--unknown", "a,b", "--range", "a=0.2:1.2",
            "--samples", "4000", "--t-end", "4", "--points", "5", "--substeps", "10", "--seed", "7",
-           "--threads", "1"]  # fmt: skip
+           "--device", "cpu", "--threads", "1"]  # fmt: skip
 
 
 @pytest.fixture
@@ -30,15 +30,16 @@ def alone(tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_count_the_same_tables(mpirun, tmp_path, alone, ranks):
-    done = mpirun(ranks, [*COMMAND, "-o", "x.h5"])
+def test_ranks_count_the_same_tables(same_ranks, tmp_path, alone, ranks):
+    done = same_ranks(ranks, [*COMMAND, "-o", "x.h5"])
     assert done.stdout.startswith("x.h5: 4000 trajectories, seed 7")
     assert done.stdout.count("trajectories, seed") == 1
     assert network_digest_lines(tmp_path / "x.h5") == alone
 
 
 @pytest.mark.gpu
-def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
+def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # of several they would take one each
     (tmp_path / "chain.toml").write_text(CHAIN)
     found = []
     for ranks in (1, 3):
@@ -59,13 +60,17 @@ def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     assert network_digest_lines(tmp_path / "x.h5") == alone
 
 
-def test_what_killed_ranks_had_counted_is_kept(mpirun, tmp_path, alone):
+def test_what_killed_ranks_had_counted_is_kept(mpirun, same_ranks, tmp_path, alone):
     """Rank 1 is killed when it has written a part; other ranks than before complete the build."""
     program = tmp_path / "killed.py"
     program.write_text(
         "import os, signal, sys\nfrom tauslab.runner.cli import main as cli\n"
-        "from tauslab.runner.dbn import build as dbn_build, parts as dbn_parts\n"
-        "dbn_parts.SECONDS, dbn_parts._RARELY, dbn_build._LAUNCH_SECONDS = 0.0, 0, 0.0\n"
+        "from tauslab.runner.dbn import parts as dbn_parts\n"
+        "from tauslab.runner.ranks.shared_blocks import SharedBlocks\n"
+        "begin = SharedBlocks.__init__\n"
+        "SharedBlocks.__init__ = lambda self, numbers, **_: begin(\n"
+        "    self, numbers, smallest=1, room=1, largest=1)\n"  # a block for each launch
+        "dbn_parts.SECONDS, dbn_parts._RARELY = 0.0, 0\n"
         "save = dbn_parts.save\n"
         "def killed(network, path, blocks):\n"
         "    save(network, path, blocks)\n"
@@ -78,13 +83,13 @@ def test_what_killed_ranks_had_counted_is_kept(mpirun, tmp_path, alone):
     assert mpirun(2, ["killed.py", *command], check=False).returncode != 0
     _, blocks = gathered(tmp_path / "x.h5")
     assert 0 < blocks.sum() < len(blocks)
-    mpirun(3, ["-m", "tauslab", *command, "--resume"])
+    same_ranks(3, ["-m", "tauslab", *command, "--resume"])
     assert network_digest_lines(tmp_path / "x.h5") == alone
     assert not (tmp_path / "x.h5.parts").exists()
 
 
-def test_bad_input_is_told_once(mpirun, tmp_path):
+def test_bad_input_is_told_once(same_ranks, tmp_path):
     (tmp_path / "chain.toml").write_text(CHAIN)
-    done = mpirun(2, [*COMMAND, "--range", "b=3:1"], check=False)
+    done = same_ranks(2, [*COMMAND, "--range", "b=3:1"], check=False)
     assert done.returncode == 2
     assert done.stderr.count("--range b=3:1: the lower end must be below the upper") == 1

@@ -1,4 +1,4 @@
-"""The communicator under real ranks: each test starts its own small program with mpirun."""
+"""The communicator under real ranks: each test runs its own small program on them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def tell(value):
 
 
 @pytest.fixture
-def ranks(mpirun):
+def ranks(same_ranks):
     """What each rank tells: ``ranks(3, program)`` is a list of three values."""
 
     def run(n, program, **options):
-        done = mpirun(n, ["-c", HEAD + program], **options)
+        done = same_ranks(n, ["-c", HEAD + program], **options)
         # MPI libraries print warnings of their own on standard output.
         told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
         return json.loads(told[0].removeprefix("told "))
@@ -118,7 +118,7 @@ tell([mine, first_of_other])
 
 
 @mpi
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.validate), 3])
 def test_a_counter_serves_others_while_rank_0_computes(ranks, n):
     # Rank 0 computes in a thread, as the cpu device does, and polls; the others take numbers.
     # MPICH serves them through shared memory; MPIs that send messages need the poll.

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
-
-_LIGHT_FLAGS = "-O1"  # of tests/conftest.py
+from quick_compiling import FULL, quick_flags
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _optimised() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("TAUSLAB_CXXFLAGS") == _LIGHT_FLAGS:
-            patch.delenv("TAUSLAB_CXXFLAGS")
+        given = os.environ.get("TAUSLAB_CXXFLAGS")
+        if given is not None and given == quick_flags():  # those of tests/conftest.py
+            patch.setenv("TAUSLAB_CXXFLAGS", quick_flags(FULL))
         yield

@@ -25,7 +25,7 @@ from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
-from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, LatticeEngine
+from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import Samples
@@ -81,6 +81,8 @@ class SlabEngine:
         Planes at which slabs begin, and nz: see `tauslab.decomposition.slab.cut_planes`.
     options
         See `HaloOptions`.
+    sharing
+        As of `LatticeEngine`, for one rank.
 
     Raises
     ------
@@ -101,6 +103,7 @@ class SlabEngine:
         seed: int,
         replica: int = 0,
         options: HaloOptions = _USUAL,
+        sharing: int = 1,
     ) -> None:
         rank, size = (0, 1) if comm is None else (comm.rank, comm.size)
         depth, capacity = options.depth, options.capacity
@@ -109,7 +112,8 @@ class SlabEngine:
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
         self.engine = LatticeEngine(
             backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity,
-            blocks_each=self.blocks_each,
+            blocks_each=self.blocks_each, sharing=sharing,
+            tall=int(np.prod(lattice.shape)) // size >= TALL_FROM,
         )  # fmt: skip
         self.depth, self._options, self._comm = depth, options, comm
         self._neighbours = neighbours(rank, size, periodic=periodic)

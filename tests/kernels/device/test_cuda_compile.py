@@ -26,8 +26,8 @@ from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.model.errors import KernelCompileError
+from tauslab.model.generators.networks import colloidal_aggregation
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.generate import colloidal_aggregation
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
@@ -37,7 +37,12 @@ PROBE = TESTS / "support" / "kernels" / "csrc_math_probe.cc"
 # Whole powers, mass action, Hill terms, functions, and the largest that are still unrolled.
 UNROLLED = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "dimerization",
             "lac_two_state", "heat_shock_mass_action", "BIOMD0000000012")  # fmt: skip
-TABLES = ("ras_camp_pka", "heat_shock_mass_action", "toggle_switch")
+# The one that takes most of what a kernel has; two others with `-m validate`.
+TABLES = (
+    "ras_camp_pka",
+    *(pytest.param(name, marks=pytest.mark.validate)
+      for name in ("heat_shock_mass_action", "toggle_switch")),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -221,18 +226,27 @@ def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str,
 
 @pytest.mark.parametrize(
     ("slots", "species", "small"),
-    [(8, 3, False), (16, 3, True), (32, 3, False), (16, 300, False), (32, 300, True)],
+    [
+        (8, 3, False),
+        (16, 3, True),
+        (32, 300, True),
+        pytest.param(32, 3, False, marks=pytest.mark.validate),
+        pytest.param(16, 300, False, marks=pytest.mark.validate),
+    ],
 )
 def test_lattice_kernels_need_little_local_memory(slots, species, small, architecture):
     # The rare path of a reaction may keep some registers in local memory.
     texts = lattice_texts(slots, species, small=small)
     usage = compile_usage("lattice/rdme.cc", texts, architecture)
     assert set(usage) == {"rdme_xy", "rdme_z", "rdme_steps"}
+    if small:
+        usage |= compile_usage("lattice/replicas.cc", texts, architecture)
     for name, (stack, stores, _, registers) in usage.items():
         if name == "rdme_steps" and not small:
             continue  # which a GPU does not run
         print(f"{name}: {registers} registers, {stack} bytes of local memory")
-        assert max(stack, stores) <= 160
+        # A block of many lattices has to know where the one that it does begins.
+        assert max(stack, stores) <= (320 if name == "rdme_replicas" else 160)
         assert registers <= 128
     check(compile_usage("lattice/count.cc", texts, architecture), {"rdme_count"})
 
@@ -293,6 +307,7 @@ def test_the_oldest_device_takes_every_file():
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
         "lattice/rdme.cc": lattice,
+        "lattice/replicas.cc": lattice,
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from engine_runs import compiler
 from places import TESTS
+from quick_compiling import quick_flags
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends.base import KernelSource
@@ -18,7 +19,7 @@ WIDTHS = ("8", "4", pytest.param("2", marks=pytest.mark.validate))
 @pytest.mark.parametrize("width", WIDTHS)
 def test_functions_on_lanes_have_the_bits_of_one_double(monkeypatch, width):
     """Random bits, edges, special values and the ranges of laws, alike and mixed on a vector."""
-    monkeypatch.setenv("TAUSLAB_CXXFLAGS", f"-O1 -DSIMD_LANES={width}")
+    monkeypatch.setenv("TAUSLAB_CXXFLAGS", f"{quick_flags()} -DSIMD_LANES={width}")
     backend = get_backend("cpu", BackendOptions(threads=1))
     source = KernelSource("probe.cc", ("probe_lanes",), {"probe.cc": PROBE.read_text()})
     program, stream = backend.compile(source), backend.stream()

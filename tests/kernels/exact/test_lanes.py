@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from engine_runs import compiler
+from quick_compiling import quick_flags
 from random_models import random_network
 
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -46,7 +47,7 @@ class Work:
 
 def run(work, expected, monkeypatch, width=0):
     """Counts, observables, final counts, status and events of a launch."""
-    given = os.environ.get("TAUSLAB_CXXFLAGS", "-O1")
+    given = os.environ.get("TAUSLAB_CXXFLAGS", quick_flags())
     with monkeypatch.context() as patch:
         patch.setenv("TAUSLAB_CXXFLAGS", f"{given} -DSIMD_LANES={width}" if width else given)
         return _run(work, expected)

@@ -14,6 +14,7 @@ from emulation import EmulatedBackend, EmulatedLattices
 from engine_runs import compiler, leap, simulate
 from lattice_factory import digest, state_of
 from ode_probe import integrate, system_of
+from quick_compiling import quick_flags
 from random_models import random_lattice, random_network
 
 from tauslab.kernels.backends import BackendOptions
@@ -39,7 +40,7 @@ KERNELS = tuple(solver for solver in SOLVERS if solver != "auto")
 def _compile_fast(monkeypatch):
     """The bits do not depend on how hard the compiler tries."""
     if "TAUSLAB_CXXFLAGS" not in os.environ:
-        monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1")
+        monkeypatch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
 
 
 class Dirty(CpuBackend):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler
+from quick_compiling import quick_flags
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
@@ -26,7 +27,7 @@ ROWS = 4
 @pytest.fixture(autouse=True)
 def _compile_fast(monkeypatch):
     """The bits do not depend on how hard the compiler tries."""
-    monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1")
+    monkeypatch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
 
 
 @dataclass(frozen=True)

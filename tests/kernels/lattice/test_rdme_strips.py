@@ -40,7 +40,9 @@ MODELS = {
     "typed": lambda: typed((4, 17, 45)),
     "typed periodic": lambda: typed((3, 16, 34), boundary="periodic", slots=8, fill=2.5),
     "wide": wide,
+    "periodic, tall tiles": lambda: binding((2, 70, 37), 1.6),
 }
+TALL = "periodic, tall tiles"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,9 @@ def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
     lattice = MODELS[name]()
     assert in_warp_tiles(lattice)
     backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
-    expected, found = engine_on(cpu, lattice), engine_on(backend, lattice, together=False)
+    expected = engine_on(cpu, lattice)
+    found = engine_on(backend, lattice, together=False, tall=name == TALL)
+    assert found.tile.y == (32 if name == TALL else 16)
     assert found._warps == THREADS // 32
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)

@@ -7,6 +7,7 @@ import ode_mixed
 import pytest
 from engine_runs import compiler
 from ode_probe import integrate, system_of
+from quick_compiling import quick_flags
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import MAX_STEPS
@@ -40,7 +41,8 @@ def functions() -> Network:
 
 def run(monkeypatch, network, solver, width, most=MAX_STEPS, rows=21, threads=1):
     """Courses of rows with different constants and priors; one at a time for width 0."""
-    options = f"-O1 -DSIMD_LANES={width}" if width else "-O1"
+    flags = quick_flags()
+    options = f"{flags} -DSIMD_LANES={width}" if width else flags
     with monkeypatch.context() as patch:
         patch.setenv("TAUSLAB_CXXFLAGS", options)
         backend = get_backend("cpu", BackendOptions(threads=threads))

@@ -1,7 +1,7 @@
 // A prelude for tests: the threads of a team as fibers of one CPU thread, so that the code that
 // warps and blocks run can be checked without a GPU. A fiber runs until an operation of its warp or
-// block has to wait for the others; operations that do not match abort the program. With ORDER < 0
-// the fibers run in the opposite order, which shows what a missing barrier leaves to chance.
+// block has to wait for the others; operations that do not match abort the program. With
+// fiber_order < 0 the fibers run in the opposite order, which shows what a missing barrier leaves to chance.
 #pragma once
 
 #include <setjmp.h>
@@ -38,6 +38,9 @@ struct Fiber {
     char *stack;
 };
 
+extern "C" __attribute__((visibility("default"))) int fiber_order;
+int fiber_order = 1;  // set before a launch
+
 static Fiber fibers[FIBERS];
 static int current;
 static jmp_buf finished;
@@ -45,7 +48,7 @@ static u64 idle;
 
 static void switch_fiber() {
     for (int turn = 1; turn <= FIBERS; ++turn) {
-        const int next = (current + (ORDER > 0 ? turn : FIBERS - turn)) % FIBERS;
+        const int next = (current + (fiber_order > 0 ? turn : FIBERS - turn)) % FIBERS;
         if (!fibers[next].done) {
             current = next;
             _longjmp(fibers[next].at, 1);
@@ -222,7 +225,7 @@ static void run_fibers(void (*work)(void *), void *arguments) {
         swapcontext(&starter, &context);
     }
     if (_setjmp(finished) == 0) {
-        current = ORDER > 0 ? FIBERS - 1 : 0;
+        current = fiber_order > 0 ? FIBERS - 1 : 0;
         switch_fiber();
     }
     for (const auto &block : named)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from places import TESTS
+from quick_compiling import without_header
 
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
@@ -17,7 +18,12 @@ from tauslab.kernels.backends.arguments import (
     with_layout_checks,
 )
 from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
-from tauslab.kernels.backends.cache import csrc_texts, write_texts
+from tauslab.kernels.backends.cache import (
+    compiled,
+    content_key,
+    csrc_texts,
+    write_texts,
+)
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
 
@@ -35,17 +41,19 @@ FLAGS = (
 # A sanitizer of addresses knows one stack for each thread: the stacks of fibers are left out.
 FIBER_FLAGS = {"g++": ("--param=asan-stack=0",), "clang++": ("-mllvm", "-asan-stack=0")}
 
+# Streams run beside each other, and programs of one library share its fibers.
+_ONE_AT_A_TIME = threading.Lock()
 Layouts = dict[str, ArgumentLayout]
 
 
 class EmulatedProgram:
     """A kernel that runs on blocks of fibers, which are the library's: one launch at a time."""
 
-    def __init__(self, path: Path, layouts: Layouts, threads: int, blocks: int) -> None:
+    def __init__(self, path: Path, layouts: Layouts, threads: int, order: int, blocks: int) -> None:
         self._layouts = layouts
         self._library = ctypes.CDLL(str(path))
-        self._one_at_a_time = threading.Lock()
-        self._threads, self._blocks = threads, blocks
+        self._order = ctypes.c_int.in_dll(self._library, "fiber_order")
+        self._threads, self._chosen_order, self._blocks = threads, order, blocks
 
     def arguments(self, entry: str, **values: Any) -> Arguments:
         """Arguments of kernel `entry` by name."""
@@ -74,7 +82,8 @@ class EmulatedProgram:
         function = ctypes.CFUNCTYPE(None)(address)
 
         def work() -> None:
-            with self._one_at_a_time:  # streams run beside each other
+            with _ONE_AT_A_TIME:
+                self._order.value = self._chosen_order
                 function(structure)
             keep.clear()
 
@@ -112,20 +121,24 @@ class EmulatedBackend(CpuBackend):
         texts = csrc_texts() | dict(source.generated)
         texts |= {"device/prelude.h": PRELUDE.read_text(), BYTES.name: BYTES.read_text()}
         layouts = layouts_of(source.file, texts)
-        write_texts(self._folder, with_layout_checks(source.file, texts))
-        out = self._folder / f"kernel{self._block}{self._order}.so"
+        texts = with_layout_checks(source.file, texts)
+        write_texts(self._folder, dict(source.generated))  # for tests to read
         compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
-        sizes = (
-            f"-DFIBERS_OF_BLOCK={self._block}",
-            f"-DFIBER_BLOCKS={self._blocks}",
-            f"-DORDER={self._order}",
-        )
-        chosen = chosen_flags()
+        chosen = without_header(chosen_flags())
         if chosen:
             chosen += FIBER_FLAGS[compiler.name]
-        command = [*compiler.command, *FLAGS, *chosen, *sizes, f"-I{self._folder}", "-o", str(out)]
-        subprocess.run([*command, str(self._folder / source.file)], check=True)
-        return EmulatedProgram(out, layouts, self._block, self._blocks)
+        sizes = (f"-DFIBERS_OF_BLOCK={self._block}", f"-DFIBER_BLOCKS={self._blocks}")
+        command = [*compiler.command, *FLAGS, *chosen, *sizes]
+
+        def build(out: Path) -> None:
+            write_texts(out.parent, texts)
+            files = [f"-I{out.parent}", "-o", str(out), str(out.parent / source.file)]
+            subprocess.run([*command, *files], check=True)
+
+        parts = [compiler.version, *command, source.file]
+        key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+        library, _ = compiled(key, ".so", build)
+        return EmulatedProgram(library, layouts, self._block, self._order, self._blocks)
 
     def launched_items(self, items: int) -> int:
         """Whole blocks."""
@@ -143,7 +156,7 @@ class EmulatedLattices(EmulatedBackend):
 
     def compile(self, source: KernelSource) -> Any:
         """Compile; what counts, for the other device."""
-        if source.file != "lattice/rdme.cc":
+        if source.file not in ("lattice/rdme.cc", "lattice/replicas.cc"):
             return self._counter.compile(source)
         made = super().compile(source)
         made.__class__ = AnyGrid

@@ -43,18 +43,16 @@ def lowered_events(network):
     return lower(network, parameters=values, counts=counts, reals=reals)
 
 
-def headers():
+MODELS = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "lac_two_state")
+FEW = ("schlogl", "toggle_switch")  # mass action, and laws with functions
+
+
+def headers(models=MODELS):
     yield "ensemble/gather.cc", ""
     yield "ensemble/statistics.cc", ""
     yield "ensemble/summaries.cc", ""
     yield "dbn/count.cc", ""
-    for model in (
-        "schlogl",
-        "michaelis_menten",
-        "vilar_oscillator",
-        "toggle_switch",
-        "lac_two_state",
-    ):
+    for model in models:
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
@@ -79,13 +77,13 @@ def headers():
         model.add_reaction("2 A -> B", rate=1, volume="site")
         lattice = lower_lattice(model, step=1e-6)
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
-        yield "lattice/rdme.cc", header
-        yield "lattice/count.cc", header
-        yield "lattice/halo.cc", header
+        for name in ("rdme", "replicas", "count", "halo"):
+            yield f"lattice/{name}.cc", header
 
     for model in ("schlogl", "lac_two_state"):
         network = lowered(model)
         yield "leaping/tau_leap.cc", leap_header(network, Style(branches=True, warps=False))
+        yield "leaping/lanes/tau_lanes.cc", leap_header(network, Style(branches=False))
         yield (
             "leaping/tau_leap_checked.cc",
             leap_header(network, Style(branches=True, warps=False), checked=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +68,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "points.csv").write_text("c1,X\n3e-7,250\n3.1e-7,100\n")
     (tmp_path / "data.csv").write_text("time,X\n1,50\n2,\n3,41\n")
     (tmp_path / "cell.toml").write_text(blocks("docs/lattice-toml.md", "toml")[0])
+    (tmp_path / "dividing.toml").write_text(blocks("docs/populations.md", "toml")[0])
     return tmp_path
 
 
@@ -94,6 +96,12 @@ def small_lattice():
 
 def ready(page):
     """What a page takes for granted."""
+    if page == "docs/petab.md":
+        pytest.importorskip("petab", reason="the petab extra is not installed")
+        for path in (DATA / "petab" / "0001").iterdir():
+            shutil.copy(path, path.name)
+        shutil.copy("_0001.yaml", "problem.yaml")
+        Path("vectors.tsv").write_text("k1\tk2\n0.8\t0.6\n1\t1\n")
     if page == "docs/lattices.md":
         run_lattice("run.h5")
     if page == "docs/rdme.md":
@@ -123,6 +131,8 @@ def test_python_of_a_page(page, folder):
     # One namespace for a page: a block goes on where the one before ended.
     names = {"ts": ts, "np": np, "model": ts.read("schlogl.xml"), "first": [3e-7], "second": [1e-4]}
     names["lattice"], names["mask"] = small_lattice()
+    if page == "docs/petab.md":
+        ready(page)
     for code in blocks(page, "python"):
         compiled = compile(shorter_python(code), page, "exec")
         if page not in NOT_RUN:

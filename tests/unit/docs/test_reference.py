@@ -22,6 +22,7 @@ def public_names():
     yield from (f"tauslab.{n}" for n in ts.__all__ if n != "__version__" and n not in unions)
     yield from (f"tauslab.dbn.{name}" for name in ts.dbn.__all__)
     yield from (f"tauslab.geometry.{name}" for name in ts.geometry.__all__)
+    yield from (f"tauslab.petab.{name}" for name in ts.petab.__all__)
 
 
 def test_pages_are_up_to_date():
@@ -34,7 +35,7 @@ def test_pages_are_up_to_date():
 def test_every_public_name_is_there():
     entries = [entry for page in PAGES for entry in page.entries]
     told = {entry.title for entry in entries} | {entry.call for entry in entries}
-    assert set(public_names()) - {"tauslab.dbn", "tauslab.geometry"} <= told
+    assert set(public_names()) - {"tauslab.dbn", "tauslab.geometry", "tauslab.petab"} <= told
 
 
 def test_what_is_hidden_is_there():

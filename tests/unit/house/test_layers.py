@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ PACKAGE = ROOT / "src" / "tauslab"
 LAYERS = ("model", "kernels", "decomposition", "runner")  # an arrow points to the left only
 # Rooms of the runner, the lowest first: one may import those before it.
 ROOMS = ("ranks", "options", "output", "results", "plots", "ensemble", "dbn", "lattice", "cme",
-         "particles", "dask", "api", "cli")  # fmt: skip
+         "particles", "populations", "sensitivity", "rare", "dask", "api", "cli")  # fmt: skip
 MOST_FILES = 13  # of a folder, beside its `__init__`
 HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {
@@ -39,9 +40,11 @@ def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-TREES = {
-    name_of(path): ast.parse(path.read_text(), str(path)) for path in sorted(PACKAGE.rglob("*.py"))
-}
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Each module, parsed when the first test asks: every test process imports this file."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {name_of(path): ast.parse(path.read_text(), str(path)) for path in files}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -56,7 +59,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def places_of(rule: Callable[[str, ast.Module], Iterator[object]]) -> list[str]:
     """Where a rule is broken: ``name: what``."""
-    return [f"{name}: {what}" for name, tree in TREES.items() for what in rule(name, tree)]
+    return [f"{name}: {what}" for name, tree in trees().items() for what in rule(name, tree)]
 
 
 def layer_of(dotted: str) -> str | None:
@@ -104,7 +107,7 @@ def test_the_rule_sees_an_arrow_that_points_up():
 
 def test_rooms_of_the_runner_import_lower_rooms_only():
     found = set()
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         layer, room, *_ = *name.split("/"), ""
         if layer == "runner" and room in ROOMS:
             above = ROOMS[ROOMS.index(room) + 1 :]
@@ -144,11 +147,11 @@ def graph_of_imports() -> dict[str, set[str]]:
     """Which modules each one imports, by dotted names without `tauslab`."""
     dotted_of = {
         name: ".".join(("tauslab", *Path(name).with_suffix("").parts)).removesuffix(".__init__")
-        for name in TREES
+        for name in trees()
     }
     modules = set(dotted_of.values())
     graph: dict[str, set[str]] = {module: set() for module in modules}
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for target in imports(tree):
             while target and target not in modules:
                 target = target.rpartition(".")[0]  # noqa: PLW2901 - a name in a module
@@ -168,12 +171,13 @@ def test_the_rule_sees_a_circle():
 
 def test_folders_are_small_and_say_what_they_are_for():
     wrong = []
-    for folder in (PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())):
+    folders = (path for path in PACKAGE.rglob("*") if path.is_dir())
+    for folder in (PACKAGE, *(path for path in folders if path.name != "__pycache__")):
         files = [path for path in folder.iterdir() if path.is_file()]
         if len([path for path in files if path.name != "__init__.py"]) > MOST_FILES:
             wrong.append(f"{folder}: {len(files)} files")
         if any(path.suffix == ".py" for path in files):
-            tree = TREES.get(name_of(folder / "__init__.py"))
+            tree = trees().get(name_of(folder / "__init__.py"))
             if tree is None or not ast.get_docstring(tree):
                 wrong.append(f"{folder}: no purpose in __init__.py")
     assert wrong == []
@@ -190,12 +194,12 @@ def test_heavy_packages_are_imported_where_they_are_used():
 
 def test_only_one_module_touches_the_world_communicator():
     world = re.compile(r"\bCOMM_(WORLD|SELF)\b")
-    users = {name for name in TREES if world.search((PACKAGE / name).read_text())}
+    users = {name for name in trees() if world.search((PACKAGE / name).read_text())}
     assert users == {"runner/ranks/mpi.py"}
 
 
 def test_only_three_modules_import_mpi4py():
-    users = {n for n, tree in TREES.items() if any(d.startswith("mpi4py") for d in imports(tree))}
+    users = {n for n, tree in trees().items() if any(d.startswith("mpi4py") for d in imports(tree))}
     # The writer that uses MPI-IO hands its communicator to HDF5, which knows mpi4py's only.
     assert users <= {
         "runner/ranks/mpi.py",

@@ -11,11 +11,12 @@ from places import ROOT, script
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
-def test_fifty_cases():
+@pytest.mark.parametrize("cases", [3, pytest.param(12, marks=pytest.mark.validate)])
+def test_cases_of_every_kind(cases):
     pytest.importorskip("scipy")
     program = script("fuzz_lattices.py")
     done = subprocess.run(
-        [sys.executable, program, "6", "--seed", "12", "--jobs", "2"],
+        [sys.executable, program, str(cases), "--seed", "12", "--jobs", "2"],
         capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

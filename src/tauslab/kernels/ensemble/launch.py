@@ -32,7 +32,8 @@ class SampleBuffers:
     int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``,
     work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
     networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws;
-    keep f64 ``[rows, words]`` takes whole states of trajectories with events.
+    keep f64 ``[rows, words]`` takes whole states of trajectories with events; of an ODE engine it
+    is f64 ``[rows]``, the steps to go on with.
     """
 
     counts: Any
@@ -127,6 +128,7 @@ class Launcher:
             "work": buffers.work,
             "kept": launch.kept,
             "keep": buffers.keep,
+            "kept_words": words_of(launch.kept, buffers.keep),
             "halt": launch.halt,
         }
 
@@ -136,6 +138,11 @@ def philox_keys(seed: int) -> Uint32Array:
     rounds = np.arange(10, dtype=np.uint32)
     low, high = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
     return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
+
+
+def words_of(*states: Any) -> int:
+    """Words of a row of whole states, of which some are given; 0 where none is."""
+    return next((int(rows.shape[1]) for rows in states if rows is not None), 0)
 
 
 def stride_of(rows: Any) -> int:

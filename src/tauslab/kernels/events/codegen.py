@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tauslab.kernels.events.draws import numbered
 from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, event_tables
+from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
     check_constants,
@@ -46,6 +47,7 @@ def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> st
             _propensities(network, writer),
             _set_reals(network),
             _flow(network, writer),
+            *([_within(network, writer)] if network.dynamics and network.dynamics.moves else []),
             _fire(network),
             _events(network, writer, names),
             _drawn(network, writer, names),
@@ -58,14 +60,14 @@ def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> st
 def _sizes(network: LoweredNetwork) -> str:
     assert network.dynamics is not None
     real = {number for number, _ in network.dynamics.reals}
-    flags = ", ".join(str(int(i in real)) for i in range(len(network.species)))
+    flags = ", ".join(str(int(i in real)) for i in range(len(network.species))) or "0"
     return (
         f"constexpr int N_SPECIES = {len(network.species)};\n"
         f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
         f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
-        f"TABLE bool IS_REAL[N_SPECIES] = {{{flags}}};\n"
+        f"TABLE bool IS_REAL[{max(1, len(network.species))}] = {{{flags}}};\n"
     )
 
 
@@ -127,6 +129,64 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
         "    [[maybe_unused]] const double *c, [[maybe_unused]] double *d) {\n"
         f"{lines}}}\n"
     )
+
+
+def _within(network: LoweredNetwork, writer: LawWriter) -> str:
+    """Whether relations of triggers may change within a step.
+
+    A difference in which what moves is affine is a cubic polynomial where that is one, and stays
+    between the least and the largest of its four control points (Bernstein 1912).
+    """
+    moving = [margin for margin in Watched(network).margins() if margin.moves]
+    known = not any(m.law is None or not Watched(network).is_affine(m.law) for m in moving)
+    lines = ""
+    for margin in moving if known else ():
+        assert margin.law is not None
+        statements, value = writer.read(margin.law)
+        lines += (
+            "    {\n        double least = 1e308, most = -1e308;\n"
+            "        for (int k = 0; k < 4; ++k) {\n"
+            "            [[maybe_unused]] const double *const x = points[k];\n"
+            f"{statements}            const double difference = {value};\n"
+            "            least = tl_min(least, difference), most = tl_max(most, difference);\n"
+            "        }\n        if (!(least > 0 || most < 0)) return true;\n    }\n"
+        )
+    last = "false" if known else "true"
+    reads = set().union(*(counts_in(m.law) for m in moving if m.law is not None and known))
+    return (
+        "// Whether what moves within a step can change a trigger there: whether a relation has\n"
+        "// both signs at the control points of the cubic polynomial of the step.\n"
+        f"constexpr bool MOVES_TRIGGERS = {str(bool(moving)).lower()};\n"
+        "DEVICE_SHARED bool may_change_within([[maybe_unused]] const double *start,\n"
+        "    [[maybe_unused]] const double *end, [[maybe_unused]] const double *leaves,\n"
+        "    [[maybe_unused]] const double *arrives,\n"
+        "    [[maybe_unused]] double t, [[maybe_unused]] double h, "
+        "[[maybe_unused]] const double *c) {\n"
+        f"{_control_points(network, sorted(reads))}{lines}    return {last};\n}}\n"
+    )
+
+
+def _control_points(network: LoweredNetwork, reads: list[int]) -> str:
+    """Points between start and end, of the species (or the time) that relations read."""
+    assert network.dynamics is not None
+    if not reads:
+        return ""
+    flow = {number: k for k, (number, _) in enumerate(network.dynamics.flows)}
+    lines = (
+        "    double first[N_SPECIES + 1], second[N_SPECIES + 1];\n"
+        "    const double third = h * (1.0 / 3);\n"
+    )
+    for i in reads:
+        if i == len(network.species):
+            lines += f"    first[{i}] = t + third, second[{i}] = t + 2.0 * third;\n"
+        elif i in flow:
+            lines += (
+                f"    first[{i}] = FMA(third, leaves[{flow[i]}], start[{i}]);\n"
+                f"    second[{i}] = FMA(-third, arrives[{flow[i]}], end[{i}]);\n"
+            )
+        else:
+            lines += f"    first[{i}] = second[{i}] = start[{i}];\n"
+    return f"{lines}    const double *const points[4] = {{start, end, first, second}};\n"
 
 
 def watched(network: LoweredNetwork) -> set[int]:

@@ -38,10 +38,14 @@ def queue_length(events: Sequence[EventShape]) -> int:
     return len(events) + spare
 
 
-def kept_words(species: int, events: Sequence[EventShape]) -> int:
-    """Doubles of a whole state: KEPT_WORDS of csrc/events/kept.h."""
+def kept_words(species: int, events: Sequence[EventShape], delay_queue: int = 0) -> int:
+    """Doubles of a whole state: KEPT_WORDS of csrc/events/kept.h, and reactions that wait.
+
+    `delay_queue` is how many delayed reactions may wait; 0 where there are none.
+    """
     most = max((len(event.assigned) for event in events), default=0)
-    return species + 2 + len(events) + queue_length(events) * (2 + most)
+    waiting = 2 + 2 * delay_queue if delay_queue else 0
+    return species + 2 + len(events) + queue_length(events) * (2 + most) + waiting
 
 
 def event_tables(

@@ -38,16 +38,20 @@ class Tile:
     threads: int
 
 
-def tile_of(lattice: LoweredLattice, *, small: bool = False) -> Tile:
+def tile_of(lattice: LoweredLattice, *, small: bool = False, tall: bool = False) -> Tile:
     """The tile for a lattice: no larger than its planes, nor than a block's memory allows.
 
     Those of a small lattice are so small that a thread has one site of them and the rim around.
+    Those that a warp goes through are tall where there are many: fewer rows are done twice, and a
+    step of 256^3 sites takes 5 % less time on an H200, one of 128 x 128 x 256 sites 1 % more.
     """
     site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
     x, y = {8: (32, 16), 16: (32, 16), 32: (32, 8), 64: (16, 8)}[site_bytes]
     threads = 128
     if small:  # an H200 takes 1.1 to 1.4 times as long a step with 8 x 8 sites everywhere
         x, y, threads = {32: (16, 8, 192), 64: (8, 8, 128)}.get(site_bytes, (16, 16, 352))
+    elif tall and in_warp_tiles(lattice):
+        y = 2 * y
     _, ny, nx = lattice.shape
     x, y = min(x, _power_of_two(nx)), min(y, _power_of_two(ny))
     return Tile(x, y, threads if small else min(128, max(64, x * y)))
@@ -67,9 +71,11 @@ def in_warp_tiles(lattice: LoweredLattice, *, small: bool = False) -> bool:
     return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
 
 
-def lanes_of(lattice: LoweredLattice, *, small: bool = False) -> tuple[int, int]:
+def lanes_of(
+    lattice: LoweredLattice, *, small: bool = False, tall: bool = False
+) -> tuple[int, int]:
     """Warps of a block that do tiles, and rows of tiles, of their own; and rows of a tile."""
-    tile = tile_of(lattice, small=small)
+    tile = tile_of(lattice, small=small, tall=tall)
     return (tile.threads // STRIP, tile.y) if in_warp_tiles(lattice, small=small) else (1, 1)
 
 
@@ -238,19 +244,20 @@ def lattice_header(
     tables: ReactionTables,
     *,
     small: bool = False,
+    tall: bool = False,
     together: bool = True,
 ) -> str:
     """`model.h`: sizes, faces and where tables begin.
 
     Parameters
     ----------
-    small
-        Whether tiles are small, as `tile_of` says.
+    small, tall
+        Whether tiles are small or tall, as `tile_of` says.
     together
         Whether a launch may do many steps.
     """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
-    tile = tile_of(lattice, small=small)
+    tile = tile_of(lattice, small=small, tall=tall)
     resident = 768 if particle_bytes * lattice.slots < 64 else 640  # threads of a processor
     blocks = resident // tile.threads if small else _blocks(lattice)
     sizes = {

@@ -7,6 +7,7 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +33,7 @@ _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
+TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -61,9 +63,13 @@ class LatticeEngine:
     blocks_each
         Blocks of columns for each that runs at the same time, several since some are empty; 0: as
         `planes_of_a_block` says.
+    sharing
+        How many engines take steps at the same time, each on its share of the device.
+    tall
+        As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         backend: Backend,
         lattice: LoweredLattice,
@@ -74,6 +80,8 @@ class LatticeEngine:
         capacity: int | None = None,
         together: bool | None = None,
         blocks_each: int = 3,
+        sharing: int = 1,
+        tall: bool | None = None,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -82,7 +90,7 @@ class LatticeEngine:
         self.wraps = whole and lattice.boundary[0] == "periodic"
         self.step = 0
         self.filled = 1.0  # share of the tiles that hold particles, as far as is known
-        self._blocks_each = blocks_each
+        self._blocks_each, self._sharing = blocks_each, sharing
         self._kept: dict[str, Any] = {}
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
@@ -90,7 +98,8 @@ class LatticeEngine:
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         small = self._together and backend.style.warps
-        header = lattice_header(lattice, reactions, small=small, together=self._together)
+        tall = whole and sites >= TALL_FROM if tall is None else tall
+        header = lattice_header(lattice, reactions, small=small, tall=tall, together=self._together)
         self.header = {"model.h": header}
         kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
         self.program: Program = backend.compile(
@@ -101,8 +110,9 @@ class LatticeEngine:
             KernelSource("lattice/count.cc", ("rdme_count",), self.header)
         )
         self.stream: Stream = backend.stream()
-        self.tile = tile_of(lattice, small=small)
-        self._warps, rows = lanes_of(lattice, small=small) if backend.style.warps else (1, 1)
+        self.tile = tile_of(lattice, small=small, tall=tall)
+        lanes = lanes_of(lattice, small=small, tall=tall)
+        self._warps, rows = lanes if backend.style.warps else (1, 1)
         self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
@@ -138,6 +148,11 @@ class LatticeEngine:
         self.tables.set_rate(reaction, rates)
 
     @property
+    def together(self) -> bool:
+        """Whether a launch does many steps."""
+        return self._together
+
+    @property
     def rates(self) -> Array:
         """Stochastic constants ``[reaction, site type]`` per site; `set_rate` changes them."""
         return self.tables.rates
@@ -159,6 +174,10 @@ class LatticeEngine:
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state; planes beside the slab are the caller's to fill."""
+        self.take_up(state, self.backend.upload(np.ascontiguousarray(state.particles)))
+
+    def take_up(self, state: LatticeState, particles: Any) -> None:
+        """As `load`, with the slab's particles on the device; those of `state` are not read."""
         backend, slab = self.backend, self.slab
         self.synchronize()
         if len(state.waiting) > self.capacity // 2:
@@ -168,7 +187,7 @@ class LatticeEngine:
             backend.clear(buffer, self.stream)
         self.synchronize()
         own = np.s_[slab.below : slab.below + slab.end - slab.begin]
-        self.particles[own] = backend.upload(np.ascontiguousarray(state.particles))
+        self.particles[own] = particles
         self.step = state.step
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
@@ -220,9 +239,15 @@ class LatticeEngine:
         self.synchronize()
         slab = self.slab
         own = self.particles[slab.below : slab.below + slab.end - slab.begin]
+        return replace(self.rest(), particles=self.host(own))
+
+    def rest(self) -> LatticeState:
+        """The state on the host, with no particles in sites: these stay on the device."""
+        self.synchronize()
         work = self.host(self.work)
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
-        return LatticeState(self.host(own), self.waiting(), self.step, fired, int(work[_SPILLS]))
+        none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
+        return LatticeState(none, self.waiting(), self.step, fired, int(work[_SPILLS]))
 
     def save_later(self, place: int) -> Callable[[], LatticeState]:
         """As `save`, but the particles travel to the host while later steps run.
@@ -356,6 +381,9 @@ class LatticeEngine:
         planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
+        if self._sharing > 1:
+            resident = self.program.resident_blocks("rdme_steps", self.tile.threads)
+            most = min(most, max(1, resident // self._sharing))
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = self._arguments.of(
             "rdme_steps",
@@ -374,19 +402,37 @@ class LatticeEngine:
         them, by default the engine itself.
         """
         steps = steps or self
-        rows = self.backend.empty((len(marks), self._row()), np.uint64)
         before = self._snapshot()
         while True:
-            self.backend.clear(rows, self.stream)
-            done = 0
-            for index, mark in enumerate(marks):
-                steps.run(mark - done)
-                done = mark
-                self._count(rows[index])
-            values = self.host(rows)
+            values = self.host(self._start_sampled(marks, steps))
             if not steps.must_repeat():
                 return self._samples(values)
             self._restore(before)
+
+    def _start_sampled(self, marks: Sequence[int], steps: Steps) -> Any:
+        """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
+        rows = self.backend.empty((len(marks), self._row()), np.uint64)
+        self.backend.clear(rows, self.stream)
+        done = 0
+        for index, mark in enumerate(marks):
+            steps.run(mark - done)
+            done = mark
+            self._count(rows[index])
+        return rows
+
+    def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
+        """As `run_sampled` of the engine alone, while others do so too: call the answer for it."""
+        before = self._snapshot()
+        rows = self._start_sampled(marks, self)
+
+        def finish() -> Samples:
+            values = self.host(rows)
+            if not self.must_repeat():
+                return self._samples(values)
+            self._restore(before)
+            return self.run_sampled(marks)
+
+        return finish
 
     def must_repeat(self) -> bool:
         """Whether the list of waiting particles was full."""

@@ -28,8 +28,11 @@ def leaping_engine(
     epsilon: float,
     *,
     checked: bool = False,
+    trajectories: int = 0,
 ) -> TauLeap | CheckedTauLeap | FineTau | EventTau:
     """The engine of `leaper_of` for the network, compiled.
+
+    `trajectories` is how many the device will run, 0 where nobody knows; it changes no result.
 
     Raises
     ------
@@ -51,7 +54,9 @@ def leaping_engine(
 
         return EventTau(backend, network, times, epsilon)
     if leaper_of(network) == "unrolled":
-        return (CheckedTauLeap if checked else TauLeap)(backend, network, times, epsilon)
+        if checked:
+            return CheckedTauLeap(backend, network, times, epsilon)
+        return TauLeap(backend, network, times, epsilon, trajectories)
     if checked:
         raise ConfigError(
             f"{opt('post_leap_check')} works for networks of up to {LARGEST_LEAPING} reactions, "

@@ -8,7 +8,6 @@ leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limi
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
@@ -42,13 +41,13 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     return "\n".join(parts)
 
 
-def leap_parts(network: LoweredNetwork, count: str = "i32", bounds: str = "") -> list[str]:
+def leap_parts(network: LoweredNetwork, count: str = "Count", bounds: str = "") -> list[str]:
     """Sizes and functions that every leap needs, behind those of the propensities.
 
     Parameters
     ----------
     count
-        The type of the elements of a state.
+        The type of the elements of a state: ``Count`` for functions of any type of them.
     bounds
         Statements that shorten ``plan.limit`` further.
     """
@@ -59,8 +58,29 @@ def leap_parts(network: LoweredNetwork, count: str = "i32", bounds: str = "") ->
     )
     parts = [sizes]
     parts += [_critical_test(j, reaction) for j, reaction in enumerate(network.reactions)]
-    parts += [_plan(network, count, bounds), _second_half(network, count)]
-    return [*parts, _critical(network, count), _apply(network, count)]
+    element = _Element(count)
+    parts += [_plan(network, element, bounds), _second_half(network, element)]
+    return [*parts, _critical(network, element), _apply(network, element)]
+
+
+class _Element:
+    """An element of a state in generated functions: its type, and that of a propensity."""
+
+    def __init__(self, count: str) -> None:
+        self.count = count
+        self.real = f"Quantity<{count}>" if count == "Count" else "double"
+        self._any = ["class Count"] if count == "Count" else []
+
+    def template(self, *others: str) -> str:
+        """The line of a function's template."""
+        return f"template <{', '.join([*self._any, *others])}>\n"
+
+    def number(self, value: str) -> str:
+        """A value that may be one for all trajectories."""
+        return f"same<Count>({value})" if self._any else value
+
+
+_ANY_ELEMENT = _Element("Count")
 
 
 def channels(network: LoweredNetwork) -> list[tuple[int, ...]]:
@@ -103,36 +123,37 @@ def _few(reaction: LoweredReaction) -> str:
 
 def _critical_test(j: int, reaction: LoweredReaction) -> str:
     return (
-        f"template <class Counts>\nDEVICE bool critical_{j}([[maybe_unused]] const Counts &x) {{\n"
+        f"template <class Counts>\nDEVICE auto critical_{j}([[maybe_unused]] const Counts &x) {{\n"
         f"    return {_few(reaction) or 'false'};\n}}\n"
     )
 
 
-def _plan(network: LoweredNetwork, count: str, bounds: str) -> str:
+def _plan(network: LoweredNetwork, of: _Element, bounds: str) -> str:
     sums = []
     for i, reactions in enumerate(channels(network)):
         terms = [f"share(propensity_{j}(x, c), critical_{j}(x), plan)" for j in reactions]
         sums.append(f"    leaping[{i}] = {' + '.join(terms)};\n")
-    limits = [_species_limit(network, i) for i in range(len(network.species))]
+    limits = [_species_limit(network, i, of) for i in range(len(network.species))]
     return (
         "// The longest leap in which no propensity is expected to change by more than a fraction\n"
         "// epsilon, and the propensities to leap with: without those of critical reactions, of "
         "which a\n"
         f"// reactant lasts for fewer than {CRITICAL_FIRINGS} firings.\n"
-        "template <class Cells>\n"
-        f"DEVICE Plan plan_leap([[maybe_unused]] {count} *x, [[maybe_unused]] const double *c,\n"
-        "                      const Cells &leaping,\n"
+        f"{of.template('class Cells')}"
+        f"DEVICE PlanOf<{of.real}> plan_leap([[maybe_unused]] {of.count} *x,\n"
+        f"                      [[maybe_unused]] const {of.real} *c, const Cells &leaping,\n"
         "                      [[maybe_unused]] const Tolerance &tolerance) {\n"
-        "    Plan plan = {0.0, 0.0, {1.0, 0.0}};\n"
+        f"    typedef {of.real} Real;\n"
+        "    PlanOf<Real> plan = {Real{}, Real{}, {number<Real>(1.0), Real{}}};\n"
         f"{''.join(sums)}    RELOAD;\n{''.join(limits)}{bounds}    return plan;\n}}\n"
     )
 
 
-def _second_half(network: LoweredNetwork, count: str) -> str:
+def _second_half(network: LoweredNetwork, of: _Element) -> str:
     sums = []
     for i, reactions in enumerate(channels(network)):
         terms = [
-            f"critical_{j}(before) ? 0.0 : propensity_{j}(x, c)"
+            f"critical_{j}(before) ? Real{{}} : propensity_{j}(x, c)"
             if _few(network.reactions[j])
             else f"propensity_{j}(x, c)"
             for j in reactions
@@ -145,56 +166,62 @@ def _second_half(network: LoweredNetwork, count: str) -> str:
     return (
         "// Propensities for the second half of a leap: `first` are those that it began with, in "
         "the\n// state `before`, and x is the state between the halves. False if that has none.\n"
-        "template <class Before, class First, class Cells>\n"
-        f"DEVICE bool second_half([[maybe_unused]] const {count} *x,\n"
+        f"{of.template('class Before', 'class First', 'class Cells')}"
+        f"DEVICE auto second_half([[maybe_unused]] const {of.count} *x,\n"
         "                        [[maybe_unused]] const Before &before,\n"
-        "                        [[maybe_unused]] const double *c,\n"
+        f"                        [[maybe_unused]] const {of.real} *c,\n"
         "                        [[maybe_unused]] const First &first, const Cells &leaping) {\n"
-        f"    [[maybe_unused]] double between;\n    double sum = 0;\n{''.join(sums)}"
+        f"    typedef {of.real} Real;\n"
+        f"    [[maybe_unused]] Real between;\n    Real sum = {{}};\n{''.join(sums)}"
         "    return sum >= 0 && sum < tl_infinity();\n}\n"
     )
 
 
-def _critical(network: LoweredNetwork, count: str) -> str:
+def _critical(network: LoweredNetwork, of: _Element) -> str:
     lines = [
-        f"    choose({i}, critical_{j}(x) ? propensity_{j}(x, c) : 0.0, target, sum, chosen);\n"
+        f"    choose({i}, critical_{j}(x) ? propensity_{j}(x, c) : Real{{}}, target, sum,\n"
+        "           chosen);\n"
         for i, reactions in enumerate(channels(network))
         for j in reactions
         if _few(network.reactions[j])
     ]
     return (
-        "// The channel of the critical reaction that fires.\n"
-        f"DEVICE int choose_critical([[maybe_unused]] const {count} *x, "
-        "[[maybe_unused]] const double *c,\n"
-        "                           [[maybe_unused]] double target) {\n"
-        f"    [[maybe_unused]] double sum = 0;\n    int chosen = -1;\n{''.join(lines)}"
-        "    return chosen;\n}\n"
+        "// The channel of the critical reaction that fires, or -1.\n"
+        f"template <class Chosen = int{', class Count' if of.count == 'Count' else ''}>\n"
+        f"DEVICE Chosen choose_critical([[maybe_unused]] const {of.count} *x,\n"
+        f"                              [[maybe_unused]] const {of.real} *c,\n"
+        f"                              [[maybe_unused]] {of.real} target) {{\n"
+        f"    typedef {of.real} Real;\n"
+        "    [[maybe_unused]] Real sum = {};\n    Chosen chosen = Chosen{} - 1;\n"
+        f"{''.join(lines)}    return chosen;\n}}\n"
     )
 
 
-def _species_limit(network: LoweredNetwork, species: int) -> str:
+def _species_limit(network: LoweredNetwork, species: int, of: _Element) -> str:
     """Bound by one species: nothing where no propensity reads it or no reaction changes it."""
     changes = _changes_of(network, species)
     gain = " + ".join(_times(by, j) for j, by in changes if by > 0) or "0.0"
     loss = " + ".join(_times(-by, j) for j, by in changes if by < 0) or "0.0"
     variance = " + ".join(_times(by * by, j) for j, by in changes)
-    turnover = f"Turnover{{{gain}, {loss}, {variance}}}"
-    return _with_bound(network, species, f"bound(count, order, {turnover}, tolerance, plan.limit)")
+    parts = ", ".join(of.number(part) for part in (gain, loss, variance))
+    turnover = f"TurnoverOf<Real>{{{parts}}}"
+    statement = f"bound(count, order, {turnover}, tolerance, plan.limit)"
+    return _with_bound(network, species, statement, of)
 
 
-def _with_bound(network: LoweredNetwork, species: int, statement: str) -> str:
+def _with_bound(network: LoweredNetwork, species: int, statement: str, of: _Element) -> str:
     """A block in which `count` and `order` are those of the species; none where nothing asks."""
     readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
     if not readers or not _changes_of(network, species):
         return ""
-    lines = ["    {\n", f"        const double count = (double)x[{species}];\n"]
-    lines.append("        double order = 1.0;\n")
-    formulas = _orders(readers, species)
+    lines = ["    {\n", f"        const Real count = quantity(x[{species}]);\n"]
+    lines.append("        Real order = number<Real>(1.0);\n")
+    formulas = [of.number(formula) for formula in _orders(readers, species)]
     lines += [f"        order = larger(order, {formula});\n" for formula in formulas]
     for j, reaction in readers:
         if reaction.law is not None and species in counts_in(reaction.law):
             lines.append(
-                f"        const double now_{j} = propensity_{j}(x, c);\n"
+                f"        const Real now_{j} = propensity_{j}(x, c);\n"
                 f"        x[{species}] += 1;\n"
                 f"        order = larger(order, law_order(count, now_{j}, "
                 f"propensity_{j}(x, c)));\n"
@@ -239,7 +266,7 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
             continue
         terms = [f"{float(copies)!r}"]
         terms += [f"{float(m)!r} / (count - {float(m)!r})" for m in range(1, copies)]
-        ratio = float(Fraction(order, copies))
+        ratio = order / copies
         text = " + ".join(terms)
         formulas.append(text if ratio == 1.0 else f"{ratio!r} * ({text})")
     return formulas
@@ -267,22 +294,27 @@ def _propensities(network: LoweredNetwork) -> str:
 def _check(network: LoweredNetwork) -> str:
     allowed = "allowed(tolerance.noise, count, order)"
     blocks = [
-        _with_bound(network, i, f"holds &= magnitude((double)({_change(network, i)})) <= {allowed}")
+        _with_bound(
+            network,
+            i,
+            f"holds &= magnitude((double)({_change(network, i)})) <= {allowed}",
+            _ANY_ELEMENT,
+        )
         for i in range(len(network.species))
     ]
     return (
         "// Whether no species that a propensity reads changes by more than the leap was to change "
         "it.\n"
-        "template <class Cells>\n"
-        "DEVICE bool leap_holds([[maybe_unused]] i32 *x, [[maybe_unused]] const double *c,\n"
+        "template <class Count, class Cells>\n"
+        "DEVICE bool leap_holds([[maybe_unused]] Count *x, [[maybe_unused]] const double *c,\n"
         "                       [[maybe_unused]] const Cells &firings,\n"
         "                       [[maybe_unused]] const Tolerance &tolerance) {\n"
-        "    bool holds = true;\n"
+        "    typedef double Real;\n    bool holds = true;\n"
         f"{''.join(blocks)}    return holds;\n}}\n"
     )
 
 
-def _apply(network: LoweredNetwork, count: str) -> str:
+def _apply(network: LoweredNetwork, of: _Element) -> str:
     lines = [
         f"    add(x[{index}], {_change(network, index)}, outcome);\n"
         for index in range(len(network.species))
@@ -290,10 +322,10 @@ def _apply(network: LoweredNetwork, count: str) -> str:
     ]
     return (
         "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
-        "template <class Cells>\n"
-        f"DEVICE int apply_firings([[maybe_unused]] {count} *x,\n"
-        "                         [[maybe_unused]] const Cells &firings) {\n"
-        f"    int outcome = FITS;\n{''.join(lines)}    return outcome;\n}}\n"
+        f"{of.template('class Cells')}"
+        f"DEVICE auto apply_firings([[maybe_unused]] {of.count} *x,\n"
+        "                          [[maybe_unused]] const Cells &firings) {\n"
+        f"    OutcomeOf<{of.count}> outcome = {{}};\n{''.join(lines)}    return outcome;\n}}\n"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
 from tauslab.kernels.leaping.codegen import channels, leap_header, parked_words, shared_cells
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -25,7 +25,12 @@ MOST_PER_LANE = 4
 ROWS_AHEAD = 5 + 2 * 8
 _MOST_BYTES = 1 << 30  # of all lanes together: more than 50,000 lanes in networks of 120 reactions
 
-_LEAP, _CHECKED_LEAP = "tau_leap", "tau_leap_checked"  # kernels, and files in csrc/leaping
+# Kernels, and files in csrc/leaping.
+_LEAP, _CHECKED_LEAP, _LANES = "tau_leap", "tau_leap_checked", "tau_lanes"
+_FOLDERS = {_LEAP: "leaping", _CHECKED_LEAP: "leaping", _LANES: "leaping/lanes"}
+
+# Trajectories for each thread from which those on SIMD lanes are faster.
+FEWEST_ON_LANES = 4
 
 
 class TauLeap:
@@ -38,24 +43,34 @@ class TauLeap:
     ----------
     epsilon
         Bound on the expected relative change of every propensity in a leap, 0 to 1.
+    trajectories
+        How many this device will run, 0 where nobody knows. Changes no result.
     """
 
     def __init__(
-        self, backend: Backend, network: LoweredNetwork, times: Sequence[float], epsilon: float
+        self,
+        backend: Backend,
+        network: LoweredNetwork,
+        times: Sequence[float],
+        epsilon: float,
+        trajectories: int = 0,
     ) -> None:
         self.backend = backend
         self._epsilon = epsilon
         self._parked_words = parked_words(network)
         self._launcher = Launcher(backend, times)
-        self.program = _compiled(backend, network, _LEAP)
+        self.entry = _LANES if leaps_on_lanes(backend, trajectories) else _LEAP
+        self.program = _compiled(backend, network, self.entry)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that a launch has in flight: several for each lane."""
         del launches
-        return MOST_PER_LANE * self.program.resident(_LEAP)
+        return MOST_PER_LANE * self.program.resident(self.entry)
 
     def scratch(self, rows: int) -> Any:
         """Room for the trajectories that wait while others have their turn."""
+        if self.entry == _LANES:
+            return None
         waiting = self.backend.launched_items(self._lanes(rows)) * self._per_lane(rows)
         return self.backend.empty((waiting, self._parked_words), np.uint32)
 
@@ -69,14 +84,16 @@ class TauLeap:
         max_steps: int = MAX_STEPS,
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        arguments = self.program.arguments(
-            _LEAP,
-            launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
-            epsilon=self._epsilon,
-            parked=buffers.scratch,
-            per_lane=self._per_lane(launch.rows),
-        )
-        self.program.launch(_LEAP, self._lanes(launch.rows), arguments, stream)
+        values: dict[str, Any] = {
+            "launch": self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            "epsilon": self._epsilon,
+        }
+        items = launch.rows
+        if self.entry == _LEAP:
+            items = self._lanes(launch.rows)
+            values |= {"parked": buffers.scratch, "per_lane": self._per_lane(launch.rows)}
+        arguments = self.program.arguments(self.entry, **values)
+        self.program.launch(self.entry, items, arguments, stream)
 
     def _lanes(self, rows: int) -> int:
         """Lanes; from half a full device on, each has several trajectories.
@@ -143,10 +160,15 @@ class CheckedTauLeap:
 
 def _compiled(backend: Backend, network: LoweredNetwork, entry: str) -> Program:
     """The kernel `entry` of the file of this name, for a network."""
-    header = leap_header(network, backend.style, checked=entry == _CHECKED_LEAP)
-    bytes_of_a_lane = 8 * shared_cells(network)
+    style = Style(branches=False) if entry == _LANES else backend.style
+    header = leap_header(network, style, checked=entry == _CHECKED_LEAP)
+    file, bytes_of_a_lane = f"{_FOLDERS[entry]}/{entry}.cc", 8 * shared_cells(network)
     return backend.compile(
-        KernelSource(
-            f"leaping/{entry}.cc", (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane
-        )
+        KernelSource(file, (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane)
     )
+
+
+def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:
+    """Whether so many trajectories leap on SIMD lanes; 0: nobody knows how many there are."""
+    few = 0 < trajectories < FEWEST_ON_LANES * backend.multiprocessors
+    return backend.style.lanes and not few

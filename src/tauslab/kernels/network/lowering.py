@@ -253,7 +253,8 @@ class _NetworkLowering:
         self.short = {n: tree for n, tree in self.rules.items() if n not in self.long}
         self.shared: dict[str, Law] = {}
         self.varying = set(varying)
-        fixed = {n: float(c) for n, c in counts.items() if n not in self.moving}
+        amounts = {**counts, **self.reals}
+        fixed = {n: float(a) for n, a in amounts.items() if n not in self.moving}
         self.values = {**parameters, **fixed}
         self.derived = _varying_parameters(network, self.varying)
         self.constants: dict[Expression, int] = {}
@@ -447,7 +448,7 @@ class _NetworkLowering:
 
 def has_dynamics(network: Network) -> bool:
     """Whether anything but reactions changes propensities or the state of an exact trajectory."""
-    if network.events or network.rates or network.drawn_amounts():
+    if network.events or network.rates or network.drawn_amounts() or not network.species:
         return True
     if any(reaction.delay is not None for reaction in network.reactions):
         return True
@@ -469,8 +470,11 @@ def real_species(network: Network) -> list[str]:
     """Species that hold any number.
 
     They have an equation of their own; or they are fixed, set by an event, and in no compartment,
-    as parameters and compartments that events change are; or a draw sets them, and no reaction.
+    as parameters and compartments that events change are; or a draw sets them, and no reaction. In
+    equations without reactions nothing counts molecules.
     """
+    if network.counts_nothing():
+        return list(network.species)
     assigned = {name for event in network.events for name in event.assignments}
     drawn = _unmoved_draws(network)
     return [

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 
 from tauslab.kernels.events.tables import EventShape, Numbered, event_tables
 from tauslab.kernels.network.codegen import literal
+from tauslab.kernels.ode.codegen_past import PAST_INCLUDES, past_functions
 from tauslab.kernels.ode.functions import Function
 from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, SETUP, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
-from tauslab.kernels.ode.settings import PRECISIONS
+from tauslab.kernels.ode.settings import DELAY_HISTORY, PRECISIONS
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "ago": "-"}
 _OWN_NAMES = {"sqrt": "root", "reciprocal": "reciprocal"}
+_BACK = ("before", "past", "past_slope")  # functions of graphs that the history answers
 _TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
           "and": "&&", "or": "||", "xor": "!="}  # fmt: skip
 _HEADER = (
@@ -65,12 +67,14 @@ def fused_products(graph: ExpressionGraph, outputs: Sequence[int]) -> dict[int, 
 class CodeWriter:
     """Writes functions of a system; collects the constants that they read.
 
-    `constants` numbers nodes that are computed once a trajectory, in the order of first use. With
-    `lanes`, Real is a number for each SIMD lane of a CPU core.
+    `constants` numbers nodes that are computed once a trajectory, in the order of first use, and
+    `lookups` earlier times at which something is read. With `lanes`, Real is a number for each SIMD
+    lane of a CPU core.
     """
 
     graph: ExpressionGraph
     constants: dict[int, int] = field(default_factory=dict)
+    lookups: dict[int, int] = field(default_factory=dict)
     longest: int = LONGEST
     lanes: bool = False
 
@@ -94,6 +98,11 @@ class CodeWriter:
             if number not in inside and (line := writing.statement(number))
         ]
         return lines, [writing.value(number) for number in outputs]
+
+    def expression(self, node: int) -> tuple[str, str]:
+        """Statements of a node, and its text, while a trajectory runs."""
+        lines, values = self.body([node], fused_products(self.graph, [node]))
+        return "".join(f"    {line}" for line in lines), values[0]
 
     def setup(self, outputs: Sequence[int]) -> tuple[list[str], list[str]]:
         """The same for what is computed from inputs at the start, in doubles."""
@@ -147,6 +156,11 @@ class _Body:
             return f"{values[0]} {(_INFIX | _TESTS)[name]} {values[1]}"
         if name == "neg":
             return f"-{values[0]}"
+        function, _, delayed = name.partition(":")
+        if function in _BACK:
+            lookups = self.writer.lookups
+            numbers = [str(lookups.setdefault(arguments[0], len(lookups))), delayed]
+            return f"{function}(c, {', '.join([*filter(None, numbers), *values])}, t)"
         return f"{_OWN_NAMES.get(name, f'tl_{name}')}({', '.join(values)})"
 
     def fused(self, name: str, arguments: tuple[int, ...], place: int) -> str:
@@ -202,6 +216,7 @@ def ode_header(
     more: Callable[[OdeSystem, CodeWriter], str] | None = None,
     longest: int = LONGEST,
     lanes: bool = False,
+    delay_history: int = DELAY_HISTORY,
 ) -> str:
     """`model.h` for a system.
 
@@ -217,16 +232,21 @@ def ode_header(
         Statements of a function that is not cut into parts.
     lanes
         A trajectory runs on each SIMD lane of a CPU core, in double precision.
+    delay_history
+        Steps of a trajectory that are kept, where equations look back.
     """
     writer = CodeWriter(system.graph, longest=longest, lanes=lanes)
     functions = [_rates(system, writer), _quantities(system, writer), _events(system, writer)]
-    if system.triggered:
+    if system.watched:
         functions.append(_triggered(system, writer))
     if more is not None:
         functions.append(more(system, writer))
+    includes = _LANES_INCLUDES if lanes else ""
+    if system.looks_back:
+        functions.append(past_functions(system, writer, delay_history))
+        includes = PAST_INCLUDES
     # The constants are known when all functions that read them are written.
     before = [_sizes(system, writer, precision, wide=wide), _setup(system, writer)]
-    includes = _LANES_INCLUDES if lanes else ""
     return _HEADER + includes + _INCLUDES + "\n".join(before + functions)
 
 

@@ -24,10 +24,11 @@ from tauslab.kernels.ode.codegen import (
     ode_header,
 )
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
+from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
 from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice, Wishes, chosen
-from tauslab.kernels.ode.lowering import OdeSystem, spans
+from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError
@@ -112,6 +113,11 @@ class Ode:
         counting: Counting | None = None,
     ) -> None:
         assert settings.solver != "auto", "a solver must be chosen first"
+        if system.looks_back and (settings.solver == "rk4" or settings.precision == "single"):
+            raise ConfigError(
+                "the model has delays, which need steps that adapt and double precision: "
+                f"{opt('solver', 'dopri5')} or rosenbrock, {opt('precision', 'double')}"
+            )
         if system.triggered and settings.solver == "rk4":
             raise ConfigError(
                 f"{opt('solver', 'rk4')} makes fixed steps and finds no trigger of an event "
@@ -140,11 +146,13 @@ class Ode:
             more = with_layout(self.choice)
             if self.choice.in_global:
                 self._words = 3 * len(system.variables) + count_constants(system)
+        self._words += history_words(system, settings.delay_history)
         longest = LONGEST if settings.solver == "rk4" else LONGEST_OF_ADAPTIVE
         lanes = on_lanes(backend, system, settings, trajectories)
         header = ode_header(
-            system, precision=settings.precision, wide=wide, more=more, longest=longest, lanes=lanes
-        )
+            system, precision=settings.precision, wide=wide, more=more, longest=longest,
+            lanes=lanes, delay_history=settings.delay_history,
+        )  # fmt: skip
         source = KernelSource(
             FILES[self.entry], (self.entry,), {"model.h": header}, block_bytes=block_bytes
         )
@@ -154,9 +162,20 @@ class Ode:
             self.program.resident(self.entry) // backend.multiprocessors if lanes else 0
         )
 
-    def _uploaded_spans(self, times: Sequence[float]) -> dict[str, Any]:
+    def between(self, start: float, end: float) -> None:
+        """Let launches go from `start` to one sample at `end`, and not from 0 to the times.
+
+        States are those that launches are given as `kept`, f64 ``[rows, variables]``; the steps of
+        methods that adapt them go from one launch to the next in buffers' `keep`, f64 ``[rows]``.
+        """
+        assert self._n_times == 1
+        self._spans = self._uploaded_spans([end], start)
+
+    def _uploaded_spans(self, times: Sequence[float], start: float = 0.0) -> dict[str, Any]:
         """Parts of time between samples, events and jumps, as the kernels take them."""
         cut = spans(times, self.system.events, self.system.jumps)
+        if start > 0:
+            cut = spans_from(cut, start)
         return {
             "begin": self.backend.upload(cut.begin),
             "end": self.backend.upload(cut.end),
@@ -312,6 +331,8 @@ class Ode:
             **self._spans,
             "inputs": launch.constants,
             "inputs_stride": stride_of(launch.constants),
+            "kept": launch.kept,
+            "kept_step": buffers.keep,
             "priors": self._priors,
             "next_row": buffers.row_counter,
             "samples": {
@@ -338,7 +359,7 @@ class Ode:
             return steps if scratch is None else {**steps, "memory": scratch}
         own = {"relative": given.rtol, "absolute": given.atol, "most": max_steps}
         if given.solver == "dopri5":
-            return own
+            return {**own, "scratch": scratch}
         return {**own, **self._elimination, "scratch": scratch}
 
 
@@ -349,7 +370,7 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
     """
     many = trajectories == 0 or trajectories >= FEWEST_ON_LANES * backend.multiprocessors
     small = len(system.variables) <= MOST_ON_LANES
-    fits = settings.precision == "double" and not system.triggered
+    fits = settings.precision == "double" and not system.watched
     return backend.style.lanes and many and small and fits
 
 

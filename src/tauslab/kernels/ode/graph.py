@@ -23,7 +23,13 @@ _LARGEST_UNROLLED_POWER = 16
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`kind` is ``number``, ``input``, ``variable``, ``time`` or a function applied to nodes."""
+    """`kind` is ``number``, ``input``, ``variable``, ``time`` or a function applied to nodes.
+
+    Functions of graphs alone are ``reciprocal``, and what looks back. ``ago`` of the time and a lag
+    is an earlier time; ``before`` of that, whether it is before the start; ``past:m`` of that and
+    of a variable, what the variable was then; ``past_slope:m``, its rate. `m` counts such
+    variables.
+    """
 
     kind: str
     arguments: tuple[int, ...] = ()

@@ -18,8 +18,15 @@ from tauslab.model.expressions.expression import Expression, Number, Symbol, par
 
 AnyIntArray = npt.NDArray[np.integer]
 
-_SUMS = ("add", "sub", "neg")
-_STEPS = (*COMPARISONS, *LOGIC, "floor", "ceil")  # derivatives are zero almost everywhere
+_SUMS = ("add", "sub", "neg", "ago")
+_STEPS = (
+    *COMPARISONS,
+    *LOGIC,
+    "floor",
+    "ceil",
+    "before",
+    "past_slope",
+)  # derivatives are zero almost everywhere
 
 
 class Differentiator:
@@ -52,7 +59,7 @@ class Differentiator:
     def _read(self, node: int) -> list[int]:
         """Nodes whose derivatives those of a node are made of."""
         own = self.graph.nodes[node]
-        if self.graph.stages[node] < RUNNING or own.kind in _STEPS:
+        if self.graph.stages[node] < RUNNING or is_step(own.kind):
             return []
         if own.kind in _SUMS:
             return [term for _, term in self._terms(node)]
@@ -78,7 +85,7 @@ class Differentiator:
             return {own.index: graph.number(1.0)}
         if own.kind == "time":
             return {self.time: graph.number(1.0)}
-        if graph.stages[node] < RUNNING or own.kind in _STEPS:
+        if graph.stages[node] < RUNNING or is_step(own.kind):
             return {}
         total: dict[int, int] = {}
         if own.kind in _SUMS:
@@ -121,6 +128,12 @@ class Differentiator:
         """Derivative of a function by its argument number `place`."""
         graph, apply = self.graph, self.graph.apply
         one = graph.number(1.0)
+        if kind.startswith("past:"):
+            ago, _ = arguments
+            if place == 0:
+                return apply(kind.replace("past:", "past_slope:"), ago)
+            # Without a delay it is what the variable is now.
+            return apply("if", apply("ge", ago, graph.time()), one, graph.number(0.0))
         if kind == "mul":
             return arguments[1 - place]
         if kind == "div":
@@ -145,6 +158,11 @@ class Differentiator:
         if isinstance(tree, Symbol):
             return names[tree.name]
         return self.graph.apply(tree.function, *(self._build(a, names) for a in tree.arguments))
+
+
+def is_step(kind: str) -> bool:
+    """Whether the derivative of a function is zero almost everywhere, or not needed."""
+    return kind.partition(":")[0] in _STEPS
 
 
 # `reciprocal` is a function of graphs alone.

@@ -14,19 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from tauslab.kernels.network.lowering import as_event
-from tauslab.kernels.ode.graph import COMPARISONS, ExpressionGraph
+from tauslab.kernels.ode.graph import COMPARISONS, RUNNING, ExpressionGraph
 from tauslab.model.arrays import FloatArray, Int32Array
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
+    PAST,
+    Call,
     Expression,
     Number,
     Symbol,
-    arguments_first,
+    draws_in,
+    parts_first,
     substitute,
     symbols,
+    to_text,
 )
 from tauslab.model.expressions.time_relations import Switches
-from tauslab.model.network.network import Event, Network, TimedEvent
+from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
+from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
 
 
@@ -65,6 +70,10 @@ class OdeSystem:
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
     have to be found while equations are integrated; `events` is empty then. At the times `switches`
     relations of the time in their triggers change.
+
+    Where the equations look back, `delayed` are the numbers of the variables whose past they read,
+    and `waits` the delays that are not known before a trajectory; a delay below 0 by `slack` at
+    most counts as 0.
     """
 
     graph: ExpressionGraph
@@ -78,6 +87,15 @@ class OdeSystem:
     jumps: tuple[float, ...] = ()
     triggered: tuple[OdeStateEvent, ...] = ()
     switches: tuple[int, ...] = ()
+    looks_back: bool = False
+    delayed: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
+    slack: float = 0.0
+
+    @property
+    def watched(self) -> bool:
+        """Whether something is looked at while equations are integrated: triggers, or the past."""
+        return bool(self.triggered) or self.looks_back
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,6 +133,22 @@ def lower_ode(
     return _OdeLowering(network, parameters, varying, slack).run(recorded)
 
 
+@dataclass(frozen=True)
+class _When:
+    """When a formula is meant: while a trajectory runs, or (`start`) before that.
+
+    `time` is the node of the time then, None for now, or for 0 at the start. `lag` is how much
+    earlier than now that is while a trajectory runs, None for now.
+    """
+
+    start: bool = False
+    time: int | None = None
+    lag: int | None = None
+
+
+_NOW, _START = _When(), _When(start=True)
+
+
 class _OdeLowering:
     def __init__(
         self,
@@ -139,8 +173,13 @@ class _OdeLowering:
             if name in network.rates or name in assigned or (name in changed and not species.fixed)
         )
         self.number = {name: i for i, name in enumerate(self.variables)}
-        # Nodes of names, apart for the start and for later.
-        self.named: dict[tuple[str, bool], int] = {}
+        # Nodes of names, by when they are meant.
+        self.named: dict[tuple[str, _When], int] = {}
+        kinds = {feature.kind for feature in network.features}
+        self.looks_back = bool(kinds & {"delay", "delayed reaction"})
+        self.delayed: list[int] = []
+        self.waits: list[int] = []
+        self.lags: set[int] = set()
         self.lifted: dict[int, int] = {}
 
     def run(self, recorded: Collection[str] | None) -> OdeSystem:
@@ -152,7 +191,7 @@ class _OdeLowering:
         events: tuple[OdeEvent, ...] = ()
         triggered: tuple[OdeStateEvent, ...] = ()
         switches = Switches(self.stands_still)
-        if any(isinstance(event, Event) for event in network.events):
+        if self.looks_back or any(isinstance(event, Event) for event in network.events):
             triggered = tuple(self.triggered(as_event(e), switches) for e in network.events)
         else:
             timed = [event for event in network.events if isinstance(event, TimedEvent)]
@@ -161,7 +200,7 @@ class _OdeLowering:
             self.graph,
             self.inputs,
             self.variables,
-            tuple(self.name(name, start=True) for name in self.variables),
+            tuple(self.name(name, _START) for name in self.variables),
             tuple(rates),
             tuple((name, self.with_slack(self.name(name))) for name in names),
             sum(name in network.species for name in names),
@@ -169,6 +208,10 @@ class _OdeLowering:
             _jumps(self.graph, rates),
             triggered,
             tuple(self.tree(change) for change in switches.changes),
+            self.looks_back,
+            tuple(self.delayed),
+            tuple(self.waits),
+            self.slack,
         )
 
     def stands_still(self, change: Expression) -> bool:
@@ -201,14 +244,37 @@ class _OdeLowering:
         terms: list[list[tuple[float, int]]] = [[] for _ in self.variables]
         for reaction in self.network.reactions:
             law = self.tree(reaction.law if reaction.limit is None else reaction.limit)
+            completed = law if reaction.delay is None else self.completed(reaction)
             for name, by in reaction.net_change().items():
                 moved_by_reactions = name in self.number and name not in self.network.rates
                 if moved_by_reactions and not self.network.species[name].fixed:
-                    terms[self.number[name]].append((float(by), law))
+                    at_once = reaction.consuming and by < 0
+                    terms[self.number[name]].append((float(by), law if at_once else completed))
         found = [self.graph.sum(own) for own in terms]
         for name, tree in self.network.rates.items():
             found[self.number[name]] = self.tree(tree)
         return [self.with_slack(node) for node in found]
+
+    def completed(self, reaction: Reaction) -> int:
+        """How often a delayed reaction completes: as often as it began a delay ago."""
+        assert reaction.delay is not None
+        if draws_in(reaction.delay):
+            raise ModelError(
+                f"reaction {reaction.name}: its delay draws random numbers, which ode does not; "
+                f"{opt('method', 'ssa')} can run it"
+            )
+        wait = self.tree(reaction.delay)
+        if self.graph.stages[wait] == RUNNING:
+            raise ModelError(
+                f"reaction {reaction.name}: its delay is {to_text(reaction.delay)}, which changes "
+                "while a trajectory runs; ode takes delays of reactions that do not"
+            )
+        then = self.earlier(_NOW, wait, reaction.delay)
+        began = self.tree(reaction.law if reaction.limit is None else reaction.limit, then)
+        if then.time is None:
+            return began
+        before = self.graph.apply("before", then.time)
+        return self.graph.apply("if", before, self.graph.number(0.0), began)
 
     def with_slack(self, wanted: int) -> int:
         """The node with amounts that are slightly negative as zero where they would be no numbers.
@@ -232,7 +298,7 @@ class _OdeLowering:
         found: dict[int, int] = {}
         for node in graph.reached([base]):
             kind, arguments = graph.nodes[node].kind, graph.nodes[node].arguments
-            if kind == "variable":
+            if kind == "variable" or kind.startswith("past:"):
                 negative = graph.apply("lt", node, zero)
                 little = graph.apply("ge", node, graph.number(-self.slack))
                 test = graph.apply("and", negative, little)
@@ -253,45 +319,103 @@ class _OdeLowering:
         )
         return OdeEvent(evaluate(event.time, self.values), tuple(pairs))
 
-    def name(self, name: str, *, start: bool = False) -> int:
-        """Node of a name; with `start`, of what it is when a trajectory starts."""
-        key = (name, start)
+    def name(self, name: str, when: _When = _NOW) -> int:
+        """Node of a name, of what it is then."""
+        key = (name, when)
         if key not in self.named:
-            self.named[key] = self.named_node(name, start=start)
+            self.named[key] = self.named_node(name, when)
         return self.named[key]
 
-    def named_node(self, name: str, *, start: bool) -> int:
+    def named_node(self, name: str, when: _When) -> int:
         network, graph = self.network, self.graph
-        if name in self.number and not start:
-            return graph.variable(self.number[name])
+        if name in self.number and not when.start:
+            return self.variable(name, when)
         if name in self.input_number:
             return graph.input(self.input_number[name])
         if name in network.species:
-            return self.tree(network.species[name].initial, start=True)
+            return self.unmoved(name, when)
         if name in network.rules:
-            return self.tree(network.rules[name].expression, start=start)
+            return self.tree(network.rules[name].expression, when)
         if name in self.varying_parameters:
-            return self.tree(network.parameters[name], start=True)
+            return self.tree(network.parameters[name], _START)
         if name in self.values:
             return graph.number(self.values[name])
         if name == "time":
-            return graph.number(0.0) if start else graph.time()
+            return self.time(when)
         raise ModelError(f"{name!r} is not defined in {network.name}")
 
-    def tree(self, tree: Expression, *, start: bool = False) -> int:
+    def time(self, when: _When) -> int:
+        if when.time is not None:
+            return when.time
+        return self.graph.number(0.0) if when.start else self.graph.time()
+
+    def variable(self, name: str, when: _When) -> int:
+        """A variable now, or what it was: before the start what its initial value says."""
+        graph, number = self.graph, self.number[name]
+        now = graph.variable(number)
+        if when.time is None:
+            return now
+        if number not in self.delayed:
+            self.delayed.append(number)
+        was = graph.apply(f"past:{self.delayed.index(number)}", when.time, now)
+        initial = self.name(name, _When(start=True, time=when.time))
+        return graph.apply("if", graph.apply("before", when.time), initial, was)
+
+    def unmoved(self, name: str, when: _When) -> int:
+        """What a species is that nothing changes, or is before the start."""
+        graph, initial = self.graph, self.network.species[name].initial
+        if when.start or when.time is None:
+            return self.tree(initial, _START if when.time is None else when)
+        before = self.tree(initial, _When(start=True, time=when.time))
+        since = self.tree(initial, _START)
+        if before == since:
+            return since
+        return graph.apply("if", graph.apply("before", when.time), before, since)
+
+    def earlier(self, when: _When, wait: int, delay: Expression) -> _When:
+        """A time that is `wait`, the node of a delay, before another."""
+        graph, value = self.graph, self.graph.value_of(wait)
+        if value is not None and not value >= 0:
+            raise ModelError(f"the delay {to_text(delay)} is {value:g}; it must be 0 or more")
+        if value == 0:
+            return when
+        if when.start:
+            return _When(start=True, time=graph.apply("sub", self.time(when), wait))
+        if value is None and wait not in self.waits:
+            self.waits.append(wait)
+        lag = wait if when.lag is None else graph.apply("add", when.lag, wait)
+        self.lags.add(lag)
+        if len(self.lags) > _MOST_LAGS:
+            raise ModelError(f"the equations look back by more than {_MOST_LAGS} different delays")
+        return _When(time=graph.apply("ago", graph.time(), lag), lag=lag)
+
+    def tree(self, tree: Expression, when: _When = _NOW) -> int:
         """Node of an expression; of a part that occurs often, one."""
         found: dict[int, int] = {}
-        for node in arguments_first(tree):
-            found[id(node)] = self.part(node, found, start=start)
+        for node in parts_first(tree, _read_with):
+            found[id(node)] = self.part(node, found, when)
         return found[id(tree)]
 
-    def part(self, tree: Expression, found: Mapping[int, int], *, start: bool) -> int:
+    def part(self, tree: Expression, found: Mapping[int, int], when: _When) -> int:
         """The same of a part, where those of its arguments are known."""
         if isinstance(tree, Number):
             return self.graph.number(tree.value)
         if isinstance(tree, Symbol):
-            return self.name(tree.name, start=start)
+            return self.name(tree.name, when)
+        if tree.function == PAST:
+            past, delay = tree.arguments
+            return self.tree(past, self.earlier(when, found[id(delay)], delay))
         return self.graph.apply(tree.function, *(found[id(part)] for part in tree.arguments))
+
+
+def _read_with(tree: Expression) -> tuple[Expression, ...]:
+    """Parts of an expression that are meant at the same time as it."""
+    if not isinstance(tree, Call):
+        return ()
+    return tree.arguments[1:] if tree.function == PAST else tree.arguments
+
+
+_MOST_LAGS = 1000
 
 
 def _needs_a_base(graph: ExpressionGraph, node: int) -> bool:
@@ -339,7 +463,7 @@ def _affine(graph: ExpressionGraph, node: int, depth: int = 8) -> tuple[float, f
     return (a + c, b + d) if own.kind == "add" else (a - c, b - d)
 
 
-_OF_TIME = ("add", "sub", "mul", "neg")
+_OF_TIME = ("add", "sub", "mul", "neg", "ago")
 
 
 def _depending(network: Network, varying: set[str]) -> set[str]:
@@ -395,3 +519,15 @@ def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[fl
     begins, ends = (np.array(column, np.float64) for column in columns[:2])
     event, sample = (np.array(column, np.int32) for column in columns[2:])
     return Spans(begins, ends, event, sample)
+
+
+def spans_from(found: Spans, start: float) -> Spans:
+    """Those that end after `start`, and the samples at it: what happened by then is over.
+
+    >>> spans_from(spans([2.0], [OdeEvent(1.0, ())]), 1.0).begin.tolist()
+    [1.0]
+    """
+    left = (found.end > start) | (found.sample >= 0)
+    return Spans(
+        np.maximum(found.begin[left], start), found.end[left], found.event[left], found.sample[left]
+    )

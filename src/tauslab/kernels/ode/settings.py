@@ -16,6 +16,8 @@ COUNTINGS = ("auto", "inside", "after")
 MOST_SPLIT = 30  # warps of a trajectory that may be asked for
 DEFAULT_SUBSTEPS = 10
 MOST_SUBSTEPS = 2**40
+DELAY_HISTORY = 4096  # steps that are kept of a trajectory whose equations look back
+MOST_HISTORY = 2**24
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class OdeSettings:
         ``on``: warps of their own write samples while the others go on; ``off``; ``auto`` chooses.
     balance
         Equations are spread by what they ``cost``, or each warp has an ``equal`` number of them.
+    delay_history
+        Steps of a trajectory that are kept for equations that look back.
 
     Raises
     ------
@@ -61,6 +65,7 @@ class OdeSettings:
     warps: int = 0
     memory_warps: str = "auto"
     balance: str = "cost"
+    delay_history: int = DELAY_HISTORY
 
     def __post_init__(self) -> None:
         """Check the choices."""
@@ -73,6 +78,11 @@ class OdeSettings:
         ):
             one_of(option, value, allowed)
         self._check_warps()
+        if not 2 <= self.delay_history <= MOST_HISTORY:
+            raise ConfigError(
+                f"{opt('delay_history', self.delay_history)} is not allowed: a whole number from 2 "
+                f"to {MOST_HISTORY}"
+            )
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise ConfigError(
                 f"{opt('substeps', self.substeps)} is not allowed: a whole number from 1 to "

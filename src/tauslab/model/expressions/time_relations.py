@@ -18,6 +18,7 @@ from tauslab.model.expressions.expression import (
     arguments_first,
     call,
     draws_in,
+    looks_back,
     symbols,
 )
 from tauslab.model.portable.host_math import evaluate
@@ -44,7 +45,7 @@ def relation_of(tree: Expression) -> Relation | None:
         return None
     (slope, left), (other, right) = sides[0], sides[1]
     slope -= other
-    if slope == 0:
+    if slope == 0 or looks_back(left) or looks_back(right):
         return None
     function = tree.function if slope > 0 else TURNED[tree.function]
     change = minus(right, left) if slope > 0 else minus(left, right)
@@ -103,7 +104,8 @@ def is_stepwise(trees: Iterable[Expression]) -> bool:
 
 def folded(tree: Expression) -> Expression:
     """The tree, or its value where that is known without any name."""
-    return tree if symbols(tree) or draws_in(tree) else Number(evaluate(tree, {}))
+    bound = symbols(tree) or draws_in(tree) or looks_back(tree)
+    return tree if bound else Number(evaluate(tree, {}))
 
 
 def minus(x: Expression, y: Expression) -> Expression:

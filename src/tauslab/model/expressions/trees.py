@@ -40,6 +40,11 @@ DRAWS: Mapping[str, tuple[int, ...]] = {
 }  # fmt: skip
 
 
+# ``delay(x, d)`` is what the expression x was at a time that is d earlier: SBML's csymbol delay. It
+# has no value on the host: only the kernels of ``ode`` keep what has been.
+PAST = "delay"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
     """A constant, as an IEEE double; 0 and -0 are two numbers, and NaN is one."""
@@ -69,7 +74,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call:
-    """One of `FUNCTIONS` or `DRAWS` applied to expressions.
+    """One of `FUNCTIONS` or `DRAWS`, or `PAST`, applied to expressions.
 
     Comparing, hashing and showing take no longer for a part that occurs twice.
     """
@@ -81,10 +86,13 @@ class Call:
     def __post_init__(self) -> None:
         """Check the function's name and number of arguments."""
         count = len(self.arguments)
+        if self.function == PAST and count == 2:
+            return
         if FUNCTIONS.get(self.function) != count and count not in DRAWS.get(self.function, ()):
             raise ModelError(
                 f"function {self.function!r} with {len(self.arguments)} arguments is not "
-                f"supported; known functions: {', '.join(sorted({*FUNCTIONS, *DRAWS}))}"
+                "supported; known functions: "
+                f"{', '.join(sorted({*FUNCTIONS, *DRAWS, PAST}))}"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -165,6 +173,24 @@ def draws_in(expression: Expression) -> set[str]:
     {'poisson'}
     """
     return {n.function for n in walk(expression) if isinstance(n, Call) and n.function in DRAWS}
+
+
+def looks_back(expression: Expression) -> bool:
+    """Whether the tree reads what something was a delay ago.
+
+    >>> looks_back(call("add", call("delay", Symbol("x"), 3.0), 1.0))
+    True
+    """
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Call) and id(node) not in seen:
+            if node.function == PAST:
+                return True
+            seen.add(id(node))
+            stack.extend(node.arguments)
+    return False
 
 
 def arguments_first(expression: Expression, known: Container[int] = ()) -> list[Expression]:

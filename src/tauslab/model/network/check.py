@@ -17,18 +17,20 @@ from tauslab.model.portable.host_math import evaluate
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
-        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction")
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction", "net law")
     ),
-    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw")),
+    "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw", "net law")),
     "ode": frozenset(
         ("timed event", "state event", "rate rule", "time", "reversible", "mole", "mass",
-         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change")
+         "scaled unit", "concentration", "stoichiometry", "conversion factor", "rate of change",
+         "net law", "delay", "delayed reaction")
     ),
 }  # fmt: skip
 
 _MOST_REACTIONS = 12  # that are listed
-# How amounts in another unit can be counted.
-_AS_COUNTS = {
+# How amounts in another unit can be counted, and what else helps.
+_HINTS = {
+    "reversible": ("net_laws",),
     "mole": ("molecules", "amounts"),
     "scaled unit": ("molecules", "amounts"),
     "mass": ("amounts",),
@@ -63,13 +65,14 @@ _PLURAL = {
 }
 
 
-def _as_counts(kind: str) -> str:
-    """How amounts of that kind can be counted after all; empty where they cannot."""
+def _hint_of(kind: str) -> str:
+    """What helps a model that has a feature of that kind; empty where nothing is known."""
     ways = {
+        "net_laws": f"{opt('net_laws')} lets them go backwards while their law is negative",
         "molecules": f"{opt('molecules')} converts them",
         "amounts": f"{opt('amounts', 'counts')} reads them as counts",
     }
-    return "; " + ", ".join(ways[one] for one in _AS_COUNTS[kind]) if kind in _AS_COUNTS else ""
+    return "; " + ", ".join(ways[one] for one in _HINTS[kind]) if kind in _HINTS else ""
 
 
 def require_support(network: Network, method: str) -> None:
@@ -82,18 +85,18 @@ def require_support(network: Network, method: str) -> None:
     ConfigError
         `method` is not known.
     """
-    if method in ("ssa", "tau") and not _draws(network):
+    if method == "tau" and network.counts_nothing():
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
-            f"{where}rate rules are not supported by {method} in a model without reactions, where "
-            f"nothing is drawn; {opt('method', 'ode')} can run it"
+            f"{where}rate rules are not supported by tau in a model without reactions, where "
+            f"nothing leaps; {opt('method', 'ssa')} or ode can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
     if refused:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = _as_counts(first.kind)
+        hints = _hint_of(first.kind)
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; {assigned('set', key=first.element.split()[-1])}VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
@@ -121,17 +124,8 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
 
 
-def _draws(network: Network) -> bool:
-    """Whether stochastic simulation is of use: for equations alone it is not."""
-    return (
-        bool(network.reactions)
-        or not network.rates
-        or any(feature.kind == "draw" for feature in network.features)
-    )
-
-
 def _can_run(network: Network, method: str) -> bool:
-    if method != "ode" and not _draws(network):
+    if method == "tau" and network.counts_nothing():
         return False
     return not any(refusing(feature, [method]) for feature in network.features)
 
@@ -184,8 +178,10 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
+            hint = f"; {opt('net_laws')} lets it go backwards" if -math.inf < value < 0 else ""
             raise ModelError(
-                f"reaction {reaction.name}: its rate constant is {value:g}; it must be {allowed}"
+                f"reaction {reaction.name}: its rate constant is {value:g}; it must be "
+                f"{allowed}{hint}"
             )
 
 
@@ -212,6 +208,8 @@ def report(network: Network) -> list[str]:
         for f in network.features
         if refusing(f)
     ]
+    if network.counts_nothing():
+        lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
     lines += [f"note: {note}" for note in network.notes]
     lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
     return lines
@@ -249,16 +247,18 @@ def check_facts(network: Network) -> dict[str, object]:
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
     known = [method for method in SUPPORTED if _can_run(network, method)]
-    if network.species and not _negative(network):
-        return known
-    return [m for m in known if m == "ode" and (network.species or network.rules)]
+    if not network.species:
+        return [m for m in known if m != "tau" and network.rules]
+    return [m for m in known if m == "ode" or not _negative(network)]
 
 
 def _negative(network: Network) -> list[str]:
     """Species that start with less than nothing."""
     amounts = _known_values(network).get("initial_amounts", {})
+    if network.counts_nothing():
+        return []
     moved = set(network.rates).union(*(event.assignments for event in network.events))
-    return [name for name, amount in amounts.items() if amount < 0 and name not in moved]
+    return [name for name, amount in amounts.items() if amount < -0.5 and name not in moved]
 
 
 def _known_values(network: Network) -> dict[str, dict[str, float]]:

@@ -18,6 +18,7 @@ from tauslab.model.expressions.expression import (
     check_exponents,
     depth,
     draws_in,
+    looks_back,
     substitute,
     symbols,
 )
@@ -36,6 +37,7 @@ from tauslab.model.network.equations import (
 from tauslab.model.network.parts import (
     DELAYED,
     DRAWN,
+    LOOKS_BACK,
     Event,
     Feature,
     Reaction,
@@ -124,7 +126,8 @@ class Network(NetworkData):
         initial
             0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
             ``tau``. With a distribution, such as ``"poisson(20)"``, each trajectory draws its own
-            (for ``ssa``).
+            (for ``ssa``). With ``time`` it says what the amount was before time 0 too, for
+            equations that look back (for ``ode``).
         fixed
             Whether reactions read the amount and do not change it.
         compartment
@@ -139,6 +142,8 @@ class Network(NetworkData):
         self.species[name] = Species(name, as_expression(initial), fixed, compartment)
         if draws_in(self.species[name].initial):
             self.add_feature(Feature("draw", f"species {name}", DRAWN))
+        self._note_time(self.species[name].initial, f"species {name}")
+        self._note_past(self.species[name].initial, f"species {name}")
 
     def add_parameter(self, name: str, value: float | str | Expression) -> None:
         """Add a parameter; `value` may be an expression of other parameters.
@@ -161,11 +166,13 @@ class Network(NetworkData):
         """
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression), recorded)
+        self._note_time(self.rules[name].expression, f"rule for {name}")
+        self._note_past(self.rules[name].expression, f"rule for {name}")
 
     def add_rate(self, name: str, expression: float | str | Expression) -> None:
         """Give species `name` the equation dx/dt = `expression`, in place of reactions.
 
-        For ``ode`` alone. The expression may use ``time``.
+        For ``ssa``, ``tau`` and ``ode``. The expression may use ``time``.
 
         Raises
         ------
@@ -179,6 +186,7 @@ class Network(NetworkData):
         self.rates[name] = as_expression(expression)
         self.add_feature(Feature("rate rule", f"rate rule for {name}", f"it moves {name} in time"))
         self._note_time(self.rates[name], f"rate rule for {name}")
+        self._note_past(self.rates[name], f"rate rule for {name}")
 
     def add_event(  # noqa: PLR0913 - all that SBML says of an event
         self,
@@ -244,6 +252,8 @@ class Network(NetworkData):
             self.add_feature(Feature("state event", where, "it changes the state"))
         for tree in trees.values():
             self._note_time(tree, where)
+        for tree in self.events[-1].expressions():
+            self._note_past(tree, where)
         if any(draws_in(tree) for tree in self.events[-1].expressions()):
             self.add_feature(Feature("draw", where, DRAWN))
 
@@ -255,6 +265,10 @@ class Network(NetworkData):
     def _note_time(self, tree: Expression, where: str) -> None:
         if "time" in symbols(tree) and "time" not in {**self.species, **self.parameters}:
             self.add_feature(Feature("time", where, "it uses the time"))
+
+    def _note_past(self, tree: Expression, where: str) -> None:
+        if looks_back(tree):
+            self.add_feature(Feature("delay", where, LOOKS_BACK))
 
     def add_reaction(
         self,
@@ -344,6 +358,8 @@ class Network(NetworkData):
             self.add_feature(Feature("delayed reaction", f"reaction {name}", DELAYED))
         if isinstance(law, str):
             self._note_time(tree, f"reaction {name}")
+        for part in (tree, *(one for one in (limit, wait) if one is not None)):
+            self._note_past(part, f"reaction {name}")
         self._reaction_names.add(name)
 
     @staticmethod
@@ -497,6 +513,8 @@ class Network(NetworkData):
     ) -> None:
         if not draws and draws_in(tree):
             raise ModelError(f"{where}: {draw_refused(tree)}")
+        if not any(feature.kind == "delay" for feature in self.features) and looks_back(tree):
+            raise ModelError(f"{where}: the function 'delay' is not for this format")
         unknown = [
             name
             for name in symbols(tree)
@@ -523,6 +541,11 @@ class Network(NetworkData):
     def rule_expressions(self) -> dict[str, Expression]:
         """Every rule in terms of species and parameters alone (rules of rules are unfolded)."""
         return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
+
+    def counts_nothing(self) -> bool:
+        """Whether its species are quantities of equations alone: nothing reacts, nor is drawn."""
+        drawn = any(feature.kind == "draw" for feature in self.features)
+        return bool(self.rates) and not self.reactions and not drawn
 
     def drawn_amounts(self) -> dict[str, Expression]:
         """Initial values that each trajectory draws, or computes of such, in the order of use."""
@@ -575,7 +598,7 @@ class Network(NetworkData):
         overrides
             Other amounts of some species.
         negative
-            Allow negative ones: equations know them, counts do not.
+            Allow negative ones: equations know them, counts do not, but for those that round to 0.
 
         Raises
         ------
@@ -599,8 +622,10 @@ class Network(NetworkData):
         at_start = {"time": 0.0, **values}
         amounts = {name: evaluate(tree, at_start) for name, tree in unfolded.items()}
         signed = set(self.rates).union(*(event.assignments for event in self.events))
+        if self.counts_nothing():
+            signed = set(self.species)
         for name, amount in amounts.items():
-            if not (math.isfinite(amount) and (amount >= 0 or negative or name in signed)):
+            if not (math.isfinite(amount) and (amount >= -0.5 or negative or name in signed)):
                 hint = f"; {opt('method', 'ode')} can run it" if math.isfinite(amount) else ""
                 raise ModelError(
                     f"species {name}: initial amount {amount:g} is not allowed, "

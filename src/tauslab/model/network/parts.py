@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
 
-# Messages of the features "draw" and "delayed reaction".
+# Messages of the features "draw", "delay" and "delayed reaction".
 DRAWN = "its math draws random numbers"
+LOOKS_BACK = "its math uses a delay"
 DELAYED = "it completes after a delay"
 
 

@@ -17,6 +17,19 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 def portable_log(x: FloatArray) -> FloatArray:
     """Natural logarithm to 3 units in the last place; -inf of 0, NaN of negative numbers."""
+    flat = np.ascontiguousarray(x, np.float64).reshape(-1)
+    if len(flat) > 1 and np.isfinite(flat[0]) and (flat == flat[0]).all():
+        return np.full(np.shape(x), _log(flat[:1])[0])  # a noise is often the same everywhere
+    out = np.empty_like(flat)
+    for begin in range(0, len(flat), _PIECE):
+        out[begin : begin + _PIECE] = _log(flat[begin : begin + _PIECE])
+    return out.reshape(np.shape(x))
+
+
+_PIECE = 8192  # numbers whose intermediate results stay in a core's cache
+
+
+def _log(x: FloatArray) -> FloatArray:
     part, power = np.frexp(np.where((x > 0) & np.isfinite(x), x, 1.0))
     low = part < np.sqrt(0.5)
     part, power = np.where(low, 2 * part, part), np.where(low, power - 1, power).astype(np.float64)
@@ -24,7 +37,8 @@ def portable_log(x: FloatArray) -> FloatArray:
     square = f * f
     total = np.zeros_like(f)
     for k in range(_TERMS, 0, -1):
-        total = (total + 1.0 / (2 * k + 1)) * square
+        total += 1.0 / (2 * k + 1)
+        total *= square
     value = power * _LN2_HIGH + (2.0 * f * (1.0 + total) + power * _LN2_LOW)
     value = np.where(np.isposinf(x), np.inf, value)
     return np.where(x > 0, value, np.where(x == 0, -np.inf, np.nan))

@@ -12,11 +12,10 @@ import decimal
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
+from tauslab.model.expressions.expression import PAST, Expression, Number, Symbol, arguments_first
 
 _DIGITS = 60  # a double has 17; what is left makes a wrong rounding as unlikely as 1e-40
 _LARGEST_EXACT_POWER = 64
@@ -45,6 +44,8 @@ def evaluate(expression: Expression, values: Mapping[str, float]) -> float:
                 raise ModelError(f"{node.name!r} has no value; names with values: {known}")
             value = float(values[node.name])
         else:
+            if node.function == PAST:
+                raise ModelError("'delay' has no value outside a trajectory")
             value = _FUNCTIONS[node.function](*(found[id(part)] for part in node.arguments))
         found[id(node)] = value
     value = found[id(expression)]
@@ -160,6 +161,8 @@ def _pow(x: float, y: float) -> float:
 
 def _positive_power(x: float, y: float) -> float:
     if abs(y) <= _LARGEST_EXACT_POWER and y == int(y):
+        from fractions import Fraction
+
         try:
             return float(Fraction(x) ** int(y))
         except OverflowError:

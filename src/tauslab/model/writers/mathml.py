@@ -6,7 +6,14 @@ import math
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
-from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
+from tauslab.model.expressions.expression import (
+    DRAWS,
+    PAST,
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+)
 
 _NAMES = {
     "add": "plus", "sub": "minus", "mul": "times", "div": "divide", "pow": "power", "neg": "minus",
@@ -16,9 +23,15 @@ _NAMES = {
 _CHAINS = ("add", "mul", "and", "or", "xor", "min", "max")
 _LONGEST_SPINE = 32  # the reader brackets longer chains in another way
 _LARGEST_INTEGER = 2**31 - 1
-_TIME = (
-    '<csymbol encoding="text" definitionURL="http://www.sbml.org/sbml/symbols/time">time</csymbol>'
-)
+_SYMBOLS = "http://www.sbml.org/sbml/symbols"
+
+
+def _csymbol(name: str, place: str = "") -> str:
+    url = f"{_SYMBOLS}/{place}{name}"
+    return f'<csymbol encoding="text" definitionURL="{url}">{name}</csymbol>'
+
+
+_TIME = _csymbol("time")
 
 
 def mathml(tree: Expression, *, time: bool = True) -> str:
@@ -55,6 +68,10 @@ def _node(node: Expression, written: dict[int, str], spines: dict[int, int], *, 
         return f"<apply><root/><degree>{number(3.0)}</degree>{parts[0]}</apply>"
     if function == "log10":
         return f"<apply><log/><logbase>{number(10.0)}</logbase>{parts[0]}</apply>"
+    if function == PAST:
+        return f"<apply>{_csymbol(PAST)}{''.join(parts)}</apply>"
+    if function in DRAWS:
+        return f"<apply>{_csymbol(function, 'distrib/')}{''.join(parts)}</apply>"
     return f"<apply><{_name(function)}/>{''.join(parts)}</apply>"
 
 

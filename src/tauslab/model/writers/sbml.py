@@ -29,6 +29,7 @@ from tauslab.model.readers.sbml.text import OWN, import_libsbml, raise_first_err
 from tauslab.model.writers.mathml import mathml
 
 _CORE = "http://www.sbml.org/sbml/level3/version2/core"
+_DISTRIB = "http://www.sbml.org/sbml/level3/version1/distrib/version1"
 _NO_COMPARTMENT = "no_compartment"
 _MOST_WRITTEN = 4_000_000  # numbers, names and operations
 # Kinds of feature that the parts of a network say themselves.
@@ -43,7 +44,8 @@ _WRITTEN = {
         "mass",
         "scaled unit",
     ),
-    *("concentration", "stoichiometry", "conversion factor", "rate of change"),
+    *("concentration", "stoichiometry", "conversion factor", "rate of change", "net law"),
+    *("draw", "delay"),
 }
 _UNITS = ("mole", "mass", "scaled unit")
 _UNIT = re.compile(r"its (?:substance|extent) unit is '(\w+)'(?: \((.*)\))?\Z", re.DOTALL)
@@ -63,7 +65,7 @@ def sbml_text(network: NetworkData) -> str:
         python-libsbml is not installed.
     """
     for feature in network.features:
-        if feature.kind in ("draw", "delayed reaction"):
+        if feature.kind == "delayed reaction":
             raise ModelError(
                 f"{feature.element}: {feature.message}, which is written as TOML (Network.write), "
                 "not as SBML"
@@ -122,10 +124,12 @@ class _Writer:
         end = network.t_end
         notes = "" if end is None else _notes(f"t_end = {_plain(end)}")
         own = _own(name=network.name)
+        draws = any(feature.kind == "draw" for feature in network.features)
+        packages = f' xmlns:distrib="{_DISTRIB}" distrib:required="true"' if draws else ""
         head = f'<model id="{model}" name={quoteattr(network.name)} {attributes["model"]}>'
         return (
             '<?xml version="1.0" encoding="UTF-8"?>\n'
-            f'<sbml xmlns="{_CORE}" level="3" version="2">\n{head}\n{notes}{own}\n'
+            f'<sbml xmlns="{_CORE}" level="3" version="2"{packages}>\n{head}\n{notes}{own}\n'
             + "\n".join(body)
             + "\n</model>\n</sbml>\n"
         )

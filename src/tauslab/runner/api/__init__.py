@@ -1,4 +1,5 @@
-"""The Python interface: `run`, `read`, `open`, `simulator`, and `dbn.build`.
+"""The Python interface: `run`, `read`, `open`, `dbn.build`, and what else asks of a model.
 
-Users import `tauslab` and `tauslab.dbn`. `executor` and `kinds` serve the command line too.
+Users import `tauslab` and `tauslab.dbn`. `inference` is of models against data; `cme`, `rare` and
+`populations` stand here. `executor` and `kinds` serve the command line too.
 """

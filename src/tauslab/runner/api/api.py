@@ -55,15 +55,16 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Returns
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
-    it is one that ``tauslab dbn`` made; a `RareResult` or a `FilterResult` where it is one of
-    ``tauslab rare`` or ``tauslab filter``.
+    it is one that ``tauslab dbn`` made; a `RareResult`, `FilterResult`, `SensitivityResult` or
+    `PopulationResult` where it is one of ``tauslab rare``, ``filter``, ``sensitivity`` or
+    ``population``.
 
     Raises
     ------
     InputFileError
         The file is missing, not ours, or a part of it is gone.
     """
-    from tauslab.runner.api.kinds import kind_at
+    from tauslab.runner.api.kinds.registry import kind_at
 
     result: AnyResult = kind_at(path).open(path)
     return result

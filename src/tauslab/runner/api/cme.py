@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.cme.law import CmeResult
@@ -108,3 +109,18 @@ def network_of(model: Network | str | os.PathLike[str], what: str) -> Network:
     if not isinstance(model, str | os.PathLike):
         raise ConfigError(f"{what} takes a network or its file, not {model!r:.80}")
     return readers.read_network(Path(model))
+
+
+def model_of(model: Network | Lattice | str | os.PathLike[str], what: str) -> Network | Lattice:
+    """The network or lattice that is given, or in the file.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    if isinstance(model, Network | Lattice):
+        return model
+    if not isinstance(model, str | os.PathLike):
+        raise ConfigError(f"{what} takes a network, a lattice or a file, not {model!r:.80}")
+    return readers.read(Path(model))

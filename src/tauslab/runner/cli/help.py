@@ -47,6 +47,18 @@ EXAMPLES: Mapping[str, str] = {
   tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e4 --seed 1
   tauslab filter model.xml data.csv --observe "gfp=X:poisson(0.3)" --initial "X=poisson(50)"
   mpirun -n 4 tauslab filter model.xml data.csv --observe "X=normal(10)" -n 1e6 --json""",
+    "petab": """\
+  tauslab petab problem.yaml -o simulations.tsv
+  tauslab petab problem.yaml --parameters vectors.tsv --json""",
+    "sensitivity": """\
+  tauslab sensitivity model.xml --t 10 --seed 1
+  tauslab sensitivity model.xml --parameters k1,k2,A --outputs "X,Y,X > 10" --t 1,5,10
+  tauslab sensitivity model.xml --t 10 --method common --step k1=1e-3 --step k2=0.1 -o s.h5
+  mpirun -n 4 tauslab sensitivity model.xml --t 10 -n 1e6 --json""",
+    "population": """\
+  tauslab population cell.toml --division divide --t 2,4,8 --cells 1e4 --seed 1 -o cells.h5
+  tauslab population cell.toml --division divide --t 8 --partition X=even --json
+  tauslab export cells.h5 --what divisions -o divisions.csv""",
     "plot": """\
   tauslab plot out.h5 --species A,B
   tauslab plot out.h5 --species A --kind histogram --t 10 -o a.png

@@ -149,6 +149,42 @@ def _filter(filters: argparse.ArgumentParser) -> None:
     filters.add_argument("table", type=Path, metavar="DATA.csv", help="columns, one of them time")
 
 
+def _petab(petab: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.commands.petab import process_petab
+
+    petab.set_defaults(process=process_petab)
+    petab.add_argument("problem", type=Path, metavar="PROBLEM.yaml", help="of PEtab, Version 1")
+    petab.add_argument(
+        "--parameters", type=Path, metavar="FILE",
+        help="a row of values for each vector, .tsv or .csv (the nominal ones)",
+    )  # fmt: skip
+    petab.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where it runs (auto)"
+    )
+    petab.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.tsv",
+        help="the simulation table; of several vectors a row for each",
+    )  # fmt: skip
+    _may_overwrite(petab)
+    _answers_programs(petab)
+
+
+def _sensitivity(derived: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.options import add_options
+    from tauslab.runner.cli.particles.sensitivity import OPTIONS, process_sensitivity
+
+    derived.set_defaults(process=process_sensitivity)
+    add_options(derived, ".xml, .ant, .net, .bngl, .toml, - for standard input", *OPTIONS)
+
+
+def _population(grown: argparse.ArgumentParser) -> None:
+    from tauslab.runner.cli.options import add_options
+    from tauslab.runner.cli.particles.population import OPTIONS, process_population
+
+    grown.set_defaults(process=process_population)
+    add_options(grown, ".xml, .ant, .toml, - for standard input", *OPTIONS)
+
+
 def _info(info: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.commands.results import process_info
 
@@ -158,7 +194,7 @@ def _info(info: argparse.ArgumentParser) -> None:
 
 
 def _plot(plot: argparse.ArgumentParser) -> None:
-    from tauslab.runner.api.kinds import MOVIE
+    from tauslab.runner.api.kinds.kind import MOVIE
     from tauslab.runner.cli.commands.results import process_plot
 
     plot.set_defaults(process=process_plot)
@@ -194,14 +230,14 @@ def _report(report: argparse.ArgumentParser) -> None:
 
 def _export(export: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.commands.results import process_export
-    from tauslab.runner.results.tables import WHAT
+    from tauslab.runner.results.tables import WHAT, WHAT_OF_CELLS
 
     export.set_defaults(process=process_export)
     _takes_a_result(export)
     export.add_argument("--species", metavar="A,B", help="these only")
     export.add_argument(
         "--what",
-        choices=WHAT,
+        choices=(*WHAT, *WHAT_OF_CELLS),
         help="the table of trajectories (if they were recorded), mean and sd, last values, ...",
     )
     export.add_argument("--replica", type=int, default=0, metavar="R", help="which one (0)")
@@ -335,6 +371,9 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] =
     "dbn": ("make a dynamic Bayesian network from an ODE ensemble", _dbn),
     "rare": ("find the probability, or the rate, of reaching a target seldom reached", _rare),
     "filter": ("find the likelihood of a time course, and the states behind it", _filter),
+    "petab": ("find the objective of a PEtab problem", _petab),
+    "sensitivity": ("find how means change with parameters, with errors", _sensitivity),
+    "population": ("simulate cells that grow and divide", _population),
     "info": ("say what a result file holds", _info),
     "plot": ("draw a result file (needs the plot extra)", _plot),
     "report": ("write a page of HTML about a result, with pictures", _report),

@@ -12,7 +12,7 @@ import numpy as np
 from tauslab.kernels.ode.layouts.counting import Counting
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import require_support
 from tauslab.model.network.dependencies import parents, right_sides
@@ -83,6 +83,11 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     network = with_settings(network, options.set)
     network.validate()
     values = network.parameter_values()
+    back = [f for f in network.features if f.kind in ("delay", "delayed reaction")]
+    if back:
+        raise ModelError(
+            f"{back[0].element}: {back[0].message}, and a Bayesian network knows one interval back"
+        )
     sides = right_sides(network)
     if not sides:
         raise ConfigError(f"{network.name} has nothing that changes: no variables, no network")

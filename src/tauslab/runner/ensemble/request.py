@@ -62,7 +62,8 @@ def ensemble_options(
     values = {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
     drawn = keywords.sample
     sample = Sampling.parse([drawn] if isinstance(drawn, str) else drawn)
-    n = default_n(method, values, sample) if keywords.n is None else whole(keywords.n)
+    n = default_n(method, values, sample, equations_alone=network.counts_nothing())
+    n = n if keywords.n is None else whole(keywords.n)
     return Options(
         times=sample_times(
             keywords.times if at is None else at,

@@ -168,7 +168,9 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     method = options.method
     if isinstance(method, TauLeaping) and task.lowered.reactions:
         checked = method.post_leap_check
-        return leaping_engine(backend, task.lowered, times, method.epsilon, checked=checked)
+        return leaping_engine(
+            backend, task.lowered, times, method.epsilon, checked=checked, trajectories=each
+        )
     if options.common:
         return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
     if task.lowered.dynamics is not None:

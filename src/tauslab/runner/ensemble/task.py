@@ -195,6 +195,7 @@ def prepare(network: Network, options: Options) -> Task:
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
+    _warn_of_net_laws(network)
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
     if rows:
@@ -275,7 +276,7 @@ def check_names(network: Network, options: Options) -> None:
     """Refuse what the method cannot honour, and species that the model does not have."""
     method = "ssa" if isinstance(options.method, Auto) else options.method.word
     require_support(without_missing(network, options.set.keys()), method)
-    if not network.species and (method != "ode" or not network.rules):
+    if not network.species and (method == "tau" or not network.rules):
         raise ModelError(f"{network.name} has no species: there is nothing to simulate")
     for name in options.species or ():
         if name not in network.species and name not in network.rules:
@@ -349,7 +350,8 @@ def with_settings(
         if name in parameters:
             parameters[name] = Number(value)
         elif name in species:
-            if np.min(given) < 0 and name not in network.rates:
+            signed = name in network.rates or network.counts_nothing()
+            if np.min(given) < 0 and not signed:
                 raise ConfigError(
                     f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
                 )
@@ -390,6 +392,18 @@ def _refuse_negative(counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count < 0:
             raise ModelError(f"species {name}: initial amount {count} is not allowed, 0 or more")
+
+
+def _warn_of_net_laws(network: Network) -> None:
+    """Noise is less than a mechanism has whose directions the file does not tell."""
+    both = [f.element for f in network.features if f.kind == "net law"]
+    if both:
+        warn(
+            f"laws that may be negative ({opt('net_laws')}): these go backwards then, so that "
+            "means follow the laws, and noise is the least that they allow: "
+            f"{some(dict.fromkeys(both))}",
+            stacklevel=2,
+        )
 
 
 def _rounded(name: str, amounts: FloatArray) -> CountArray:

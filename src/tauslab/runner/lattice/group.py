@@ -43,12 +43,21 @@ class Group:
     ----------
     world
         All ranks; those of a group follow each other.
+    sharing
+        How many lattices the rank runs at the same time.
     """
 
     def __init__(
-        self, task: LatticeTask, backend: Backend, world: Communicator, grid: RankGrid
+        self,
+        task: LatticeTask,
+        backend: Backend,
+        world: Communicator,
+        grid: RankGrid,
+        *,
+        sharing: int = 1,
     ) -> None:
         self.task, self.backend, self.grid = task, backend, grid
+        self._sharing = sharing
         self.index, self.rank = grid.place(world.rank)
         self.comm = world.split(self.index)
         self.depth = task.options.halo_depth or self._best_depth()
@@ -145,6 +154,7 @@ class Group:
             seed=self.task.seed_of(point),
             replica=replica,
             options=HaloOptions("auto" if self.comm.size == 1 else options.halo, self.depth),
+            sharing=self._sharing,
         )
 
     def _close_engine(self) -> None:
@@ -216,6 +226,10 @@ class Group:
     def run_sampled(self, marks: Sequence[int]) -> Samples:
         """As `LatticeEngine.run_sampled`, of the whole lattice."""
         return self._summed(self._steps.run_sampled(marks))
+
+    def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
+        """As `LatticeEngine.start_sampled`, for a group of one rank."""
+        return self.engine.start_sampled(marks)
 
     def count(self) -> Samples:
         """As `LatticeEngine.count`, of the whole lattice."""

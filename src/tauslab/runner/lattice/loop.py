@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -49,10 +49,14 @@ class _NextSteps:
 
 
 class ReplicaRuns:
-    """The runs of one group, one after another: replicas, of all points of a sweep.
+    """The runs of one group of ranks: replicas, of all points of a sweep.
+
+    Runs of one point go on side by side, as many as there are groups; so do all that follow.
 
     Parameters
     ----------
+    groups
+        One for each run that goes on at the same time; several have one rank each.
     begun
         Stored states from which runs continue.
     stop
@@ -63,20 +67,22 @@ class ReplicaRuns:
 
     def __init__(
         self,
-        group: Group,
+        groups: Sequence[Group],
         writer: LatticeWriter,
         begun: Mapping[int, Begun],
         *,
         stop: Callable[[], bool],
         stops: Counter | None,
     ) -> None:
-        self._group, self._writer, self._begun = group, writer, begun
+        self._groups, self._writer, self._begun = groups, writer, begun
+        self._group = groups[0]  # speaks for all
+        self._running: Sequence[Group] = groups[:1]
         self._stop, self._stops = stop, stops
         self._pace = 0.0  # steps of the engine a second, as measured
         self._saved_at = self._balanced_at = time.monotonic()
-        self._saved: tuple[int, int] | None = None  # run and engine's step of a checkpoint
-        self._memory: dict[str, Any] = {}
-        self._mine = range(group.index, self._task.runs, group.grid.replicas)
+        self._saved: dict[int, int] = {}  # engine's steps of the last checkpoint, by run
+        self._memory: dict[str, Any] = {}  # of hooks
+        self._mine = range(self._group.index, self._task.runs, self._group.grid.replicas)
         self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
 
     @property
@@ -108,37 +114,68 @@ class ReplicaRuns:
             unit="steps",
             started_at=sum(before),
         ) as self._progress:
-            for number, run in enumerate(self._mine):
-                begun = self._begun.get(run)
-                ended = begun is not None and begun.step >= task.steps * task.passes_of(run)
-                if not ended or (task.options.hooks and begun is not None and not begun.hooked):
-                    self._one(number, run, begun)
+            for number, runs in self._together():
+                self._some(number, runs)
         self._writer.sync()
 
-    def _one(self, number: int, run: int, begun: Begun | None) -> None:
-        group, options = self._group, self._task.options
+    def _together(self) -> Iterator[tuple[int, list[int]]]:
+        """Runs that are not done and may go on side by side, and how many of ours come before."""
+        task, found = self._task, list[int]()
+        first = 0
+        for number, run in enumerate(self._mine):
+            begun = self._begun.get(run)
+            ended = begun is not None and begun.step >= task.steps * task.passes_of(run)
+            if ended and not (task.options.hooks and begun is not None and not begun.hooked):
+                continue
+            if found and not (len(found) < len(self._groups) and self._alike(found[0], run)):
+                yield first, found
+                found = []
+            if not found:
+                first = number
+            found.append(run)
+        if found:
+            yield first, found
+
+    def _alike(self, one: int, other: int) -> bool:
+        """Whether two runs belong to one point and go on from the same step."""
+        begun = [self._begun.get(run) for run in (one, other)]
+        steps = [0 if state is None else state.step for state in begun]
+        return steps[0] == steps[1] and self._task.place(one)[0] == self._task.place(other)[0]
+
+    def _some(self, number: int, runs: Sequence[int]) -> None:
+        """Runs side by side, from where they begin to their end."""
+        options = self._task.options
         self._writer.wait()  # frames that are being copied keep the last run's memory
-        if begun is None:
-            self._memory = dict(group.begin(run, None))
-            self._samples(run, 0, group.count())
-            self._keep_frame(0)
-        else:
-            self._memory = dict(group.begin(run, lambda a, b: self._writer.read_begun(begun, a, b)))
-        task, done = self._task, group.engine.step
-        if begun is not None and not begun.hooked and done:
+        self._running = self._groups[: len(runs)]
+        begun = [self._begun.get(run) for run in runs]
+        for group, run, state in zip(self._running, runs, begun, strict=True):
+            self._begin(group, run, state)
+        task, done = self._task, self._group.engine.step
+        if begun[0] is not None and not begun[0].hooked and done:
             self._call_hooks(done)
         while done < task.steps * task.passes:
             plan = self._agreed(done)
-            self._before_batch(plan, run, done)
+            self._before_batch(plan, done)
             done = self._batch(done, plan)
             self._keep_frame(done)
             self._call_hooks(done)
-            self._progress.update(number * task.steps + done // task.passes, 0)
+            made = len(runs) * (done // task.passes)
+            self._progress.update(number * task.steps + made, 0)
         if task.runs > 1 and not options.frame_every:
-            only = begun is None and (self._saved is None or self._saved[0] != run)
-            self._checkpoint()  # so that a later resume need not run it again
-            if only:  # there are no older ones that the next would look for
-                self._saved = None
+            older = {*self._saved}.union(self._begun)
+            self._checkpoint()  # so that a later resume need not run them again
+            for run in runs:  # there are no older ones that the next would look for
+                if run not in older:
+                    del self._saved[run]
+
+    def _begin(self, group: Group, run: int, begun: Begun | None) -> None:
+        if begun is None:
+            self._memory = dict(group.begin(run, None))
+            self._samples(group, 0, group.count())
+            if self._is_due(0, self._task.options.frame_every):
+                self._write(group, 0)
+        else:
+            self._memory = dict(group.begin(run, lambda a, b: self._writer.read_begun(begun, a, b)))
 
     # ---------------------------------------------------------------- decisions
 
@@ -190,23 +227,25 @@ class ReplicaRuns:
 
     # ---------------------------------------------------------------- a batch
 
-    def _before_batch(self, plan: _NextSteps, run: int, done: int) -> None:
+    def _before_batch(self, plan: _NextSteps, done: int) -> None:
         if plan.stop:
             self._checkpoint()
             self._writer.sync()
             output = self._task.options.output
             raise StoppedEarly(
                 f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
-                f"of {self._called(run)}",
+                f"of {self._called()}",
                 "" if output is None else f"{opt('resume')} completes {output}",
             )
         if plan.checkpoint:
             self._checkpoint()
 
-    def _called(self, run: int) -> str:
-        """A run, as messages call it."""
-        point, replica = self._task.place(run)
-        return f"replica {replica}" + (f" of point {point}" if self._task.sweep else "")
+    def _called(self) -> str:
+        """What runs, as messages call it."""
+        places = [self._task.place(group.run) for group in self._running]
+        numbers = [str(replica) for _, replica in places]
+        some = f"replicas {', '.join(numbers)}" if len(numbers) > 1 else f"replica {numbers[0]}"
+        return some + (f" of point {places[0][0]}" if self._task.sweep else "")
 
     def _batch(self, done: int, plan: _NextSteps) -> int:
         """Steps up to the next frame, hook or look at signals; returns the engine's step."""
@@ -224,40 +263,51 @@ class ReplicaRuns:
         sampled = np.arange((done // every + 1) * every, end + 1, every)
         marks = sorted({*sampled.tolist(), end})
         began = time.perf_counter()
-        samples = self._group.run_sampled([mark - done for mark in marks])
+        samples = self._run_sampled([mark - done for mark in marks])
         took = max(1e-9, time.perf_counter() - began)
         self._pace = (end - done) / took
-        self._made += Fraction(end - done, task.passes)
+        self._made += Fraction((end - done) * len(samples), task.passes)
         self.seconds += took
         if len(sampled):
             chosen = np.isin(marks, sampled)
             first = int(sampled[0]) // every
-            self._samples(self._group.run, first, _rows(samples, chosen))
+            for group, each in zip(self._running, samples, strict=True):
+                self._samples(group, first, _rows(each, chosen))
         return end
 
-    def _samples(self, run: int, first: int, samples: Samples) -> None:
-        if self._group.rank == 0:
-            self._writer.write_samples(run, first, samples)
+    def _run_sampled(self, marks: Sequence[int]) -> Sequence[Samples]:
+        """As `LatticeEngine.run_sampled`, of each run."""
+        if len(self._running) == 1:
+            return [self._group.run_sampled(marks)]
+        started = [group.start_sampled(marks) for group in self._running]
+        return [finish() for finish in started]
+
+    def _samples(self, group: Group, first: int, samples: Samples) -> None:
+        if group.rank == 0:
+            self._writer.write_samples(group.run, first, samples)
 
     def _keep_frame(self, done: int) -> None:
         every = self._task.options.frame_every
         if self._is_due(done, every):
-            self._write(done // (every * self._task.passes))
+            for group in self._running:
+                self._write(group, done // (every * self._task.passes))
 
     def _checkpoint(self) -> None:
-        """Keep the state; when that of all ranks is on disk, the next removes those before it."""
-        engine, group = self._group.engine, self._group
-        if self._saved is not None:
+        """Keep the states; when those of all ranks are on disk, the next removes those before."""
+        group = self._group
+        if self._saved:
             self._writer.sync()
             group.comm.barrier()
             if group.rank == 0:
-                self._writer.forget_checkpoints(*self._saved)
-        self._write(CHECKPOINT)
-        self._saved = (group.run, engine.step)
+                for run, step in self._saved.items():
+                    self._writer.forget_checkpoints(run, step)
+        for one in self._running:
+            self._write(one, CHECKPOINT)
+        self._saved = {one.run: one.engine.step for one in self._running}
 
-    def _write(self, number: int) -> None:
+    def _write(self, group: Group, number: int) -> None:
         memory = copy.deepcopy(self._memory)
-        piece = self._group.piece(number, self._writer.make_room(), memory)
+        piece = group.piece(number, self._writer.make_room(), memory)
         self._writer.write_piece(piece)
         self._saved_at = time.monotonic()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.cpu import allowed_cores
+from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
@@ -199,6 +200,7 @@ def _run(
         agree(comm, lambda: _check_devices(backend, comm, options))
         on_host = not backend.identity()
         agree(comm, lambda: _require_room(task, comm, grid, computes=on_host))
+        several = min(comm.allgather(_lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
             with telling_of_compilers(quiet=quiet):
                 in_turn(comm, lambda: compile_kernels(backend, task))
@@ -208,16 +210,16 @@ def _run(
             complete, begun = on_root(comm, writer.open_again) if resumes else (False, {})
             if complete:
                 return
-            group = Group(task, backend, comm, grid)
+            groups = [Group(task, backend, comm, grid, sharing=several) for _ in range(several)]
             with telling_of_compilers(quiet=quiet):
-                agree(comm, group.prepare)
+                agree(comm, groups[0].prepare)
             if grid.slabs > 1 and comm.rank == 0:
-                tell(f"{task.model.name}: {group.describe()}")
+                tell(f"{task.model.name}: {groups[0].describe()}")
             with in_order(stop):
                 if not resumes:
                     on_root(comm, writer.create)
                 with failing_together(comm):
-                    stopped = _replicas(group, comm, writer, begun, stop)
+                    stopped = _replicas(groups, comm, writer, begun, stop)
             if stopped is not None:
                 raise stopped
 
@@ -228,18 +230,27 @@ def _compressing(options: LatticeOptions, comm: Communicator) -> int:
     return options.threads or min(_MOST_COMPRESSING, max(2, own))
 
 
+def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:
+    """How many lattices this rank runs at the same time. Functions that are called see one."""
+    if grid.slabs > 1 or task.options.hooks:
+        return 1
+    own = max(1, task.options.replicas // grid.replicas)
+    return replicas_at_a_time(backend, task.lattice, own)
+
+
 def _replicas(
-    group: Group,
+    groups: Sequence[Group],
     comm: Communicator,
     writer: LatticeWriter,
     begun: Mapping[int, Begun],
     stop: Callable[[], bool],
 ) -> StoppedEarly | None:
     """Do all replicas and finish the file; or, if that was asked for, what tells of a stop."""
+    group = groups[0]
     if group.rank == 0:
         writer.open_counts()
     stops = comm.counter() if group.grid.replicas > 1 else None
-    runs = ReplicaRuns(group, writer, begun, stop=stop, stops=stops)
+    runs = ReplicaRuns(groups, writer, begun, stop=stop, stops=stops)
     stopped: StoppedEarly | None = None
     try:
         runs.run()
@@ -249,7 +260,8 @@ def _replicas(
     rows = comm.gather({"host": host_name(), **group.profile(), **runs.profile()})
     if stops is not None:
         stops.free()
-    group.close()  # all that ranks share goes before the file may fail
+    for one in groups:
+        one.close()  # all that ranks share goes before the file may fail
     if not reasons:
         on_root(comm, lambda: writer.finish(rows or []))
     return reasons[0] if reasons else None

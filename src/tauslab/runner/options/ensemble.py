@@ -32,14 +32,25 @@ MOST_TOTAL = 2**53  # of all points together
 _DEFAULT_N = 1000
 
 
-def default_n(method: Method, settings: Mapping[str, float | FloatArray], sample: Sampling) -> int:
+def default_n(
+    method: Method,
+    settings: Mapping[str, float | FloatArray],
+    sample: Sampling,
+    *,
+    equations_alone: bool = False,
+) -> int:
     """Trajectories at each point where nobody said how many: one where all would be the same.
+
+    Parameters
+    ----------
+    equations_alone
+        The model has rate rules and no reactions, so that no method draws anything.
 
     >>> default_n(ODE(), {"k": 0.5}, Sampling()), default_n(SSA(), {}, Sampling())
     (1, 1000)
     """
     drawn = bool(sample.names) or any(map(np.ndim, settings.values()))
-    return 1 if isinstance(method, ODE) and not drawn else _DEFAULT_N
+    return 1 if (equations_alone or isinstance(method, ODE)) and not drawn else _DEFAULT_N
 
 
 @dataclass(frozen=True)

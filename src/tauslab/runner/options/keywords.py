@@ -279,7 +279,7 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class MoleculesFlag:
-    """`tauslab.in_molecules`, for the command line."""
+    """`tauslab.in_molecules` and `tauslab.with_net_laws`, for the command line."""
 
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
@@ -290,6 +290,11 @@ class MoleculesFlag:
         None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
         type=counts_of_a_unit, metavar="counts|F", python=False,
         in_python=lambda v: f"ts.in_molecules(model, {1 if v == 'counts' else v or '...'})",
+    )  # fmt: skip
+    net_laws: bool = option(
+        False, "let reactions go backwards while their law is negative", flag="--net-laws",
+        group="model", action="store_true", python=False,
+        in_python=lambda _: "ts.with_net_laws(model)",
     )  # fmt: skip
 
 

@@ -63,7 +63,8 @@ class LatticeChoices:
     replicas: int = option(
         1, "independent runs (1)", flag="--replicas", group="sampling", type=int, metavar="R",
         stored=Stored(always=True),
-        doc="Independent runs: one after another, or side by side on several ranks.",
+        doc="Independent runs: as many at a time as gain speed on a device, and side by side on "
+        "several ranks.",
     )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,

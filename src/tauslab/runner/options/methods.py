@@ -235,6 +235,13 @@ class ODE:
         choices=BALANCES, doc="Of layout ``warps``: equations by their ``cost``, or ``equal`` "
         "numbers of them.",
     )  # fmt: skip
+    delay_history: int | None = option(
+        None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",
+        type=count, stored=Stored(), elsewhere=_OF_EQUATIONS,
+        doc="Of equations with delays: steps of a trajectory that are kept, 24 bytes each and 40 "
+        "for each delayed variable; a delay that needs more ends the trajectory with status "
+        "``delay_history``.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check that the choices go together."""

@@ -1,4 +1,4 @@
-"""`tauslab.Ensemble`: particles of a network that live on the device."""
+"""`tauslab.Ensemble`: particles of a model that live on the device."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
-from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.model.errors import ConfigError, InputFileError, one_of
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
+    ODE,
     SSA,
     Method,
     MethodWord,
-    TauLeaping,
+    given_in,
     method_of,
+    method_with,
 )
 from tauslab.runner.options.places import Device, device_settings
 from tauslab.runner.options.values.checks import seed_of, within
@@ -30,44 +33,57 @@ from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.particles import weights as particle_weights
-from tauslab.runner.particles.motion import Motion, require_method
+from tauslab.runner.particles.motions.amounts import OdeMotion
+from tauslab.runner.particles.motions.lattice import LatticeMotion
+from tauslab.runner.particles.motions.motion import Motion
+from tauslab.runner.particles.motions.network import NetworkMotion, require_method
 from tauslab.runner.particles.store import Stored, read_stored, write_stored
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, open_backend
 
-MISSING = -1  # a count of a particle that ended
-_ENDED = 2  # statuses from here on are ends: overflow, step_limit, nan
+_ENDED = 2  # statuses from here on are ends
+_ENDS = {
+    2: "overflow",
+    3: "step_limit",
+    4: "nan",
+    5: "event_queue",
+    6: "event_cascade",
+    8: "delay_queue",
+}
 
 
 class Ensemble:
-    """n particles of a network: advance them, weigh them, copy them, as often as you like.
+    """n particles of a network or a lattice: advance, weigh and copy them as often as you like.
 
     The state stays on the device between calls. A draw is a pure function of seed, round and
     particle, where each advance is a round; weights are summed in one fixed order on the host. So
-    the same calls give the same bits on any device and on any number of ranks. Under ``mpirun``
-    all ranks make the same calls, and each holds and advances its share of the particles; one goes
-    to another rank where an ancestor of it is there.
+    the same calls give the same bits on any device and on any number of ranks; of ``ode`` devices
+    agree within errors of steps. Under ``mpirun`` all ranks make the same calls, and each holds and
+    advances its share of the particles; one goes to another rank where an ancestor of it is there.
 
     Parameters
     ----------
     model
-        A network that ``ssa`` or ``tau`` can run. With events, rate rules or laws of the time it is
-        ``ssa``; what waits and what they set goes with a particle wherever it is copied.
+        A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
+        reactions, where what waits and what they set goes with a particle wherever it is copied.
+        Under ``ode`` without triggers and delays. Or a lattice: a particle is all of it.
     n
-        Number of particles.
+        Number of particles; of lattices 65,536 at most.
     seed
         64 bits; drawn if not given.
     device
         As of `tauslab.run`.
     parameters
-        Values of parameters and initial amounts by name: one for all, or an array ``[n]``.
+        Values of parameters and initial amounts by name: one for all, or an array ``[n]``. Of
+        lattices, what changes hops has one value for all.
     initial
         Laws of initial counts by species, drawn for each particle: see `tauslab.cme`.
     method
-        ``ssa``, the default, or ``tau``; or their settings. With ``tau`` a leap ends at every
-        advance, so that results depend on the times between.
+        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau`` a leap ends at
+        every advance, so that results depend on the times between. With ``ode`` particles are
+        amounts, and their steps go on from advance to advance. Not of lattices.
     max_steps
-        Steps of a particle in one advance at most.
+        Steps of a particle in one advance at most; not of lattices.
 
     Attributes
     ----------
@@ -78,7 +94,7 @@ class Ensemble:
     seed, species, n, status
         As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``, how
         each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan,
-        5 event_queue, 6 event_cascade).
+        5 event_queue, 6 event_cascade, 8 delay_queue).
 
     Raises
     ------
@@ -104,7 +120,7 @@ class Ensemble:
     @checks_keywords
     def __init__(
         self,
-        model: Network,
+        model: Network | Lattice,
         n: int,
         *,
         seed: int | None = None,
@@ -114,35 +130,46 @@ class Ensemble:
         method: MethodWord | Method | None = None,
         max_steps: int | None = None,
     ) -> None:
-        if not isinstance(model, Network):
-            raise ConfigError(f"an ensemble takes a network, not {model!r:.80}")
+        if not isinstance(model, Network | Lattice):
+            raise ConfigError(f"an ensemble takes a network or a lattice, not {model!r:.80}")
         within("n", whole(n), 1, MOST_TRAJECTORIES)
         self._model, self._comm = model, ranks_for("mpi")
-        laws = start_laws(initial, model)
-        steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
         self.seed = agreed_seed(seed, lambda: None, self._comm)
-        options = Options(
+        steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
+        self._options = Options(
             times=np.zeros(1), n=whole(n), seed=self.seed, set=rows,
             method=method_of(method), **device_settings(device), **steps,
         )  # fmt: skip
-        require_method(options, model)
-        self._options = options
-        self._backend = open_backend(options.device, options.threads, self._comm)
+        if isinstance(model, Lattice) and (self._options.method != SSA() or steps):
+            raise ConfigError(
+                "method and max_steps are of networks: a lattice is moved by its steps"
+            )
+        self._laws = start_laws(initial, model)
+        self.time, self.round, self._resampled = 0.0, 0, 0
+        self._rows: dict[str, Any] = {}
+        self._logs = np.zeros(0)
+        self.status: Array = np.zeros(0, np.uint8)
+        self._backend = open_backend(self._options.device, self._options.threads, self._comm)
         try:
-            self._motion = Motion(model, options, rows, self._backend, self._comm)
+            self._motion = self._opened(rows)
+            self._group, self._number = self._options.n, 0  # see `in_groups`
+            self._begin(rows)
         except BaseException:
             self._backend.close()
             raise
-        self.species = self._motion.task.species
-        self._group, self._number = options.n, 0  # see `in_groups`
-        self._observables = self._motion.task.observables
-        self._laws = laws
-        self.time, self.round, self._resampled = 0.0, 0, 0
-        self._rows: dict[str, Any] = {}
-        self._logs = np.zeros(options.n)
-        self.status: Array = np.zeros(options.n, np.uint8)
-        self._begin(rows, options.n)
+        self.species = self._motion.species
+        self._observables = self._motion.observables
+
+    def _opened(self, rows: Mapping[str, Any]) -> Motion:
+        """What moves particles of this model by this method."""
+        model, options = self._model, self._options
+        if isinstance(model, Lattice):
+            return LatticeMotion(model, options.n, rows, self._backend, self._comm)
+        require_method(options)
+        if isinstance(options.method, ODE):
+            return OdeMotion(model, options, rows, self._backend, self._comm)
+        return NetworkMotion(model, options, rows, self._backend, self._comm, self._laws)
 
     # ---------------------------------------------------------------- looking
 
@@ -152,10 +179,13 @@ class Ensemble:
         return self._motion.n
 
     @property
-    def counts(self) -> Int32Array:
-        """A copy of the counts ``[particle, species]``; -1 where a particle has ended."""
-        counts = self._motion.host_counts()
-        counts[~self.alive] = MISSING
+    def counts(self) -> Any:
+        """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
+
+        Amounts, f64, of ``ode``; NaN where one has ended.
+        """
+        counts = self.joined(self._motion.own_counts())
+        counts[~self.alive] = self._motion.missing
         return counts
 
     @property
@@ -169,10 +199,13 @@ class Ensemble:
 
     @property
     def observables(self) -> dict[str, FloatArray]:
-        """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended."""
+        """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended.
+
+        Of lattices counts in the sites of each type, ``A_in_membrane``, where there are several.
+        """
         if not self._observables:
             return {}
-        table = self._motion.observe(self.time)
+        table = self.joined(self._motion.observe_own(self.time))
         table[~self.alive] = np.nan
         return {name: table[:, i] for i, name in enumerate(self._observables)}
 
@@ -203,7 +236,8 @@ class Ensemble:
 
     def values(self, name: str) -> FloatArray:
         """A species or an observable of every particle as numbers; NaN where one has ended."""
-        return self.joined(self.own_values(name))
+        found: FloatArray = self.joined(self.own_values(name))
+        return found
 
     def own_values(self, name: str) -> FloatArray:
         """What `values` gives, of the particles of this rank, `own`."""
@@ -223,9 +257,31 @@ class Ensemble:
         table[ended] = np.nan
         return np.ascontiguousarray(table[:, self._observables.index(name)])
 
-    def joined(self, own: FloatArray) -> FloatArray:
+    def joined(self, own: Array) -> Any:
         """Values ``[particle]`` of those that each rank has of its own. Collective."""
         return np.asarray(self._motion.shares.joined(own))
+
+    @property
+    def device_particles(self) -> Any:
+        """Of lattices: species + 1, 0 for an empty slot, ``[particle, z, y, x, slot]``.
+
+        An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
+        wait for a slot are not in it.
+        """
+        return self._of_lattices("device_particles").cells
+
+    def profile(self, species: str, axis: str = "z") -> IntArray:
+        """Of lattices: particles of a species ``[particle, plane]`` along z, y or x."""
+        motion = self._of_lattices("profile")
+        one_of("species", species, self.species)
+        one_of("axis", axis, ("z", "y", "x"))
+        found: IntArray = self.joined(motion.own_profile(species, axis))
+        return found
+
+    def _of_lattices(self, what: str) -> LatticeMotion:
+        if not isinstance(self._motion, LatticeMotion):
+            raise ConfigError(f"{what} is of lattices, and {self._model.name} is a network")
+        return self._motion
 
     def mean(self, name: str) -> float:
         """Weighted mean over particles that go on; NaN where no weight is left."""
@@ -248,6 +304,7 @@ class Ensemble:
     def advance(self, t: float) -> None:
         """Move all particles to time `t`, one round; at the present time nothing happens.
 
+        A lattice makes the steps that are over at `t`: the last one ends at `t` or before.
         A particle that overflows, meets a NaN or takes too many steps has ended: its weight is 0,
         and its counts are -1; the others go on.
 
@@ -262,8 +319,8 @@ class Ensemble:
             )
         if not self.alive.any():
             raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
-        if t == self.time and (self._motion.kept is not None or not self._motion.words):
-            return  # else events at time 0 are still to come
+        if t == self.time and not self._motion.waits:
+            return
         self._move(float(t))
 
     def weigh(self, log_factors: npt.ArrayLike) -> float:
@@ -366,6 +423,7 @@ class Ensemble:
     def set(self, **values: float | npt.ArrayLike) -> None:
         """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
 
+        Counts of lattices cannot be given: they do not say in which sites particles are.
         Events whose triggers the new values turn true come at once.
 
         Raises
@@ -374,9 +432,7 @@ class Ensemble:
             A name that the model does not have, counts that are negative or not whole, an array of
             another length.
         """
-        counts = self._motion.host_counts()
-        changed, quantities = dict(self._rows), dict[str, FloatArray]()
-        moved = False
+        changed, state = dict(self._rows), dict[str, FloatArray]()
         for name, value in values.items():
             given = numbers(name, value)
             if np.shape(given) not in ((), (self.n,)):
@@ -384,27 +440,15 @@ class Ensemble:
                     f"{name}: give one value or one per particle ({self.n}), not an array of shape "
                     f"{np.shape(given)}"
                 )
-            column = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
-            if name in self._motion.reals and self._motion.kept is not None:
-                if not np.isfinite(column).all():
-                    raise ConfigError(f"{name}: values must be finite")
-                quantities[name] = column
-                continue
-            if not self._moves(name):
+            if self._motion.holds(name):
+                state[name] = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
+            else:
                 changed[name] = given
-                continue
-            if not ((column >= 0) & (column <= 2**31 - 1) & (column == np.rint(column))).all():
-                raise ConfigError(f"{name}: counts must be whole numbers from 0 to 2147483647")
-            counts[:, self.species.index(name)] = column
-            moved = True
-        if changed.keys() - self._rows.keys() or any(name in changed for name in values):
+        self._motion.put(state)  # which refuses what cannot be
+        if len(state) < len(values):
             self._motion.prepare(changed, self.n)
             self._rows = changed
-        if moved:
-            self._motion.put(counts)
-        for name, column in quantities.items():
-            self._motion.put_real(name, column)
-        if self._motion.kept is not None and values:
+        if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
 
     @checks_keywords
@@ -423,8 +467,7 @@ class Ensemble:
         rows = dict(self._options.set) | rows
         self.seed = self.seed if seed is None else seed_of(seed)
         self._motion.prepare(rows, self.n)
-        self._motion.begin()
-        self._begin(rows, self.n)
+        self._begin(rows)
 
     # ---------------------------------------------------------------- keeping
 
@@ -438,13 +481,13 @@ class Ensemble:
 
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
-        counts, kept = self._motion.host_counts(), self._motion.host_kept()
+        state = self._motion.stored()
         if self._comm.rank == 0:
             stored = Stored(
-                counts=counts, kept=kept, status=self.status,
-                log_weights=self._logs, rows=self._rows, time=self.time, round=self.round,
+                state=state, status=self.status,
+                log_weights=self._logs, rows=self._values(), time=self.time, round=self.round,
                 resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
-                epsilon=self._motion.task.leaps.epsilon, max_steps=self._options.max_steps,
+                settings=given_in(self._options.method), max_steps=self._options.max_steps,
             )  # fmt: skip
             write_stored(Path(path), self._model, stored, more)
         self._comm.barrier()
@@ -458,28 +501,31 @@ class Ensemble:
         InputFileError
             The file is missing, damaged or of another kind.
         """
-        network, stored = read_stored(Path(path))
-        method = SSA() if stored.method == "ssa" else TauLeaping(epsilon=stored.epsilon)
+        model, stored = read_stored(Path(path))
+        how: dict[str, Any] = {}
+        if isinstance(model, Network):
+            method = method_with(stored.method, stored.settings)
+            how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
-            network, len(stored.counts), seed=stored.seed, device=device, parameters=stored.rows,
-            method=method, max_steps=stored.max_steps,
+            model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
+            **how,
         )  # fmt: skip
         made.go_on(path, stored)
         return made
 
     def go_on(self, path: str | os.PathLike[str], stored: Stored) -> None:
         """Take up what was read from a file, with as many particles and their values."""
-        if stored.counts.shape != (self.n, len(self.species)):
+        if len(stored.status) != self.n:
             raise InputFileError(f"{path} is damaged: its arrays do not belong together")
-        if stored.kept is not None and stored.kept.shape[1] != self._motion.words:
-            raise InputFileError(
-                f"{path} keeps states of events as another version of tauslab did: make it anew"
-            )
         if any(np.ndim(row) for row in stored.rows.values()):
             self._motion.prepare(stored.rows, self.n)
-        self._rows = dict(stored.rows)
-        self._motion.put(stored.counts)
-        self._motion.put_kept(stored.kept)
+        self._rows = {k: v for k, v in stored.rows.items() if not self._motion.holds(k)}
+        try:
+            self._motion.take_up(stored.state)
+        except ValueError as error:
+            raise InputFileError(f"{path} {error}") from None
+        except KeyError:
+            raise InputFileError(f"{path} is damaged: its arrays do not belong together") from None
         self.time, self.round, self._resampled = stored.time, stored.round, stored.resamplings
         self._logs, self.status = stored.log_weights, stored.status
 
@@ -502,29 +548,38 @@ class Ensemble:
 
     # ---------------------------------------------------------------- inside
 
-    def _begin(self, rows: Mapping[str, Any], n: int) -> None:
+    def _begin(self, rows: Mapping[str, Any]) -> None:
         """All that an ensemble has at t = 0."""
-        self._rows = {k: v for k, v in rows.items() if not self._moves(k)}
         self.time, self.round, self._resampled = 0.0, 0, 0
-        self._logs = np.zeros(n)
-        self.status = np.zeros(n, np.uint8)
+        self._logs = np.zeros(self.n)
+        self.status = np.zeros(self.n, np.uint8)
+        first = self._number * self._group
         if self._laws:
-            self._draw(self._laws)
+            self._motion.place(self._drawn(), self.seed, first)
+        else:
+            self._motion.begin(self.seed, first)
+        self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
+        if self._motion.draws:
+            self._move(0.0)
 
     def _resamplings(self) -> int:
         """The number of this resampling."""
         self._resampled += 1
         return self._resampled - 1
 
-    def _moves(self, name: str) -> bool:
-        """Whether reactions or events change the count of this species."""
-        return name in self.species and not self._model.species[name].fixed
+    def _values(self) -> dict[str, Any]:
+        """Values that a file keeps: with amounts that were given, which a model may not know."""
+        given = {
+            name: float(np.asarray(row, np.float64).flat[0])
+            for name, row in self._options.set.items()
+            if self._motion.holds(name)
+        }
+        return {**given, **self._rows}
 
     def _how_ended(self) -> str:
-        names = {2: "overflow", 3: "step_limit", 4: "nan", 5: "event_queue", 6: "event_cascade"}
         kinds, numbers_ = np.unique(self.status, return_counts=True)
         return ", ".join(
-            f"{n} by {names.get(int(kind), kind)}"
+            f"{n} by {_ENDS.get(int(kind), kind)}"
             for kind, n in zip(kinds.tolist(), numbers_.tolist(), strict=True)
         )
 
@@ -551,8 +606,8 @@ class Ensemble:
         At the start, before anything moves. The first group has the number `number`.
         """
         self._group, self._number = size, number
-        if self._laws:
-            self._draw(self._laws)
+        if self._laws or self._motion.draws or number:
+            self._begin(self._options.set)
 
     def copy_rows(self, index: IntArray) -> None:
         """Copy states, how particles are, and their values; weights stay as they are."""
@@ -564,15 +619,16 @@ class Ensemble:
             self._motion.prepare(rows, len(index))
         self._rows = rows
 
-    def _draw(self, laws: Mapping[str, FloatArray]) -> None:
+    def _drawn(self) -> dict[str, IntArray]:
         """Initial counts by inverting the distribution function of each law."""
-        counts = self._motion.host_counts()
-        for number, name in enumerate(self.species):
-            if name not in laws:
-                continue
-            law, size = laws[name], self._group
-            counts[:, number] = np.concatenate([
-                particle_weights.drawn(law, self.seed, number, size, self._number + group)
+        size = self._group
+        return {
+            name: np.concatenate([
+                particle_weights.drawn(
+                    self._laws[name], self.seed, number, size, self._number + group
+                )
                 for group in range(self.n // size)
-            ])  # fmt: skip
-        self._motion.put(counts)
+            ])
+            for number, name in enumerate(self._motion.species)
+            if name in self._laws
+        }  # fmt: skip

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 DEFAULT_THRESHOLD = 0.5
+_MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,48 @@ class FilterResult:
     sd: FloatArray
     effective_size: FloatArray
     bound: float = float("nan")
+
+    def __repr__(self) -> str:
+        """One line: what was filtered, and its likelihood."""
+        return (
+            f"<FilterResult: log-likelihood {self.log_likelihood:.6g} of {len(self.time)} rows, "
+            f"{len(self.species)} species>"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.species[:_MOST_COLUMNS]
+        facts = {"log-likelihood": f"{self.log_likelihood:.6g}", "rows": len(self.time)}
+        rows = [
+            (f"{t:g}", f"{self.terms[row]:.4g}", f"{self.effective_size[row]:.1f}",
+             *(f"{self.mean[row, i]:.5g} ± {self.sd[row, i]:.3g}" for i in range(len(names))))
+            for row, t in enumerate(self.time[:_MOST_ROWS].tolist())
+        ]  # fmt: skip
+        header = ("time", "log-likelihood", "effective particles", *names)
+        shown = table(header, rows, more=len(self.time) - _MOST_ROWS)
+        return card("FilterResult", facts, [shown])
+
+    def plot(
+        self, species: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw mean and two standard deviations of species over time.
+
+        Parameters
+        ----------
+        species
+            Names; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.states import plot_filter
+
+        return plot_filter(self, species, None if path is None else Path(path))
 
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`."""
@@ -88,6 +137,14 @@ class FilterResults:
     mean: FloatArray
     sd: FloatArray
     effective_size: FloatArray
+
+    def __repr__(self) -> str:
+        """One line: how many filters, and their likelihoods."""
+        low, high = float(self.log_likelihood.min()), float(self.log_likelihood.max())
+        return (
+            f"<FilterResults: {len(self)} filters of {len(self.time)} rows, log-likelihoods "
+            f"{low:.6g} to {high:.6g}>"
+        )
 
     def __len__(self) -> int:
         """Number of filters."""
@@ -155,7 +212,7 @@ class Course:
         """Forget all rows; the ensemble is at its start."""
         rows, species = len(self._data), len(self._particles.species)
         self.row = 0
-        self.logs = np.zeros((self.count, self.n))
+        self._weigh(np.zeros((self.count, self.n)))
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
         self.terms = np.zeros((self.count, rows))
         self.sizes = np.zeros((self.count, rows))
@@ -171,7 +228,9 @@ class Course:
         """Take up what was kept; the ensemble is where it was then."""
         self.row = int(kept["row"])
         for name, values in kept.items():
-            if name != "row":
+            if name == "logs":
+                self._weigh(values)
+            elif name != "row":
                 setattr(self, name, values)
 
     def run(
@@ -190,6 +249,17 @@ class Course:
             self.sizes,
         )  # fmt: skip
 
+    def _weigh(self, logs: FloatArray) -> None:
+        """Take other logarithms of weights ``[filter, particle]``."""
+        self.logs = logs
+        self._relatives: tuple[FloatArray, FloatArray] | None = None
+
+    def _relative(self) -> tuple[FloatArray, FloatArray]:
+        """Weights over the largest of each filter, and the logarithms of those; computed once."""
+        if self._relatives is None:
+            self._relatives = particle_weights.relatives(self.logs)
+        return self._relatives
+
     def _step(self, constants: Constants) -> bool:
         """One row; False where no filter can go on."""
         particles, row = self._particles, self.row
@@ -200,7 +270,8 @@ class Course:
             return False
         particles.advance(float(self._data.times[row]))
         alive = particles.alive.reshape(self.count, self.n)
-        self.logs[~alive] = -np.inf
+        if not alive.all():
+            self._weigh(np.where(alive, self.logs, -np.inf))
         going = self._going()
         factors = self._log_density(constants)
         if factors is None:
@@ -208,14 +279,14 @@ class Course:
         else:
             factors = np.where(alive, factors.reshape(self.count, self.n), -np.inf)
             self._require_numbers(factors)
-            before = particle_weights.log_means(self.logs)
-            self.logs = self.logs + factors
-            after = particle_weights.log_means(self.logs)
+            before = particle_weights.means_of(*self._relative())
+            self._weigh(self.logs + factors)
+            after = particle_weights.means_of(*self._relative())
             held = np.isfinite(before)
             self.terms[:, row] = np.where(held, after - np.where(held, before, 0.0), -np.inf)
         self.terms[~going, row] = -np.inf
         going = self._going(row + 1)
-        sizes = particle_weights.effective_sizes(self.logs)
+        sizes = particle_weights.sizes_of(self._relative()[0])
         self.sizes[going, row] = sizes[going]
         if self._states and going.any():
             self._record(np.flatnonzero(going))
@@ -228,13 +299,13 @@ class Course:
 
     def resample(self, going: Any) -> None:
         """Copy particles where few carry most of the weight."""
-        sizes = particle_weights.effective_sizes(self.logs)
+        sizes = particle_weights.sizes_of(self._relative()[0])
         chosen = np.flatnonzero(going & (sizes < self._threshold * self.n))
         if not len(chosen):
             return
         n = self.n
         index = np.arange(self.count * n)
-        shares, _ = particle_weights.relatives(self.logs[chosen])
+        shares = self._relative()[0][chosen]
         draws = 1 if self._scheme == "systematic" else n
         for own, f in zip(shares, chosen.tolist(), strict=True):
             uniforms = particle_weights.uniform(
@@ -245,7 +316,9 @@ class Course:
             index[f * n : (f + 1) * n] = f * n + found
         self.resamplings[chosen] += 1
         self._particles.copy_rows(index)
-        self.logs[chosen] = 0.0
+        logs = self.logs.copy()
+        logs[chosen] = 0.0
+        self._weigh(logs)
 
     def _log_density(self, constants: Constants) -> FloatArray | None:
         """Of the row in the state of each particle, ``[particle]``; None where nothing was seen."""
@@ -270,7 +343,7 @@ class Course:
     def _record(self, going: IntArray) -> None:
         """Weighted means and standard deviations."""
         counts = self._particles.counts.reshape(self.count, self.n, -1)
-        shares = particle_weights.normalised_rows(self.logs[going])
+        shares = particle_weights.normalised_of(self._relative()[0][going])
         whole = (shares > 0).all(axis=1)
         self._moments(going[whole], shares[whole], counts[going[whole]])
         for f, own in zip(going[~whole].tolist(), shares[~whole], strict=True):

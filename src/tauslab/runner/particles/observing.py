@@ -185,7 +185,7 @@ class ObservationModel:
             if not ((value >= low) & (value <= high)).all():
                 bad = float(value[~((value >= low) & (value <= high))].flat[0])
                 raise ConfigError(f"observe {self.column}: {name} of {self.kind} cannot be {bad:g}")
-            numbers.append(np.broadcast_to(value, x.shape))
+            numbers.append(np.atleast_1d(value))  # one for all, or one for each state
         missing = np.isnan(x)  # a particle that has ended
         density = kind.density(float(y), np.where(missing, 0.0, x), *numbers)
         return np.where(missing, -np.inf, density)
@@ -228,6 +228,11 @@ class Observations:
     """
 
     def __init__(self, data: Any, observe: Observe) -> None:
+        if not (callable(observe) or hasattr(observe, "items")):
+            raise ConfigError(
+                f"observe={observe!r} is not allowed: noise by column, such as "
+                '{"X": "normal(sd=10)"}, or a function'
+            )
         self._function = observe if callable(observe) else None
         self.models = (
             ()

@@ -76,7 +76,12 @@ def relative(logs: FloatArray) -> tuple[FloatArray, float]:
 def log_means(logs: FloatArray) -> FloatArray:
     """Logarithms of the means of rows of weights that are given by their logarithms."""
     shares, largest = relatives(logs)
-    means = (fixed_sums(shares) / logs.shape[1]).tolist()
+    return means_of(shares, largest)
+
+
+def means_of(shares: FloatArray, largest: FloatArray) -> FloatArray:
+    """The same of weights that `relatives` gave."""
+    means = (fixed_sums(shares) / shares.shape[1]).tolist()
     logarithms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
     return np.asarray(largest + np.array(logarithms))
 
@@ -88,7 +93,11 @@ def log_mean(logs: FloatArray) -> float:
 
 def normalised_rows(logs: FloatArray) -> FloatArray:
     """Weights of which each row sums to 1; all 0 where no particle has one."""
-    shares, _ = relatives(logs)
+    return normalised_of(relatives(logs)[0])
+
+
+def normalised_of(shares: FloatArray) -> FloatArray:
+    """The same of weights that `relatives` gave."""
     totals = fixed_sums(shares)
     return np.asarray(shares / np.where(totals > 0, totals, 1.0)[:, None])
 
@@ -100,7 +109,11 @@ def normalised(logs: FloatArray) -> FloatArray:
 
 def effective_sizes(logs: FloatArray) -> FloatArray:
     """Effective sizes of rows of weights."""
-    shares, _ = relatives(logs)
+    return sizes_of(relatives(logs)[0])
+
+
+def sizes_of(shares: FloatArray) -> FloatArray:
+    """The same of weights that `relatives` gave."""
     totals, squares = fixed_sums(shares), fixed_sums(shares * shares)
     return np.where(squares > 0, totals * totals / np.where(squares > 0, squares, 1.0), 0.0)
 

@@ -258,6 +258,16 @@ def _digest(path: Path, complete: bool, make: Callable[[], str]) -> str:  # noqa
 
 def network_report(path: Path, lines: Sequence[str], draw: Callable[[], Figure]) -> str:
     """The page about a dynamic Bayesian network: what ``tauslab info`` says, and its picture."""
+    return picture_report(path, "a dynamic Bayesian network", lines, draw, "marginals over time")
+
+
+def picture_report(
+    path: Path,
+    told: str,
+    lines: Sequence[str],
+    draw: Callable[[], Figure],
+    drawn: str = "what was found",
+) -> str:
+    """The page about a result that `told` names: what ``tauslab info`` says, and its picture."""
     text = f"<pre>{escape(chr(10).join(lines))}</pre>"
-    picture = _picture("marginals over time", draw)
-    return page(path.name, "a dynamic Bayesian network", [("Pictures", picture), ("File", text)])
+    return page(path.name, told, [("Pictures", _picture(drawn, draw)), ("File", text)])

@@ -1,6 +1,6 @@
 """Populations of cells that grow and divide.
 
-`population` is what users call. `growth` moves cells to their next division and divides them, on
-top of the motion of particles; `division` reads how a model divides; `result` holds snapshots,
-divisions and generations.
+`growth` moves cells to their next division and divides them, on top of the motion of particles;
+`division` reads how a model divides; `result` holds snapshots, divisions and generations; `tables`
+tells them.
 """

@@ -81,6 +81,12 @@ class Division:
                 f"division={event!r}: {network.name} has {'no' if not named else 'several'} such "
                 f"event{'s' if named else ''}; its events: {have}"
             )
+        delayed = [one.name for one in network.reactions if one.delay is not None]
+        if delayed:
+            raise ConfigError(
+                f"reaction {delayed[0]} is delayed, which cells that divide cannot have: it is not "
+                "known in which daughter it completes"
+            )
         self.halted = "divides"
         while self.halted in {*network.species, *network.parameters, *network.rules}:
             self.halted += "_"

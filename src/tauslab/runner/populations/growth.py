@@ -12,7 +12,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.portable.host_math import value_of
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.particles import weights as draws
-from tauslab.runner.particles.motion import Motion
+from tauslab.runner.particles.motions.network import NetworkMotion
 from tauslab.runner.populations.division import Division, Fraction
 from tauslab.runner.populations.result import Divisions, PopulationResult, Snapshot
 from tauslab.runner.ranks.job import open_backend
@@ -77,7 +77,7 @@ class Population:
         self._rows = dict(rows)
         self._backend = open_backend(options.device, options.threads, comm)
         try:
-            self._motion = Motion(division.network, options, rows, self._backend, comm)
+            self._motion = NetworkMotion(division.network, options, rows, self._backend, comm, laws)
             self._draw(laws)
         except BaseException:
             self._backend.close()
@@ -233,14 +233,12 @@ class Population:
         )  # fmt: skip
 
     def _draw(self, laws: Mapping[str, FloatArray]) -> None:
-        if not laws:
-            return
-        counts = self._motion.host_counts()
-        names = self._motion.task.species
-        for number, name in enumerate(names):
-            if name in laws:
-                counts[:, number] = draws.drawn(laws[name], self._seed, number, len(counts))
-        self._motion.put(counts)
+        names, size = self._motion.task.species, self._size
+        self._motion.put({
+            name: draws.drawn(laws[name], self._seed, number, size)
+            for number, name in enumerate(names)
+            if name in laws
+        })  # fmt: skip
 
 
 def _joined(records: Sequence[Mapping[str, Array]], species: int) -> dict[str, Array]:

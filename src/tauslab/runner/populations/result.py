@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.network.counts import some
+from tauslab.model.pictures.html import card, table
+from tauslab.runner.output.checking.opening import POPULATION
 from tauslab.runner.particles.weights import fixed_sum
+from tauslab.runner.results.arrays.file import read_arrays, write_arrays
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
+# What a file has of each cell, in the order of `Snapshot`, and of each division: the name there,
+# and in `Divisions`.
+OF_CELLS = ("cell", "mother", "founder", "generation", "age")
+OF_DIVISIONS = {
+    "division_cell": "cell", "division_mother": "mother", "division_founder": "founder",
+    "division_generation": "generation", "born": "born", "divided": "divided",
+    "at_birth": "at_birth", "at_division": "at_division", "log_weight": "log_weight",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,6 +211,129 @@ class PopulationResult:
                 Generation(number, int(of.sum()), float(time_mean[0]), float(time_sd[0]), *named)
             )
         return found
+
+    def __repr__(self) -> str:
+        """One line: how many cells, when, and how they grow."""
+        last = self.snapshots[-1]
+        return (
+            f"<PopulationResult: {len(last)} cells at t = {last.time:g} ({len(self.times)} times), "
+            f"{len(self.divisions)} divisions, growth rate {self.growth_rate:.4g}, "
+            f"seed {self.seed}>"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.snapshots[0].names[:_MOST_COLUMNS]
+        facts = {
+            "divisions": f"{len(self.divisions):,}", "growth rate": f"{self.growth_rate:.6g}",
+            "ended early": self.ended, "seed": self.seed,
+        }  # fmt: skip
+        rows = [
+            (f"{one.time:g}", len(one), f"{one.log_size:.5g}",
+             *(f"{one.mean(name):.5g}" for name in names))
+            for one in self.snapshots[:_MOST_ROWS]
+        ]  # fmt: skip
+        header = ("time", "cells", "log of their number", *(f"mean of {name}" for name in names))
+        return card(
+            "PopulationResult", facts, [table(header, rows, more=len(self.times) - _MOST_ROWS)]
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them; cells of all times in one row."""
+        looks, names = self.snapshots, self.snapshots[0].names
+        found: dict[str, Array] = {
+            "time": self.times,
+            "name": np.array(names),
+            "mean": np.array([[one.mean(name) for name in names] for one in looks]),
+            "variance": np.array([[one.var(name) for name in names] for one in looks]),
+            "cells": np.array([len(one) for one in looks], np.int64),
+            "log_size": self.log_size,
+            "values": np.concatenate([one.values for one in looks]),  # noqa: PD011 - an array
+        }
+        found |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in OF_CELLS}
+        found["row"] = np.arange(len(found["cell"]))
+        found["species"] = np.array(self.divisions.names)
+        found["division"] = np.arange(len(self.divisions))
+        return found | {n: getattr(self.divisions, of) for n, of in OF_DIVISIONS.items()}
+
+    def save(self, path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
+        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+
+        Parameters
+        ----------
+        settings
+            Numbers and texts to note in the file.
+
+        Raises
+        ------
+        OutputError
+            It cannot be written.
+        """
+        own = {"method": POPULATION, "seed": np.uint64(self.seed), "ended": np.uint64(self.ended)}
+        write_arrays(Path(path), own | dict(settings or {}), self.arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PopulationResult:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        own, arrays = read_arrays(Path(path), POPULATION)
+        missing = [name for name in ("seed", "ended") if name not in own]
+        if missing or int(arrays["cells"].sum()) != len(arrays["row"]):
+            what = f"it has no {missing[0]}" if missing else "its cells do not add up"
+            raise InputFileError(f"{path} is damaged: {what}")
+        names, ends = tuple(arrays["name"].tolist()), np.cumsum(arrays["cells"]).tolist()
+        snapshots = []
+        for number, end in enumerate(ends):
+            rows = slice(end - int(arrays["cells"][number]), end)
+            time, log_size = float(arrays["time"][number]), float(arrays["log_size"][number])
+            cell, mother, founder, generation, age = (arrays[name][rows] for name in OF_CELLS)
+            snapshots.append(
+                Snapshot(
+                    time,
+                    names,
+                    arrays["values"][rows],
+                    cell,
+                    mother,
+                    founder,
+                    generation,
+                    age,
+                    log_size,
+                )
+            )
+        divisions = Divisions(
+            tuple(arrays["species"].tolist()), {of: arrays[n] for n, of in OF_DIVISIONS.items()}
+        )
+        return cls(arrays["time"], tuple(snapshots), divisions, int(own["ended"]), int(own["seed"]))
+
+    def plot(
+        self,
+        names: Sequence[str] = (),
+        t: float | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """Draw mean and two standard deviations over time, or with `t` all cells as histograms.
+
+        Parameters
+        ----------
+        names
+            Species and rules; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name, time or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.states import plot_population
+
+        return plot_population(self, names, t, None if path is None else Path(path))
 
     def to_xarray(self) -> Any:
         """Means and variances ``[time, name]``, numbers of cells and `log_size` as a Dataset."""

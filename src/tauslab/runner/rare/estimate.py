@@ -6,15 +6,19 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray
 from tauslab.model.errors import InputFileError
+from tauslab.model.pictures.html import card
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _WHOLE = ("independent", "certain", "events", "seed")
 _SETTINGS = (
@@ -28,6 +32,7 @@ _SETTINGS = (
     "kill",
     "look_every",
     "kept",
+    "asked_t_end",
 )
 _NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
@@ -145,6 +150,17 @@ class RareResult:
         """One line."""
         return f"<RareResult: {self.told()}, {self.method}, seed {self.seed}>"
 
+    def _repr_html_(self) -> str:
+        low, high = self.bounds
+        facts: dict[str, object] = {
+            "found": self.told(),
+            "95 %": f"{low:.4g} to {high:.4g}",
+            "method": self.method,
+        }
+        facts |= {k: v for k, v in self.settings.items() if k != "target"}
+        facts |= {"runs": len(self.runs), "events": f"{self.events:.3g}", "seed": self.seed}
+        return card("RareResult", facts, [])
+
     def told(self) -> str:
         """The estimate with its error, or its bound, in words."""
         what = f"{self.quantity} of {self.settings.get('target', 'the target')}"
@@ -167,6 +183,9 @@ class RareResult:
             f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
             f"events: {self.events:.3g}, seed {self.seed}",
         ]
+        if "asked_t_end" in self.settings:
+            asked, end = self.settings["asked_t_end"], self.settings["t_end"]
+            found.append(f"simulated until t = {end:g}: the flux was not at rest at t = {asked:g}")
         lost = fixed_sum(self.lost) / len(self.lost)
         return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
 
@@ -207,6 +226,25 @@ class RareResult:
         own = {name: getattr(self, name) for name in ("method", "quantity", "rounding")}
         own |= {name: np.uint64(getattr(self, name)) for name in _WHOLE}
         write_arrays(Path(path), own | self.settings, self.arrays())
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw what each run gave; of a weighted ensemble also the course over time.
+
+        Parameters
+        ----------
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            Another suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.estimates import plot_rare
+
+        return plot_rare(self, None if path is None else Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RareResult:

@@ -110,6 +110,13 @@ class RareKeywords:
         "on.",
     )  # fmt: skip
     device: Device = device_option()
+    checkpoint: Name | None = option(
+        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        group="output", type=Path, metavar="FILE",
+        doc="An HDF5 file that is written every `checkpoint_every` seconds, and at the end. The "
+        "same call again goes on from there, with the same bits; it needs a seed.",
+    )  # fmt: skip
+    checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
     output: Name | None = option(
         None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc="File to write, which must be new; or `RareResult.save` it later.",
@@ -143,6 +150,12 @@ class BinChoices:
         group="method", type=count, metavar="N", check=whole(1, 2**31 - 1),
         doc="Of a lattice: steps between two looks at the target. With more than one, what reaches "
         "it and leaves it in between is missed; the end of each round is one of them.",
+    )  # fmt: skip
+    extend: int = option(
+        8, "of --steady: how many times --t-end may be simulated, until the rate is steady (8)",
+        flag="--extend", group="method", type=count, metavar="N", check=whole(1, 1000),
+        doc="Of a steady rate of a network: how many times `t_end`, and `rounds`, may be simulated "
+        "where the flux into the target is not at rest; 1 for once. Lattices take once.",
     )  # fmt: skip
     discard: float = option(
         0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
-from tauslab.runner.rare.bins import Binning, Bins, FixedBins
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, WeightedKeywords
-from tauslab.runner.rare.weighted import Course
+from tauslab.runner.rare.walkers.bins import Binning, Bins, FixedBins
+from tauslab.runner.rare.walkers.steady import steadiness
+from tauslab.runner.rare.walkers.weighted import Course
 
 
 def no_target() -> ConfigError:
@@ -26,7 +26,6 @@ def no_target() -> ConfigError:
 
 
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
-_DRIFT = 2.5  # standard errors by which the second half of what is called steady is larger
 
 
 def weighted_result(
@@ -129,18 +128,16 @@ def _steady(
     runs = np.array([fixed_sum(row) for row in kept]) / fixed_sum(times)
     mean = fixed_sum(runs) / len(runs)
     length = fixed_sum(times) / len(times)
-    half = kept.shape[1] // 2
     if rank == 0 and mean * length > 1:
         warn(f"almost every walker reaches the target within a round: take more {opt('rounds')}")
-    if rank == 0 and half and len(runs) > 1:
-        later, before = flux[:, first + half :].mean(axis=1), flux[:, first:][:, :half].mean(axis=1)
-        drift = later - before
-        error = drift.std(ddof=1) / math.sqrt(len(runs))
-        if error > 0 and drift.mean() > _DRIFT * error:
-            warn(
-                f"the rate is not steady yet: {before.mean():.3g} in the first half of the time "
-                f"that is used, {later.mean():.3g} in the second; take a longer {opt('t_end')}"
-            )
+    found = steadiness(flux, first)
+    if rank == 0 and found.moves and course.reached.any():
+        wrong = "high" if found.later < found.before else "low"
+        warn(
+            f"the rate is not steady yet, and too {wrong}: {found.before:.3g} in "
+            f"the first half of the time that is used, {found.later:.3g} in the second; take a "
+            f"longer {opt('t_end')}"
+        )
     return runs / (1 - min(0.5, mean * length / 2)), flux
 
 

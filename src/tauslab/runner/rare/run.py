@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
-from tauslab.runner.rare.bins import ONE_BIN, Binning, binning_of
+from tauslab.runner.rare.checkpoint import checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import (
     DEFAULT_PATHS,
@@ -43,7 +44,8 @@ from tauslab.runner.rare.outcome import (
 from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.splitting import PathRules, split_runs
 from tauslab.runner.rare.target import Progress, Target
-from tauslab.runner.rare.weighted import WalkRules, weighted_runs
+from tauslab.runner.rare.walkers.bins import ONE_BIN, Binning, binning_of
+from tauslab.runner.rare.walkers.weighted import Keep, WalkRules, weighted_runs
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,22 @@ class _Job:
     segments: Segments
     comm: Communicator
 
-    @property
-    def times(self) -> FloatArray:
-        return np.asarray(self.segments.step * np.arange(1, self.given.rounds + 1), np.float64)
+    def times(self, rounds: int) -> FloatArray:
+        return np.asarray(self.segments.step * np.arange(1, rounds + 1), np.float64)
+
+    def checkpoint(self, method: str) -> tuple[Mapping[str, Any], Keep]:
+        """What an earlier call kept, and what keeps more."""
+        found = checkpoint_of(
+            self.given, self.comm, method, self.segments.task.sha256, self.progress.text,
+            self.progress.sign,
+        )  # fmt: skip
+        begun = found.take_up()
+        self.segments.go_on(int(begun.get("events", 0)))
+
+        def keep(kept: Callable[[], Mapping[str, Any]], *, last: bool = False) -> None:
+            found.save(lambda: {**kept(), "events": self.segments.events}, last=last)
+
+        return begun, keep
 
     @property
     def starts_there(self) -> bool:
@@ -117,22 +132,29 @@ def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
         if not job.starts_there:
             binning = binning_of(given.bins, start, job.progress.end, job.progress.sign)
         walkers = given.walkers or DEFAULT_WALKERS
-        first = int(given.discard * given.rounds) if given.steady else 0
-        settings = job.settings(
-            walkers=walkers, bins=told_bins(given.bins, binning),
-            kept=job.t_end - first * job.segments.step if given.steady else None,
-        )  # fmt: skip
+        settings = job.settings(walkers=walkers, bins=told_bins(given.bins, binning))
         if job.starts_there:
-            return certain(WEIGHTED, given, job.times, job.seed, settings, steady=given.steady)
+            times = job.times(given.rounds)
+            return certain(WEIGHTED, given, times, job.seed, settings, steady=given.steady)
         with job.bar(given.runs * given.rounds, "rounds") as bar:
             rules = WalkRules(
-                job.segments, job.target, job.progress, binning, given.rounds, walkers, given.steady
+                job.segments, job.target, job.progress, binning, given.rounds, walkers,
+                given.steady, given.discard, given.extend,
+            )  # fmt: skip
+            begun, keep = job.checkpoint(WEIGHTED)
+            course = weighted_runs(
+                rules, given.runs, job.seed, lambda done: bar.update(done, 0), begun, keep
             )
-            course = weighted_runs(rules, given.runs, job.seed, lambda done: bar.update(done, 0))
         events = job.segments.events
-    return weighted_result(
-        course, given, job.times, first, settings, job.seed, events, job.comm.rank
-    )
+        times = job.times(course.reached.shape[1])
+        first = 0
+        if given.steady:
+            first = int(given.discard * len(times))
+            settings |= {"t_end": float(times[-1]), "rounds": len(times)}
+            settings["kept"] = float(times[-1] - (times[first - 1] if first else 0.0))
+            if len(times) > given.rounds:
+                settings["asked_t_end"] = job.t_end
+    return weighted_result(course, given, times, first, settings, job.seed, events, job.comm.rank)
 
 
 def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
@@ -146,12 +168,17 @@ def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = job.settings(walkers=paths, kill=least)
         if job.starts_there:
-            return certain(SPLITTING, given, job.times, job.seed, settings, steady=False)
+            times = job.times(given.rounds)
+            return certain(SPLITTING, given, times, job.seed, settings, steady=False)
         with job.bar(given.runs, "runs") as bar:
             rules = PathRules(job.segments, job.target, job.progress, given.rounds, paths, least)
-            found = split_runs(rules, given.runs, job.seed, lambda done: bar.update(done, 0))
+            begun, keep = job.checkpoint(SPLITTING)
+            found = split_runs(
+                rules, given.runs, job.seed, lambda done: bar.update(done, 0), begun, keep
+            )
         tell_ended(found.lost, found.ended, job.comm.rank)
+        times = job.times(given.rounds)
         return RareResult(
-            SPLITTING, "probability", found.estimates, job.times, np.zeros((given.runs, 0)),
+            SPLITTING, "probability", found.estimates, times, np.zeros((given.runs, 0)),
             found.lost, 0.0, given.runs * paths, False, job.segments.events, job.seed, settings,
         )  # fmt: skip

@@ -61,6 +61,10 @@ class Segments:
         """Reactions that fired so far, on all ranks. Collective."""
         return sum(self._comm.allgather(self._fired))
 
+    def go_on(self, events: int) -> None:
+        """Count on from so many events of all ranks."""
+        self._fired = events if self._comm.rank == 0 else 0
+
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
         """Move states by a step: counts int32 ``[row, species]``, -1 where it ended, and status."""
         del turn  # all rounds are one step

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.state import LatticeState, Samples
+from tauslab.kernels.lattice.replicas import LatticeReplicas, Rest
 from tauslab.model.arrays import Array, Int32Array, IntArray
-from tauslab.model.errors import ConfigError
-from tauslab.model.host_memory import require_memory
+from tauslab.model.errors import ConfigError, DeviceError
+from tauslab.model.host_memory import in_bytes
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt
@@ -18,11 +18,13 @@ from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.output.checking.opening import WEIGHTED
+from tauslab.runner.particles.motions.lattice import column_names
 from tauslab.runner.particles.weights import words
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
-from tauslab.runner.rare.bins import ONE_BIN, Binning, binning_of
+from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
 from tauslab.runner.rare.outcome import (
@@ -33,7 +35,8 @@ from tauslab.runner.rare.outcome import (
     weighted_result,
 )
 from tauslab.runner.rare.target import Target
-from tauslab.runner.rare.weighted import Course, Together, WalkRules, joined
+from tauslab.runner.rare.walkers.bins import ONE_BIN, Binning, binning_of
+from tauslab.runner.rare.walkers.weighted import Course, Together, WalkRules, joined
 
 _NEW = -1  # in place of the number of a state: placed anew
 MOST_LATTICES = 1 << 16  # of a run: a draw knows so many replicas
@@ -41,7 +44,7 @@ RUNS = 20  # what words are drawn for, beside those of particles/weights.py
 
 
 class LatticeWalks:
-    """Moves walkers that are lattices, one after another.
+    """Moves walkers that are lattices: small ones at once, large ones one after another.
 
     A row is what the target and the coordinate read: counts of species, then of species in sites
     of each type where there are several, and last the number of the state that is kept.
@@ -55,62 +58,68 @@ class LatticeWalks:
     """
 
     def __init__(
-        self, engine: LatticeEngine, task: LatticeTask, ends: IntArray, target: Target, every: int
-    ) -> None:
-        self._engine, self._passes, self._ends, self._every = engine, task.passes, ends, every
+        self, lattices: LatticeReplicas, task: LatticeTask, ends: IntArray, target: Target,
+        every: int, seed: int,
+    ) -> None:  # fmt: skip
+        self._lattices, self._passes, self._ends, self._every = lattices, task.passes, ends, every
         self._target, self.fired = target, 0
-        self._kept: list[LatticeState] = []
-        engine.load_start()
-        self.start: Int32Array = np.append(self._columns(engine.count())[0], _NEW).astype(np.int32)
+        lattices.begin([(lattices.lattice, 0)], seed)
+        self.start: Int32Array = np.append(_columns(lattices.count())[0], _NEW).astype(np.int32)
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
         """As of `Mover`; the target is looked at after every `every` steps of the model."""
-        engine, before = self._engine, self._kept
+        lattices, found = self._lattices, states.copy()
         first = self._ends[turn - 1] if turn else 0
         steps = int(self._ends[turn] - first)
         looks = np.unique([*range(self._every, steps, self._every), steps])
-        marks = self._passes * looks
-        engine.seed = seed
-        self._kept, found = [], states.copy()
-        for number, row in enumerate(states):
-            engine.replica = number
-            if row[-1] == _NEW:
-                engine.load_start()
-            else:
-                engine.load(before[row[-1]])
-                self.fired -= int(before[row[-1]].fired.sum())
-            samples = engine.run_sampled(marks.tolist())
-            self.fired += int(samples.fired[-1].sum())
-            columns = self._columns(samples)
-            there = np.flatnonzero(self._target.reached(columns))
-            at = int(there[0]) if len(there) else len(columns) - 1
-            found[number, :-1] = columns[at]
-            found[number, -1] = len(self._kept)
-            if not len(there):
-                self._kept.append(engine.save())
+        self._take(states[:, -1].astype(np.int64), seed)
+        before = lattices.rest.fired.sum()
+        marks = (self._passes * looks).tolist()
+        counts = lattices.run_sampled(marks, range(len(states)), seed=seed)
+        self.fired += int(lattices.rest.fired.sum() - before)
+        columns = np.stack([_columns(each) for each in counts])  # [look, walker, column]
+        there = self._target.reached(columns.reshape(-1, columns.shape[2]))
+        there = np.asarray(there).reshape(columns.shape[:2])
+        at = np.where(there.any(axis=0), there.argmax(axis=0), len(looks) - 1)
+        found[:, :-1] = columns[at, np.arange(len(states))]
+        goes_on = ~there.any(axis=0)
+        found[:, -1] = np.cumsum(goes_on) - 1
+        kept = np.flatnonzero(goes_on)
+        lattices.put(lattices.rows(kept), lattices.rest.take(kept))
         return found, np.zeros(len(states), np.uint8)
 
-    def _columns(self, samples: Samples) -> Int32Array:
-        """Rows ``[sample, column]`` of samples, without the last column."""
-        parts = [samples.counts]
-        if samples.by_type.shape[1] > 1:
-            parts.append(samples.by_type.reshape(len(samples.counts), -1))
-        return np.concatenate(parts, axis=1).astype(np.int32)
+    def _take(self, kept: IntArray, seed: int) -> None:
+        """Make of each walker the state that it had, or one that is placed anew."""
+        lattices, new = self._lattices, np.flatnonzero(kept == _NEW)
+        if not len(new):
+            lattices.put(lattices.rows(kept), lattices.rest.take(kept))
+            return
+        old = np.flatnonzero(kept != _NEW)
+        particles = lattices.rows(kept[old])
+        rest = lattices.rest.take(kept[old])
+        lattices.begin([(lattices.lattice, number) for number in new.tolist()], seed)
+        if not len(old):
+            return
+        backend = lattices.backend
+        joined = backend.empty((len(kept), lattices.words), np.uint32)
+        joined[: len(old)], joined[len(old) :] = particles, lattices.particles
+        lattices.put(joined, Rest.joined([rest, lattices.rest]))
+        order = np.argsort(np.concatenate([old, new]), kind="stable")
+        lattices.put(lattices.rows(order), lattices.rest.take(order))
 
 
-def column_names(task: LatticeTask) -> tuple[str, ...]:
-    """Names of the columns of a walker: ``A``, and ``A_in_membrane`` where there are types."""
-    lattice = task.lattice
-    found = list(lattice.species)
-    if len(lattice.site_types) > 1:
-        found += [f"{one}_in_{kind}" for kind in lattice.site_types for one in lattice.species]
-    return tuple(found)
+def _columns(by_type: IntArray) -> Int32Array:
+    """Rows ``[lattice, column]`` of counts ``[lattice, type, species]``, but the last column."""
+    parts = [by_type.sum(axis=1)]
+    if by_type.shape[1] > 1:
+        parts.append(by_type.reshape(len(by_type), -1))
+    return np.concatenate(parts, axis=1).astype(np.int32)
 
 
 def names_of(task: LatticeTask) -> Network:
     """A network with the names that a target and a coordinate may use, and no reactions."""
     net = Network(task.lattice.name)
-    for name in column_names(task):
+    for name in column_names(task.model):
         net.add_species(name)
     for name, value in task.lattice.parameters.items():
         if name not in net.species:
@@ -138,8 +147,8 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     target = Target(names_of(task), given.target, {})
     progress = target.progress(given.coordinate)
     with devices(options.device, options.threads, comm) as backend, failing_together(comm):
-        engine = LatticeEngine(backend, task.lattice, seed=seed)
-        walks = LatticeWalks(engine, task, ends, target, given.look_every)
+        lattices = LatticeReplicas(backend, task.lattice)
+        walks = LatticeWalks(lattices, task, ends, target, given.look_every, seed)
         begin = progress(walks.start[None, :-1])
         there = bool(target.reached(walks.start[None, :-1])[0])
         binning: Binning = ONE_BIN
@@ -150,9 +159,12 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
                 f"{opt('walkers', walkers)} in {binning.size} bins: a run has at most "
                 f"{MOST_LATTICES} lattices"
             )
-        size = int(np.prod(task.lattice.shape)) * task.lattice.slots
-        size *= np.dtype(task.lattice.particle_type).itemsize
-        require_memory(2 * walkers * binning.size * size, "the lattices of a run")
+        size = 2 * walkers * binning.size * lattices.bytes_each
+        if size > backend.free_memory():
+            raise DeviceError(
+                f"the lattices of a run take {in_bytes(size)} on the device, and "
+                f"{in_bytes(backend.free_memory())} are free"
+            )
         first = int(given.discard * given.rounds) if given.steady else 0
         times = np.asarray(ends * task.lattice.step, np.float64)
         kept = float(times[-1] - (times[first - 1] if first else 0.0))
@@ -170,16 +182,53 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
             unit="rounds",
         )  # fmt: skip
         with bar:
-            own = [
-                (run, _one_run(rules, run, seed, lambda done: bar.update(done * comm.size, 0)))
-                for run in range(comm.rank, given.runs, comm.size)
-            ]
-        found = dict(pair for part in comm.allgather(own) for pair in part)
-        course = joined([found[run] for run in range(given.runs)])
-        events = sum(comm.allgather(walks.fired))
+            file = checkpoint_of(given, comm, WEIGHTED, task.sha256, progress.text, progress.sign)
+            course, events = _runs(rules, walks, given, seed, comm, bar, file)
     return weighted_result(course, given, times, first, settings, seed, events, comm.rank)
 
 
+def _runs(
+    rules: WalkRules,
+    walks: LatticeWalks,
+    given: WeightedKeywords,
+    seed: int,
+    comm: Communicator,
+    bar: Bar,
+    file: RareCheckpoint,
+) -> tuple[Course, int]:
+    """All runs, and the events of all ranks; a checkpoint holds runs that are done."""
+    begun = file.take_up()
+    events = int(begun.get("events", 0))
+    found = {
+        run: Course.of(begun, f"run_{run}_")
+        for run in range(given.runs)
+        if f"run_{run}_lost" in begun
+    }
+    left = [run for run in range(given.runs) if run not in found]
+    # All ranks meet after as many runs as there are ranks only where something is kept.
+    wave = comm.size if file.path is not None else max(1, len(left))
+    for first in range(0, len(left), wave):
+        own: dict[int, Course] = {}
+        for run in left[first : first + wave][comm.rank :: comm.size]:
+            before = (first + len(own) * comm.size) * rules.rounds
+            own[run] = _one_run(rules, run, seed, lambda done: bar.update(before + done, 0))  # noqa: B023
+        for part in comm.allgather(own):
+            found.update(part)
+        file.save(
+            lambda: _kept(found, events + sum(comm.allgather(walks.fired))),
+            last=first + wave >= len(left),
+        )
+    events += sum(comm.allgather(walks.fired))
+    return joined([found[run] for run in range(given.runs)]), events
+
+
+def _kept(runs: Mapping[int, Course], events: int) -> dict[str, Any]:
+    """Runs that are done by name, and the events of all."""
+    arrays = [course.arrays(f"run_{run}_") for run, course in runs.items()]
+    return {"events": events, **{name: array for one in arrays for name, array in one.items()}}
+
+
 def _one_run(rules: WalkRules, run: int, seed: int, report: Callable[[int], None]) -> Course:
-    word = int(words(seed, RUNS, run, 1)[0])
-    return Together(rules, 1, word).walk(report, run // 1 * rules.rounds)
+    together = Together(rules, 1, int(words(seed, RUNS, run, 1)[0]))
+    together.walk(rules.rounds, report)
+    return together.course()

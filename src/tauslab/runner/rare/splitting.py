@@ -10,8 +10,9 @@ first time above the level                       `branch`, a time of the grid
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +21,17 @@ from tauslab.model.host_memory import require_memory
 from tauslab.runner.particles.weights import uniform, words
 from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.target import Progress, Target
+from tauslab.runner.rare.walkers.weighted import Keep, keep_nothing
 
 _MOTION, _PARENTS = 18, 19  # what words are drawn for, beside those of particles/weights.py
 _MOST_BYTES = 1 << 29  # of paths that are split together; further runs follow
 _LENGTHS = 16  # launches of an iteration at most
+_NOTHING: Mapping[str, Any] = {}
+_DONE = "done_"  # before the names of runs that are done
+_KEPT = (
+    "counts", "score", "share", "lost", "iterations", "estimates", "active", "simulated",
+    "launches", "ended",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,16 @@ class Splitting:
     iterations: IntArray
     paths: int
     ended: IntArray
+
+    def arrays(self) -> dict[str, Any]:
+        """All of it by name, for a checkpoint."""
+        return {f"{_DONE}{one.name}": getattr(self, one.name) for one in fields(self)}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> Splitting:
+        """What `arrays` gave."""
+        found = {one.name: arrays[f"{_DONE}{one.name}"] for one in fields(cls)}
+        return cls(**found | {"paths": int(found["paths"])})
 
 
 @dataclass(frozen=True)
@@ -78,17 +96,46 @@ class PathRules:
         return self.paths * (self.steps + 1) * (4 * len(self.segments.start) + 8)
 
 
-def split_runs(rules: PathRules, runs: int, seed: int, report: Callable[[int], None]) -> Splitting:
+def split_runs(
+    rules: PathRules,
+    runs: int,
+    seed: int,
+    report: Callable[[int], None],
+    begun: Mapping[str, Any] = _NOTHING,
+    keep: Keep = keep_nothing,
+) -> Splitting:
     """Independent runs, as many at a time as `_MOST_BYTES` allows whatever the device.
 
-    `report` is told how many are done.
+    Parameters
+    ----------
+    report
+        Told how many runs are done.
+    begun
+        What an earlier call kept, if one was ended.
     """
     require_memory(2 * rules.bytes_of_run, f"{rules.paths} paths of {rules.steps} steps")
     most = max(1, _MOST_BYTES // rules.bytes_of_run)
-    parts: list[Splitting] = []
+    done = [Splitting.of(begun)] if f"{_DONE}lost" in begun else []
     for number, first in enumerate(range(0, runs, most)):
+        if first < sum(len(one.lost) for one in done):
+            continue
         word = int(words(seed, _MOTION, number, 1)[0])
-        parts.append(_Paths(rules, min(most, runs - first), word).split(report, first))
+        part = _Paths(
+            rules, min(most, runs - first), word, begun if "counts" in begun else _NOTHING
+        )
+        begun = _NOTHING
+
+        def kept() -> Mapping[str, Any]:
+            before = _joined(done).arrays() if done else {}
+            return {**before, **part.arrays()}  # noqa: B023 - called at once
+
+        done.append(part.split(lambda ended: report(first + ended), lambda: keep(kept)))  # noqa: B023
+    found = _joined(done)
+    keep(found.arrays, last=True)
+    return found
+
+
+def _joined(parts: Sequence[Splitting]) -> Splitting:
     return Splitting(
         np.concatenate([one.estimates for one in parts]),
         np.concatenate([one.lost for one in parts]),
@@ -105,48 +152,67 @@ class _Paths:
     from the first time at which the target is reached, -inf after a path ended.
     """
 
-    def __init__(self, rules: PathRules, runs: int, seed: int) -> None:
+    def __init__(
+        self, rules: PathRules, runs: int, seed: int, begun: Mapping[str, Any] = _NOTHING
+    ) -> None:
         self._rules, self._seed = rules, seed
         start, steps, shape = rules.segments.start, rules.steps, (runs, rules.paths)
-        self.counts: Int32Array = np.empty((*shape, steps + 1, len(start)), np.int32)
-        self.counts[:, :, 0] = start
-        self.score = np.full((*shape, steps + 1), -np.inf)
-        self.score[:, :, 0] = rules.progress(start[None])
-        self.simulated = self._launches = 0
-        self.ended = np.zeros(256, np.int64)
         # Lengths of launches: a path that begins at a branch is simulated for the next of them.
         lengths = {-(-steps * part // _LENGTHS) for part in range(1, _LENGTHS + 1)}
         self._lengths = np.array(sorted(lengths))
+        self.share, self.lost = np.ones(runs), np.zeros(runs)
+        self.iterations, self.estimates = np.zeros(runs, np.int64), np.zeros(runs)
+        self.active = np.ones(runs, bool)
+        self.simulated = self.launches = 0
+        self.ended = np.zeros(256, np.int64)
+        self.counts: Int32Array
+        self.score: FloatArray
+        if begun:
+            for name in _KEPT:
+                setattr(self, name, begun[name])
+            self.simulated, self.launches = int(self.simulated), int(self.launches)
+            return
+        self.counts = np.empty((*shape, steps + 1, len(start)), np.int32)
+        self.counts[:, :, 0] = start
+        self.score = np.full((*shape, steps + 1), -np.inf)
+        self.score[:, :, 0] = rules.progress(start[None])
         run, path = np.nonzero(np.ones(shape, bool))
         self._simulate(run, path, np.zeros(len(run), np.int64))
 
-    def split(self, report: Callable[[int], None], before: int) -> Splitting:
-        """Iterate until enough paths of every run are in the target, or none is above the rest."""
+    def arrays(self) -> dict[str, Any]:
+        """All that these runs go on from."""
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def split(self, report: Callable[[int], None], save: Callable[[], None]) -> Splitting:
+        """Iterate until enough paths of every run are in the target, or none is above the rest.
+
+        `save` is called between iterations.
+        """
         runs, paths = self.score.shape[:2]
         least = self._rules.least
-        share, lost = np.ones(runs), np.zeros(runs)
-        iterations, estimates = np.zeros(runs, np.int64), np.zeros(runs)
         best = self.score.max(axis=2)
-        active = np.ones(runs, bool)
         while True:
+            save()
             level = np.partition(best, least - 1, axis=1)[:, least - 1]
-            done = active & np.isposinf(level)
-            estimates[done] = share[done] * (np.isposinf(best[done]).sum(axis=1) / paths)
+            done = self.active & np.isposinf(level)
+            share, lost = self.share, self.lost
+            self.estimates[done] = share[done] * (np.isposinf(best[done]).sum(axis=1) / paths)
             lost[done] += share[done] * (self._ended(done).sum(axis=1) / paths)
-            active &= ~done
+            self.active &= ~done
+            active = self.active
             killed = (best <= level[:, None]) & active[:, None]
             lost[active] += share[active] * ((killed & self._ended())[active].sum(axis=1) / paths)
             number = killed.sum(axis=1)
             active &= number < paths
-            report(before + runs - int(active.sum()))
+            report(runs - int(active.sum()))
             if not active.any():
                 break
             share[active] *= (paths - number[active]) / paths
-            iterations += active
+            self.iterations += active
             killed &= active[:, None]
-            self._branch(killed, level, int(iterations.max()))
+            self._branch(killed, level, int(self.iterations.max()))
             best[killed] = self.score[killed].max(axis=1)
-        return Splitting(estimates, lost, iterations, self.simulated, self.ended)
+        return Splitting(self.estimates, self.lost, self.iterations, self.simulated, self.ended)
 
     def _ended(self, which: BoolArray | slice = slice(None)) -> BoolArray:
         """Whether each path ended before the target and the last time."""
@@ -184,8 +250,8 @@ class _Paths:
             self._launch(run[rows], path[rows], branch[rows], steps)
 
     def _launch(self, run: IntArray, path: IntArray, branch: IntArray, steps: int) -> None:
-        word = int(words(self._seed, _MOTION, self._launches, 1)[0])
-        self._launches += 1
+        word = int(words(self._seed, _MOTION, self.launches, 1)[0])
+        self.launches += 1
         self.simulated += len(run)
         found, status = self._rules.segments.run(self.counts[run, path, branch], steps, word)
         flat = found.reshape(-1, found.shape[2])

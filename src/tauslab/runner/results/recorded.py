@@ -214,8 +214,7 @@ class Recorded:
         """How each trajectory ended, ``[trajectory]``.
 
         0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade,
-        8 delay_queue; 255
-        where nothing was written yet.
+        8 delay_queue, 9 negative_delay, 10 delay_history; 255 where nothing was written yet.
         """
         return np.asarray(self.data["status"][()], np.uint8)
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
+WHAT_OF_CELLS = ("divisions",)  # of a population beside
 _STATUS = (
     *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    *("halted", "delay_queue"),
+    *("halted", "delay_queue", "negative_delay", "delay_history"),
 )
 
 Columns = list[npt.NDArray[Any]]

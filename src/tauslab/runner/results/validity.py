@@ -58,6 +58,12 @@ def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recor
 
 
 def _hint(end: str, result: Recorded) -> str:
+    if end == "negative_delay":
+        return "a delay is below 0: look at what it is computed of"
+    if end == "delay_history":
+        return (
+            f"a delay goes further back than the steps that are kept: raise {opt('delay_history')}"
+        )
     if result.continuous:
         if result.attributes.get("ode_solver") == "rosenbrock":
             return (
@@ -78,8 +84,8 @@ def _hint(end: str, result: Recorded) -> str:
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     return (
-        "a propensity is negative or not a number: look at the laws, and SBML in moles "
-        f"needs {opt('molecules')}"
+        "a propensity is negative or not a number: look at the laws, or let reactions go backwards "
+        f"while they are negative ({opt('net_laws')}), and SBML in moles needs {opt('molecules')}"
     )
 
 

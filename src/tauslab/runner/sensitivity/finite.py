@@ -24,7 +24,7 @@ from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import SensitivityResult
 from tauslab.runner.sensitivity.steps import Step, side_rows
-from tauslab.runner.sensitivity.summing import Summing, groups, portions, room_for, summed
+from tauslab.runner.sensitivity.summing import Report, Summing, groups, portions, silent, summed
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ def finite_differences(
     method: str,
     backend: Backend,
     comm: Communicator,
+    report: Report = silent,
 ) -> SensitivityResult:
     """Derivatives by ``coupled`` or ``common`` pairs. Collective.
 
@@ -57,8 +58,10 @@ def finite_differences(
     ----------
     options
         With times, number of pairs, seed and `max_steps`.
+    report
+        Told how many more pairs this rank has simulated.
     """
-    found = differences(network, steps, outputs, options, method, backend, comm)
+    found = differences(network, steps, outputs, options, method, backend, comm, report=report)
     return SensitivityResult(
         model=network.name,
         method=method,
@@ -78,7 +81,7 @@ def finite_differences(
     )
 
 
-def differences(
+def differences(  # noqa: PLR0913 - the last two have defaults
     network: Network,
     steps: Sequence[Step],
     outputs: Sequence[str],
@@ -87,6 +90,8 @@ def differences(
     backend: Backend,
     comm: Communicator,
     conditions: Mapping[str, FloatArray] | None = None,
+    *,
+    report: Report = silent,
 ) -> Differences:
     """Finite differences under one condition or several, in the same launches. Collective.
 
@@ -97,7 +102,7 @@ def differences(
     """
     rows = side_rows(steps, conditions)
     task = _task(network, rows, outputs, options)
-    means, variances, valid = _moments(task, steps, options.n, method, backend, comm)
+    means, variances, valid = _moments(task, steps, options.n, method, backend, comm, report)
     lead = (len(means) // len(steps), len(steps), len(options.times))
     n = valid.reshape(lead)
     parts = (part.reshape(*lead, -1) for part in (means, variances))
@@ -138,6 +143,7 @@ def _moments(
     method: str,
     backend: Backend,
     comm: Communicator,
+    report: Report,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Means and variances ``[point, time, 3 * output]``, and pairs that reached each time."""
     times, columns = len(task.options.times), 3 * len(task.observables)
@@ -156,7 +162,9 @@ def _moments(
             engine = CommonPairs(
                 backend, task.lowered, task.options.times.tolist(), initial[some], constants[some]
             )
-        sums = _sums(engine, len(numbers[some]), (times, columns), task, pairs, backend, comm)
+        sums = _sums(
+            engine, len(numbers[some]), (times, columns), task, pairs, backend, comm, report
+        )  # fmt: skip
         found.append((*moments_of_sums(sums), sums["obs_n"]))
     mean, variance, n = (np.concatenate(part) for part in zip(*found, strict=True))
     return mean, variance, n.min(axis=-1).astype(np.int64)
@@ -190,6 +198,7 @@ def _sums(
     pairs: int,
     backend: Backend,
     comm: Communicator,
+    report: Report,
 ) -> Accumulators:
     """Sums over all pairs of all ranks."""
     summing = Summing(backend, points, *shape)
@@ -201,8 +210,9 @@ def _sums(
             first, each, outputs, buffers, stream, seed=seed, max_steps=task.options.max_steps
         )
 
-    for first, each in portions(pairs, points, bytes_each, room_for(backend), comm):
+    for first, each in portions(pairs, points, bytes_each, backend, comm):
         summing.add(first, each, engine.rows(each), start)
+        report(points * each)
     return summed(summing, comm, task.network.name)
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError
+from tauslab.model.arrays import Array, FloatArray, IntArray
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.pictures.html import card, table
+from tauslab.runner.output.checking.opening import SENSITIVITY
+from tauslab.runner.results.arrays.file import read_arrays, write_arrays
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LIKELIHOOD_RATIO = "likelihood-ratio"
 _MOST_LINES = 50  # that are printed
@@ -93,6 +102,22 @@ class SensitivityResult:
         more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
         return "\n".join([f"{self!r} at {self.time[-1]:g}:", *lines[:_MOST_LINES], *more])
 
+    def _repr_html_(self) -> str:
+        facts = {
+            "model": self.model, "method": self.method, "n": f"{self.n:,}", "seed": self.seed,
+            "times": f"{len(self.time)} from {self.time[0]:g} to {self.time[-1]:g}",
+        }  # fmt: skip
+        elasticity = self.elasticity
+        rows = [
+            (output, parameter, f"{self.value[p, -1, o]:.6g}",
+             f"{self.standard_error[p, -1, o]:.2g}", f"{elasticity[p, -1, o]:.4g}")
+            for o, output in enumerate(self.outputs)
+            for p, parameter in enumerate(self.parameters)
+        ]  # fmt: skip
+        header = ("mean of", "by", f"derivative at t = {self.time[-1]:g}", "error", "elasticity")
+        shown = table(header, rows[:_MOST_LINES], more=len(rows) - _MOST_LINES)
+        return card("SensitivityResult", facts, [shown])
+
     def __getitem__(self, names: tuple[str, str]) -> FloatArray:
         """Derivative ``[time]``: ``result["k", "X"]`` is that of the mean of X by k."""
         return self._at(self.value, names)
@@ -148,6 +173,81 @@ class SensitivityResult:
         columns = {"value": self.value.ravel(), "standard_error": self.standard_error.ravel()}
         return pd.DataFrame(columns, index=index).reset_index()
 
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        return {
+            "time": self.time,
+            "parameter": np.array(self.parameters),
+            "output": np.array(self.outputs),
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "mean": self.mean,
+            "sides_variance": self.sides_variance,
+            "valid": self.valid,
+            "parameter_value": self.values,
+            "low": self.low,
+            "high": self.high,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+
+        Raises
+        ------
+        OutputError
+            It cannot be written.
+        """
+        own = {
+            "method": SENSITIVITY, "model": self.model, "estimator": self.method,
+            "seed": np.uint64(self.seed), "n": np.uint64(self.n),
+        }  # fmt: skip
+        write_arrays(Path(path), own, self.arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SensitivityResult:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        own, arrays = read_arrays(Path(path), SENSITIVITY)
+        missing = [name for name in ("model", "estimator", "seed", "n") if name not in own]
+        if missing:
+            raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
+        return cls(
+            model=own["model"], method=own["estimator"], seed=int(own["seed"]), n=int(own["n"]),
+            time=arrays["time"], parameters=tuple(arrays["parameter"].tolist()),
+            outputs=tuple(arrays["output"].tolist()), values=arrays["parameter_value"],
+            low=arrays["low"], high=arrays["high"], value=arrays["value"],
+            standard_error=arrays["standard_error"], mean=arrays["mean"],
+            sides_variance=arrays["sides_variance"], valid=arrays["valid"],
+        )  # fmt: skip
+
+    def plot(
+        self, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw derivatives by the logarithm of each parameter, with two standard errors.
+
+        Parameters
+        ----------
+        outputs
+            Those with a panel; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown output or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.estimates import plot_derivatives
+
+        return plot_derivatives(self, outputs, None if path is None else Path(path))
+
     def digest(self) -> str:
         """SHA-256 of values, errors and means: equal on any device and any number of ranks."""
         digest = hashlib.sha256(self.method.encode())
@@ -160,6 +260,11 @@ class SensitivityResult:
         return (self.high - self.low)[:, None, None]
 
     def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
+        if not isinstance(names, tuple) or len(names) != 2:
+            raise ConfigError(
+                f"result[{names!r}] is not known: take a parameter and an output, such as "
+                f"result[{self.parameters[0]!r}, {self.outputs[0]!r}]"
+            )
         parameter, output = names
         for name, known in ((parameter, self.parameters), (output, self.outputs)):
             if name not in known:

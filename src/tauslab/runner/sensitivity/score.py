@@ -20,6 +20,7 @@ from tauslab.model.expressions.expression import Expression, Number, substitute
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
+from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.task import Task, prepare, with_settings
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.record import Record
@@ -27,7 +28,7 @@ from tauslab.runner.output.format.statistics import moments_of_sums
 from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
 from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, SensitivityResult
-from tauslab.runner.sensitivity.summing import Summing, portions, room_for, summed
+from tauslab.runner.sensitivity.summing import Report, Summing, portions, silent, summed
 
 # Trajectories that tell what is subtracted from outputs. They have the highest numbers, which no
 # run of less than 2^40 has, so that what is subtracted is independent of the others.
@@ -43,6 +44,7 @@ def likelihood_ratios(
     options: Options,
     backend: Backend,
     comm: Communicator,
+    report: Report = silent,
 ) -> SensitivityResult:
     """Derivatives by all `names` from the same trajectories. Collective.
 
@@ -59,7 +61,7 @@ def likelihood_ratios(
         backend, task.lowered, options.times.tolist(), slopes,
         ScoreInputs(task.initial, task.constants),
     )  # fmt: skip
-    means, variances, valid = _moments(engine, task, slopes, options.n, comm)
+    means, variances, valid = _moments(engine, task, slopes, options.n, comm, report)
     products = len(names) * len(outputs)
     shape = (len(options.times), len(names), len(outputs))
     value, spread = (
@@ -96,8 +98,8 @@ def _values(network: Network, names: Sequence[str]) -> FloatArray:
             moved = other.initial_amounts(other.parameter_values())
         if name not in parameters or moved != amounts:
             raise ConfigError(
-                f'{name}: method="likelihood-ratio" has no derivatives by initial amounts, or by '
-                'what they depend on: method="coupled" has'
+                f"{name}: {opt('method', 'likelihood-ratio')} has no derivatives by initial "
+                f"amounts, or by what they depend on: {opt('method', 'coupled')} has"
             )
     return np.array([parameters[name] for name in names])
 
@@ -154,7 +156,7 @@ def _listed(named: _Named, laws: Mapping[str, Law]) -> tuple[tuple[int, int, Law
 
 
 def _moments(
-    engine: ScorePaths, task: Task, slopes: Slopes, n: int, comm: Communicator
+    engine: ScorePaths, task: Task, slopes: Slopes, n: int, comm: Communicator, report: Report
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Means and variances ``[time, column]``, and how many trajectories reached each time."""
     times, outputs = len(task.options.times), len(task.lowered.observables)
@@ -167,10 +169,11 @@ def _moments(
         centres,
         range(MOST_TRAJECTORIES - pilot, MOST_TRAJECTORIES),
         SerialCommunicator(),
+        silent,
     )
     mean, _ = moments_of_sums(piloted.totals)
     centres = np.nan_to_num(np.ascontiguousarray(mean[0, :, -outputs:]))
-    summing = _run(engine, task, slopes, centres, range(n), comm)
+    summing = _run(engine, task, slopes, centres, range(n), comm, report)
     try:
         totals = summed(summing, comm, task.network.name)
     except ModelError as error:
@@ -178,7 +181,7 @@ def _moments(
             raise
         raise ModelError(
             f"{error}: a propensity is negative or not a number, or is 0 where its derivative is "
-            'not, and then method="coupled" has a difference'
+            f"not, and then {opt('method', 'coupled')} has a difference"
         ) from None
     means, variances = moments_of_sums(totals)
     return means[0], variances[0], totals["obs_n"][0].min(axis=-1).astype(np.int64)
@@ -191,6 +194,7 @@ def _run(
     centres: FloatArray,
     numbers: range,
     comm: Communicator,
+    report: Report,
 ) -> Summing:
     """The share of this rank of trajectories with these numbers."""
     backend = engine.backend
@@ -206,6 +210,7 @@ def _run(
             max_steps=task.options.max_steps,
         )  # fmt: skip
 
-    for first, each in portions(len(numbers), 1, 8 * times * columns, room_for(backend), comm):
+    for first, each in portions(len(numbers), 1, 8 * times * columns, backend, comm):
         summing.add(numbers.start + first, each, each, start)
+        report(each)
     return summing

@@ -12,6 +12,7 @@ from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.values.texts import some
 
@@ -55,11 +56,11 @@ def chosen_names(network: Network, names: Sequence[str] | None) -> tuple[str, ..
     for name in names:
         if name not in network.parameters and name not in network.species:
             raise ConfigError(
-                f"parameters: {name!r} is neither a parameter nor a species of {network.name}; it "
-                f"has {some([*network.parameters, *network.species])}"
+                f"{opt('parameters')}: {name!r} is neither a parameter nor a species of "
+                f"{network.name}; it has {some([*network.parameters, *network.species])}"
             )
     if not names or len(set(names)) < len(names):
-        raise ConfigError("parameters: one name or more, each once")
+        raise ConfigError(f"{opt('parameters')}: one name or more, each once")
     return tuple(names)
 
 
@@ -87,10 +88,14 @@ def steps_of(
     own = dict(step) if isinstance(step, Mapping) else {}
     for name in own:
         if name not in names:
-            raise ConfigError(f"step: {name!r} is not among the parameters {', '.join(names)}")
+            raise ConfigError(
+                f"{opt('step', key=name)}: it is not among the parameters {', '.join(names)}"
+            )
     part = DEFAULT_STEP if isinstance(step, Mapping) else step
     if not (isinstance(part, int | float) and 0 < part < 1):
-        raise ConfigError(f"step {part!r} is not allowed: a part of the value, above 0 and below 1")
+        raise ConfigError(
+            f"{assigned('step')}{part!r} is not allowed: a part of the value, above 0 and below 1"
+        )
     parameters = network.parameter_values()
     amounts = network.initial_amounts(parameters)
     found = []
@@ -132,7 +137,7 @@ def _width(name: str, value: float, part: float, given: float | None, *, is_amou
     if value == 0:
         raise ConfigError(
             f"{name} is 0, and a part of 0 is no step: give one, for example "
-            f"step={{{name!r}: 0.01}}"
+            f"{assigned('step', key=name)}0.01"
         )
     return abs(value) * part
 
@@ -164,5 +169,5 @@ def _require_whole(network: Network, step: Step) -> None:
         if high != low and not (high.is_integer() and low.is_integer()):
             raise ConfigError(
                 f"{step.name}: its step changes the initial amount of {name} to {low:g} and "
-                f"{high:g}: give step={{{step.name!r}: ...}} with which they are whole"
+                f"{high:g}: give a {assigned('step', key=step.name)}... with which they are whole"
             )

@@ -20,12 +20,19 @@ from tauslab.runner.ranks.mpi import Communicator
 _MOST_BYTES = 1 << 28  # of the samples of a launch
 _MOST_ROWS = 1 << 18
 _PORTIONS_OF_A_RANK = 4  # of several, where there are pairs enough, so that they end together
+_PORTIONS_OF_ONE = 16  # so that progress is seen
 _FEWEST_ROWS = 1 << 12
+_ROWS_OF_A_MULTIPROCESSOR = 1 << 11  # that keep it busy
 _BYTES_OF_A_SUM = 400  # with its copies on the host
 _MOST_SUM_BYTES = 1 << 30  # of the points of a launch
 _ENDS = {2: "overflow", 3: "step_limit", 4: "nan"}
 
 Start = Callable[[int, int, Any, SampleBuffers, Any], None]
+Report = Callable[[int], None]  # told how many more pairs are done
+
+
+def silent(more: int) -> None:
+    """Tells nobody."""
 
 
 class Summing:
@@ -125,15 +132,18 @@ def summed(summing: Summing, comm: Communicator, name: str) -> Accumulators:
     return sum_over_ranks(comm, summing.totals)
 
 
-def portions(n: int, points: int, bytes_each: int, room: int, comm: Communicator) -> Iterator[Any]:
+def portions(
+    n: int, points: int, bytes_each: int, backend: Backend, comm: Communicator
+) -> Iterator[tuple[int, int]]:
     """Launches of this rank: number of the first, and how many, of `n` at each point.
 
     The sums do not depend on them.
     """
-    most = min(_MOST_ROWS // points, room // (points * bytes_each))
-    shared = n
+    most = min(_MOST_ROWS // points, room_for(backend) // (points * bytes_each))
+    cuts, fewest = _PORTIONS_OF_ONE, _ROWS_OF_A_MULTIPROCESSOR * backend.multiprocessors
     if comm.size > 1:
-        shared = max(-(-n // (comm.size * _PORTIONS_OF_A_RANK)), _FEWEST_ROWS // points)
+        cuts, fewest = comm.size * _PORTIONS_OF_A_RANK, 0
+    shared = max(-(-n // cuts), max(fewest, _FEWEST_ROWS) // points)
     each = max(1, min(most, shared, n))
     for number, first in enumerate(range(0, n, each)):
         if number % comm.size == comm.rank:

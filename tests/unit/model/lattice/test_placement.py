@@ -12,6 +12,7 @@ from spatial_factory import SHAPE, cell
 import tauslab as ts
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.errors import ModelError
+from tauslab.model.lattice.placement import ParticleStart
 
 CUTS = [(0, 12), (0, 1, 12), (0, 3, 4, 9, 12), tuple(range(13))]
 
@@ -37,6 +38,13 @@ def test_slabs_are_parts_of_one_start(cut):
     whole = lowered.particles(0, 12, 7)
     parts = [lowered.particles(a, b, 7) for a, b in pairwise(cut)]
     assert (np.concatenate(parts) == whole).all()
+
+
+def test_threads_place_the_same_particles(monkeypatch):
+    lowered = lower_lattice(crowded()[0])
+    one = lowered.particles(0, 12, 7)
+    monkeypatch.setattr(ParticleStart, "_pieces", lambda *_: 5)
+    assert (lowered.particles(0, 12, 7) == one).all()
 
 
 def test_no_particle_is_lost_and_slots_are_filled_from_the_front():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from sbml_factory import (
     start,
 )
 
+import tauslab as ts
 from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import Number
 from tauslab.model.network.check import require_support
 
 
@@ -254,6 +257,13 @@ REVERSIBLE = 'reversible="true" fast="false"'
         ("-j*B + k*A", 30.0, 10.0),
         ("k*A - j*B - B*B/(1 + B)", 30.0, 10.0 + 25.0 / 6),
         ("c*uni(k, A, j, B)", 30.0, 10.0),
+        ("k*A*(1 - B/(A*j))", 30.0, 7.5),
+        ("k/4*(A - B/j)/(1 + A/4 + B/5)", 7.5 / 4.5, 0.75 * 2.5 / 4.5),
+        ("(k - A)*(j - B)", 56.0, 35.0),
+        ("(A - B)/n", 5.0, 10.0),
+        ("k*A - n*A - j*B", 40.0, 10.0),
+        ("piecewise(k*A - j*B, A > 3, j*A - k*B)", 30.0, 10.0),
+        ("piecewise(k*A - j*B, A > 30, j*A - k*B)", 20.0, 15.0),
     ],
 )
 def test_a_difference_becomes_two_reactions(
@@ -267,12 +277,18 @@ def test_a_difference_becomes_two_reactions(
     assert (back.reactants, back.products) == ({"B": 2}, {"A": 1})
 
 
-def _reversible_text(law: str, more: str = REVERSIBLE) -> str:
+def _reversible_text(law: str, more: str = REVERSIBLE, rule: str = "1") -> str:
     uni = mathml("lambda(f, s, r, p, f*s - r*p)")
+    ruled = f'<assignmentRule variable="w">{mathml(rule)}</assignmentRule>'
+    w = parameter("w", constant=False)
     return model(
         species=species("A") + species("B", 'initialAmount="5"'),
         listed=(
-            ("listOfParameters", parameter("k", 3.0) + parameter("j", 2.0) + parameter("n", -1.0)),
+            (
+                "listOfParameters",
+                parameter("k", 3.0) + parameter("j", 2.0) + parameter("n", -1.0) + w,
+            ),
+            ("listOfRules", ruled),
             (
                 "listOfFunctionDefinitions",
                 f'<functionDefinition id="uni">{uni}</functionDefinition>',
@@ -292,13 +308,53 @@ def test_marked_reversible_without_a_reverse_part(tmp_path: Path, law: str) -> N
     ]
 
 
+def test_a_ratio_to_the_equilibrium_is_known_without_reactant(tmp_path: Path) -> None:
+    """Where A is 0 the law as it stands divides by it; its reverse part is k B / j."""
+    network = read_text(tmp_path, _reversible_text("k*A*(1 - B/(A*j))"))
+    network.species["A"] = replace(network.species["A"], initial=Number(0.0))
+    assert propensities(network) == pytest.approx({"R": 0.0, "R_reverse": 7.5})
+
+
 @pytest.mark.parametrize(
-    "law", ["k*(A - 1)*B", "n*A - j*B", "(k - A)*(j - B)", "sin(k*A - j*B)", "(A - B)/n"]
+    ("rule", "law", "forward", "reverse"),
+    [
+        ("k - A/20", "w*A - j*B", 25.0, 10.0),
+        ("k - A/20", "(w*A - j*B)/(1 + A)", 25.0 / 11, 10.0 / 11),
+        ("k - A/20", "w*(A - j*B/10)", 25.0, 2.5),
+        ("k*A - (k - A/20)^1*B", "w", 30.0, 12.5),
+        ("k*A - (k - A/20)^1*B", "2*w", 60.0, 25.0),
+        ("k - A/20", "piecewise(w*A - j*B, A > 3, w*B)", 25.0, 10.0),
+    ],
 )
+def test_a_difference_is_taken_as_it_is_written(
+    tmp_path: Path, rule: str, law: str, forward: float, reverse: float
+) -> None:
+    """Nothing shows that w is never negative: its sign is looked at while the model runs."""
+    network = read_text(tmp_path, _reversible_text(law, rule=rule))
+    require_support(network, "ssa")
+    assert propensities(network) == pytest.approx({"R": forward, "R_reverse": reverse})
+    (note,) = network.notes
+    assert note.startswith("reversible laws are split as they are written; a part that becomes")
+    assert note.endswith(": R")
+
+
+def test_an_amount_by_a_rule_is_not_taken_apart(tmp_path: Path) -> None:
+    """What is left of a total, w, is an amount: it is no difference of two rates."""
+    network = read_text(tmp_path, _reversible_text("k*w*A - j*B", rule="20 - A"))
+    assert propensities(network) == pytest.approx({"R": 300.0, "R_reverse": 10.0})
+
+
+def test_a_part_that_becomes_negative_ends_the_trajectory(tmp_path: Path) -> None:
+    network = read_text(tmp_path, _reversible_text("w*A - j*B", rule="k - A/2"))
+    with pytest.warns(UserWarning, match="2 ended by nan"):
+        ts.run(network, n=2, t_end=1, seed=1, device="cpu")
+
+
+@pytest.mark.parametrize("law", ["k*(A - 1)*B", "sin(k*A - j*B)"])
 def test_laws_that_do_not_split_are_refused(tmp_path: Path, law: str) -> None:
     network = read_text(tmp_path, _reversible_text(law))
     assert kinds(network) == [("reversible", "reaction R")]
-    with pytest.raises(ModelError, match="reaction R: reversible laws that do not split"):
+    with pytest.raises(ModelError, match=r"laws that do not split.*ts.with_net_laws"):
         require_support(network, "ssa")
 
 

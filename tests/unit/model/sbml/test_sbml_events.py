@@ -113,13 +113,12 @@ def test_a_trigger_that_is_true_from_the_start_does_not_come_late(tmp_path):
         ("factorial(T) < time", ""),
         ("time >= 2", delay("factorial(T)")),
         ("time >= 2", priority("factorial(T)")),
-        ("time >= delay(x, 1)", ""),
     ],
 )
 def test_what_an_event_cannot_compute_is_refused(tmp_path, trigger, more):
     """And is no event that never comes, or comes in any order."""
     found = network_of(tmp_path, event("a", trigger, {"x": "7"}, more=more))
-    with pytest.raises(ModelError, match=r"event a: (functions outside|delays are)"):
+    with pytest.raises(ModelError, match="event a: functions outside"):
         require_support(found, "ode")
 
 

@@ -170,6 +170,37 @@ def test_equations_and_events_read_back() -> None:
     ]
 
 
+def test_draws_and_delays_read_back() -> None:
+    network = ts.Network("chance")
+    network.add_parameter("birth", "lognormal(0, 0.3)")
+    network.add_species("X", "poisson(20)")
+    network.add_species("Y", "cos(time)")  # says what was before the start too
+    network.add_rule("before", "delay(X + Y, 2 * Y) + 1")
+    network.add_rate("Y", "-delay(Y, 0.5) + delay(X, 1)")
+    network.add_reaction("-> X", rate="birth")
+    network.add_event(
+        "divide",
+        trigger="delay(X, 1) >= 40",
+        delay="gamma(4, 0.1)",
+        priority="uniform(0, 1)",
+        assignments={"X": "binomial(X, 0.5) + normal(0, 1, -2, 2) + laplace(3)"},
+        early=False,
+    )
+    again = _again(network)
+    kinds = [{(f.kind, f.element) for f in one.features} for one in (network, again)]
+    assert kinds[0] == kinds[1]
+    again.features = network.features
+    assert again == network
+
+
+def test_delayed_reactions_are_not_written() -> None:
+    network = ts.Network("delayed")
+    network.add_species("X", 3)
+    network.add_reaction("X ->", rate=1, delay=2)
+    with pytest.raises(ModelError, match=r"reaction R1: it completes .* written as TOML"):
+        network.to_sbml()
+
+
 def test_what_a_network_does_not_hold_is_not_written() -> None:
     network = _built()
     network.add_feature(Feature("event", "event E1", "its trigger depends on X"))

@@ -7,7 +7,8 @@ import pytest
 
 from tauslab.model.files.seals import FORMAT
 from tauslab.model.files.text import put_attributes
-from tauslab.runner.api.kinds import DBN, ENSEMBLE, LATTICE, kind_at
+from tauslab.runner.api.kinds.recorded import DBN, ENSEMBLE, LATTICE
+from tauslab.runner.api.kinds.registry import kind_at
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,13 @@ reveal_type(ts.run(cube, replicas=2, device=ts.GPU(share=True)))
 reveal_type(ts.read("model.xml"))
 reveal_type(ts.open("out.h5"))
 reveal_type(ts.simulator(net, ["k"], times=[1.0]))
+reveal_type(ts.sensitivity(net, ["k"], t=1.0))
 reveal_type(dbn.build(net, samples=10, method=ts.ODE(substeps=10)))
 """
 REVEALED = ["Result", "Result", "Result | LatticeResult", "LatticeResult", "LatticeResult",
             "Network | Lattice",
-            "Result | LatticeResult | DynamicNetwork | RareResult | FilterResult", "Simulator",
-            "DynamicNetwork | None"]  # fmt: skip
+            " | ".join(one.__name__ for one in get_args(ts.AnyResult)),
+            "Simulator", "SensitivityResult", "DynamicNetwork | None"]  # fmt: skip
 WRONG = """\
 ts.run(net, t_endd=3)
 ts.run("model.xml", n=3, replicas=3)
@@ -54,6 +55,7 @@ ts.run(net, method="taus")
 ts.run(net, epsilon=0.1)
 ts.run(cube, n=3)
 ts.simulator(net, ["k"], output="out.h5")
+ts.sensitivity(net, ["k"], t=1.0, method="coupling")
 dbn.build(net, substeps=10)
 ts.SSA(epsilon=0.1)
 ts.SSA(selector="composition")
@@ -109,6 +111,7 @@ def test_completion_lists_the_options():
     assert not {"options", "epsilon", "threads", "compress"} & run.keys()
     assert "t_end" in inspect.signature(ts.simulator).parameters
     assert "unknown" in inspect.signature(ts.dbn.build).parameters
+    assert {name for name in dir(ts) if not name.startswith("__")} < set(ts.__all__)
     assert {"run", "SSA", "dbn", "Network"} <= set(dir(ts))
 
 

@@ -56,8 +56,7 @@ def result(tmp_path):
 
 
 @pytest.fixture
-def lattice(tmp_path, monkeypatch):
-    monkeypatch.setenv("TAUSLAB_CXXFLAGS", "-O1")
+def lattice(tmp_path):
     model, path = tmp_path / "box.toml", tmp_path / "box.h5"
     model.write_text(BOX)
     command = ["rdme", str(model), "--frame-every", "5", "--seed", "1", "--device", "cpu"]

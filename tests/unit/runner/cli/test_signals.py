@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import tauslab as ts
+from tauslab.runner.cli.main import main
 from tauslab.runner.results.digest import digest_lines
 
 WITHIN = 5.0  # seconds from the signal to the end
@@ -83,21 +84,41 @@ def test_inside_an_endless_trajectory(endless, tmp_path, number):
         assert not found.complete
 
 
+# Launches of one block; a signal comes when the third has been written.
+ASKED = """
+import os, signal, sys
+from tauslab.runner.cli.main import main
+from tauslab.runner.ensemble.driver import Ensemble
+from tauslab.runner.ranks.shared_blocks import SharedBlocks
+begin, deliver, written = SharedBlocks.__init__, Ensemble._deliver, []
+def one_block(self, numbers, **_):
+    begin(self, numbers, smallest=1, room=1, largest=1)
+def asked(self, lane, delivery):
+    deliver(self, lane, delivery)
+    written.append(1)
+    if len(written) == 3:
+        os.kill(os.getpid(), signal.SIGTERM)
+SharedBlocks.__init__, Ensemble._deliver = one_block, asked
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_what_ended_in_time_is_kept_and_resumed(endless, tmp_path):
     """Short trajectories: the launch in flight may end; the rest is computed by --resume."""
-    run = [endless, "--t-end", "0.001", "-n", "300", "--device", "cpu", "--threads", "1",
-           "--points", "3", "--seed", "5", "--block", "1", "--quiet"]  # fmt: skip
-    process = started(run, tmp_path)
-    while not (tmp_path / "endless.h5").exists():
-        time.sleep(0.02)
-    time.sleep(1.0)
-    code, said, took = ended(process, signal.SIGTERM)
-    assert (code, took < WITHIN) == (75, True), said
-    resumed = started([*run, "--resume"], tmp_path)
-    out, err = resumed.communicate(timeout=100)
-    assert resumed.returncode == 0, out + err
-    whole = ts.run(ts.read(endless), n=300, t_end=0.001, points=3, seed=5, device="cpu")
-    with ts.open(tmp_path / "endless.h5") as found:
+    run = ["run", endless, "--t-end", "0.0002", "-n", "200", "--device", "cpu", "--threads", "1",
+           "--points", "3", "--seed", "5", "--block", "2", "--quiet"]  # fmt: skip
+    (tmp_path / "asked.py").write_text(ASKED)
+    done = subprocess.run(
+        [sys.executable, "asked.py", *map(str, run)], cwd=tmp_path, capture_output=True,
+        text=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 75, done.stdout + done.stderr
+    path = tmp_path / "endless.h5"
+    with ts.open(path) as found:
+        assert 3 <= found.completed_blocks.sum() < 100
+    assert main([*map(str, run), "--resume", "-o", str(path)]) == 0
+    whole = ts.run(ts.read(endless), n=200, t_end=0.0002, points=3, seed=5, device="cpu")
+    with ts.open(path) as found:
         assert digest_lines(found) == digest_lines(whole)
 
 

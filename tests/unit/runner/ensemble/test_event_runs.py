@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.kernels.events.ssa import EventSsa
-from tauslab.kernels.leaping.event_tau import EventTau
 from tauslab.model.errors import StoppedEarly
 from tauslab.runner.api.api import ranks
 from tauslab.runner.ensemble.entry import run_network
@@ -62,11 +60,10 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize(("method", "moves"), ALL)
-def test_all_ways_to_a_result_give_its_bits(monkeypatch, tmp_path, method, moves):
+def test_all_ways_to_a_result_give_its_bits(tmp_path, method, moves):
     """Other blocks and threads, appended trajectories, and a run that stops and is resumed."""
-    for engine in (EventSsa, EventTau):  # small launches
-        monkeypatch.setattr(engine, "trajectories_in_flight", lambda *_: 1)
     net = dosed(0.1 if method == "ssa" else 1.0, moves=moves)
     more = RUN | {"method": method}
     whole = lines(ts.run(net, n=N, **more))

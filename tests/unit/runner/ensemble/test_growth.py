@@ -86,6 +86,7 @@ def test_leaps_grow_with_the_choices_of_the_file(tmp_path):
     assert lines(ts.open(path)) == lines(run(n=60, **options))
 
 
+@pytest.mark.usefixtures("one_block_launches")
 def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     path = tmp_path / "a.h5"
     run(n=50, output=path, record=ALL).close()
@@ -183,6 +184,7 @@ def test_a_limit_ends_it_with_a_warning():
     assert lines(found) == lines(decay(n=5000, record="final"))
 
 
+@pytest.mark.usefixtures("one_block_launches")
 def test_until_resumes_from_its_portions(tmp_path):
     path, common = tmp_path / "a.h5", {"until": "mean(X) rel 0.006", "record": "statistics"}
     network = ts.Network("decay")
@@ -190,7 +192,7 @@ def test_until_resumes_from_its_portions(tmp_path):
     network.add_reaction("X ->", rate=1.0)
     options = Options(np.array([0.0, 1.0, 2.0]), n=100_000, seed=2, device="cpu",
                       until=common["until"], record=Record.parse("statistics"), output=path,
-                      threads=1)  # fmt: skip
+                      threads=1, block=512)  # fmt: skip
     calls = []
     told = rf"\d+ of \d+ blocks done of the next \d+ .*--resume completes {path}$"
     with pytest.raises(StoppedEarly, match=told):

@@ -65,6 +65,31 @@ def test_points_of_a_sweep_that_differ(cpu):
     assert found.events == pytest.approx(1e7 * 400 / 4, rel=0.5)
 
 
+@pytest.mark.parametrize(
+    ("law", "events"), [("exp(time)", np.exp(10.0)), ("exp(exp(time))", None), ("X + 0*time", 5.0)]
+)
+def test_laws_that_grow_with_the_time(law, events):
+    """What the beginning does not tell: the integral of the law; none where it is infinite."""
+    net = ts.Network("growing")
+    net.add_species("X", 0)
+    net.add_parameter("k", 0.5)
+    net.add_rule("r", "k*0 + " + law)
+    net.add_reaction("-> X", law="r + k" if law[0] == "X" else "r")
+    found = outlook.events_by_time(task_of(net))
+    assert np.isfinite(found)
+    assert found == pytest.approx(events, rel=1e-3) if events else found > 1e200
+
+
+def test_an_endless_run_by_a_law_of_the_time_is_told_of(cpu, capsys):
+    net = ts.Network("growing")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", law="exp(time)")
+    task = task_of(net, times=np.array([0.0, 50.0]), quiet=False)
+    found = tell_of_long_run(task, build_engine(task, cpu, None), SerialCommunicator())
+    assert found.events == pytest.approx(1000 * np.exp(50.0), rel=0.01)
+    assert "about 5.2e+24 events in 1000 exact trajectories" in capsys.readouterr().err
+
+
 @pytest.fixture
 def long(monkeypatch):
     """Every run seems long."""

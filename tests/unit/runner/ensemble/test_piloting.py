@@ -163,6 +163,7 @@ def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(cr_fa
     backend.close()
 
 
+@pytest.mark.usefixtures("one_block_launches")
 def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
     """A rerun, a resumed run and one that is appended to ask no pilot again."""
     first, again, part = (tmp_path / f"{name}.h5" for name in ("first", "again", "part"))

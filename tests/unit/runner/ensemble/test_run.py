@@ -183,16 +183,14 @@ def test_bad_trajectories_do_not_cost_the_others(run):
 
 
 @pytest.mark.parametrize("record", ["trajectories", "statistics,final,histogram:X:0:20:10"])
-def test_a_stopped_run_is_resumed_to_the_same_bits(monkeypatch, run, device, tmp_path, record):
+@pytest.mark.usefixtures("one_block_launches")
+def test_a_stopped_run_is_resumed_to_the_same_bits(run, device, tmp_path, record):
     whole = lines(run(n=400, record=record))
     path = tmp_path / "run.h5"
     options = Options(
         times=np.array(TIMES), n=400, seed=3, device=device, block=20, output=path, quiet=True,
         record=Record.parse(record),
     )  # fmt: skip
-    monkeypatch.setattr(
-        "tauslab.kernels.exact.ssa.ExactSsa.resident", lambda *_: 1
-    )  # small launches
     asked = iter([False, False, True])
     with pytest.raises(ts.StoppedEarly, match="resume=True"):
         run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
@@ -254,13 +252,13 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
     assert found[0] == found[1]
 
 
+@pytest.mark.usefixtures("one_block_launches")
 def test_counts_of_an_unfinished_run_are_minus_one_where_nothing_was_written(tmp_path, monkeypatch):
     """Also in a large file, whose rows are not filled beforehand."""
     monkeypatch.setattr("tauslab.runner.output.format.schema.PREFILL_BYTES", 0)
     path = tmp_path / "run.h5"
     options = Options(
         times=np.array(TIMES), n=100, seed=3, device="cpu", block=10, output=path, quiet=True,
-        method=ts.SSA(selector="tree"),  # its launches are smaller than the run
     )  # fmt: skip
     asked = iter([False, True])
     with pytest.raises(ts.StoppedEarly):

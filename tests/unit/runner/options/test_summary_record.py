@@ -100,8 +100,8 @@ def test_blocks_and_storage_do_not_change_the_bits(full, tmp_path):
     assert any("summary amplitude:X:5" in line for line in describe(again))
 
 
-def test_an_interrupted_run_goes_on_to_the_same_bits(full, tmp_path, monkeypatch):
-    monkeypatch.setattr("tauslab.runner.ensemble.lanes._ROUNDS", 1)  # smaller launches
+@pytest.mark.usefixtures("one_block_launches")
+def test_an_interrupted_run_goes_on_to_the_same_bits(full, tmp_path):
     path = tmp_path / "a.h5"
     options = Options(
         times=np.linspace(0, 10, 101), n=40, seed=3, device="cpu", threads=1, block=4,

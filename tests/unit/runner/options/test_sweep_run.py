@@ -226,11 +226,9 @@ def test_dask_reads_a_sweep(run, tmp_path):
         assert np.array_equal(array.compute(), result.counts())
 
 
+@pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("record", ["trajectories,statistics", "statistics"])
-def test_a_stopped_sweep_is_resumed(monkeypatch, device, tmp_path, record):
-    monkeypatch.setattr(
-        "tauslab.kernels.exact.ssa.ExactSsa.resident", lambda *_: 1
-    )  # small launches
+def test_a_stopped_sweep_is_resumed(device, tmp_path, record):
     path, asked = tmp_path / "a.h5", []
 
     def stop() -> bool:

@@ -234,8 +234,7 @@ def test_bad_calls_change_nothing(ask, message):
     [
         (0, {}, "not allowed"),
         (2.5, {}, "not allowed"),
-        (3, {"method": "ode"}, "ssa or tau"),
-        (3, {"method": "auto"}, "ssa or tau"),
+        (3, {"method": "auto"}, "ssa, tau or ode"),
         (3, {"parameters": {"k": [1, 2]}}, "one per trajectory"),
         (3, {"initial": {"F": "poisson(2)"}}, "fixed"),
     ],

@@ -111,8 +111,15 @@ def test_events_at_the_start_and_values_by_hand():
 
 
 def test_saved_particles_go_on(tmp_path):
-    for model in (dose(), infusion()):
-        with particles(model, 50, initial={"X": "poisson(12)"}) as e:
+    ssa, tau = ts.SSA(delay_queue=40), ts.TauLeaping(epsilon=0.05)
+    for model, method in (
+        (dose(), None),
+        (infusion(), ssa),
+        (delayed(), ssa),
+        (infusion(), tau),
+        (drawn(), None),
+    ):
+        with particles(model, 50, initial={"X": "poisson(12)"}, method=method) as e:
             e.advance(1.0)
             e.resample(e.counts[:, 0] + 1.0)
             e.save(tmp_path / "p.h5")
@@ -137,15 +144,107 @@ def test_a_filter_of_an_event_model():
     np.testing.assert_allclose(found.terms, expected, atol=1e-4)
 
 
-def test_tau_is_refused():
-    with pytest.raises((ts.ConfigError, ts.ModelError), match="event"):
-        particles(dose(), 3, method="tau")
+def test_leaps_of_particles_are_those_of_runs():
+    for model, names in ((dose(), ("X", "k")), (infusion(), ("X", "V"))):
+        with particles(model, 60, method=ts.TauLeaping(epsilon=0.05)) as e:
+            e.advance(3.0)
+            seed = int(weights.words(1, weights.ROUNDS, 0, 1)[0])
+            same = ts.TauLeaping(epsilon=0.05)
+            run = ts.run(model, n=60, times=[3.0], seed=seed, device="cpu", method=same)
+            for name in names:
+                assert (e.values(name) == run[name][:, 0]).all()
+
+
+def test_leaps_in_pieces_have_the_law_of_one():
+    """As for exact steps: four standard errors of four means, 0.03 %."""
+    for model, names in ((dose(), ("X", "k")), (infusion(), ("X", "V"))):
+        given = {"method": "tau", "n": 2000}
+        with particles(model, seed=5, **given) as one, particles(model, seed=6, **given) as many:
+            one.advance(4.5)
+            for t in (0.1, 0.2, 1.99, 2.0, 3.0, 4.5):
+                many.advance(t)
+            for name in names:
+                a, b = one.values(name), many.values(name)
+                error = math.sqrt((a.var() + b.var()) / 2000)
+                assert abs(a.mean() - b.mean()) <= 4 * error + 1e-6 * abs(a.mean())
+
+
+def delayed():
+    """X waits 2 to become Y; what waits at 5 began after 3."""
+    net = ts.Network("delayed")
+    net.add_species("X", 30)
+    net.add_species("Y", 0)
+    net.add_reaction("X -> Y", rate=0.5, delay=2)
+    return net
+
+
+def test_delayed_reactions_wait_with_their_particle():
+    """Binomial laws at 5, of X by exp(-2.5) and of Y by 1 - exp(-1.5): four errors, 0.013 %."""
+    with particles(delayed(), 3000, method=ts.SSA(delay_queue=32)) as e:
+        for t in (1.0, 2.5, 3.0):
+            e.advance(t)
+        ancestors = e.resample(method="multinomial")
+        e.advance(4.9)
+        assert (e.counts.sum(axis=1) < 30).any()  # some wait
+        e.advance(5.0)
+        assert len(set(ancestors.tolist())) < 2500
+        # Copies share what waits: their number of ancestors tells the error.
+        for name, p in (("X", math.exp(-2.5)), ("Y", 1 - math.exp(-1.5))):
+            error = math.sqrt(30 * p * (1 - p) / 3000 * 2)
+            assert abs(e.mean(name) - 30 * p) < 4 * error
+        e.advance(1e9)
+        assert (e.counts == [0, 30]).all()
+
+
+def test_a_queue_of_a_particle_is_full():
+    with particles(delayed(), 20, method=ts.SSA(delay_queue=7)) as e:
+        e.advance(0.1)
+        assert e.alive.any()
+        e.advance(1.9)
+        with pytest.raises(ts.ConfigError, match="20 by delay_queue"):
+            e.advance(2.0)
+
+
+def drawn():
+    net = ts.Network("drawn")
+    net.add_species("X", "poisson(7)")
+    net.add_species("Y", "2 * X")
+    net.add_reaction("X ->", rate=1.0)
+    return net
+
+
+def test_initial_amounts_are_drawn_at_once():
+    """A Poisson mean of 7 and of 3: four standard errors, 0.013 %."""
+    with particles(drawn(), 3000) as e:
+        first = e.counts
+        assert (e.round, e.time) == (1, 0.0)
+        assert abs(first.mean() - 7) < 4 * math.sqrt(7 / 3000)
+        assert (e.values("Y") == 2 * first[:, 0]).all()
+        e.advance(1.0)
+        assert abs(e.mean("X") - 7 * math.exp(-1)) < 4 * math.sqrt(7 * math.exp(-1) / 3000)
+        e.reset()
+        assert (e.counts == first).all()
+        e.reset(seed=2)
+        assert not (e.counts == first).all()
+    with particles(drawn(), 3000, initial={"X": "poisson(3)"}) as e:
+        assert abs(e.mean("X") - 3) < 4 * math.sqrt(3 / 3000)
+        assert (e.values("Y") == 2 * e.values("X")).all()
+    with particles(drawn(), 5, parameters={"X": np.arange(5)}) as e:
+        assert e.counts[:, 0].tolist() == [0, 1, 2, 3, 4]
+    with particles(drawn(), 4, seed=9) as alone, particles(drawn(), 8, seed=9) as beside:
+        alone.in_groups(4, 1)
+        beside.in_groups(4)
+        assert (alone.counts == beside.counts[4:]).all()
 
 
 def digest(device):
     found = hashlib.sha256()
-    for model in (dose(), infusion()):
-        with particles(model, 200, device=device, initial={"X": "poisson(9)"}) as e:
+    tau = ts.TauLeaping(epsilon=0.05)
+    models = [(dose(), None), (infusion(), None), (dose(), tau), (infusion(), tau)]
+    models += [(delayed(), ts.SSA(delay_queue=40)), (drawn(), None)]
+    for model, method in models:
+        given = {"device": device, "method": method}
+        with particles(model, 200, initial={"X": "poisson(9)"}, **given) as e:
             for round_, scheme in enumerate(weights.SCHEMES):
                 e.advance(0.9 * (round_ + 1))
                 found.update(np.float64(e.weigh(-0.1 * e.values("X"))).tobytes())

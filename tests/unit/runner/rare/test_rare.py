@@ -116,7 +116,7 @@ def test_what_is_never_reached_has_a_bound_and_no_error_of_0():
     found = splitting(t_end=1e-6, runs=3, walkers=100)
     assert found.bounds == (0.0, pytest.approx(1 - 0.05 ** (1 / 300)))
     with pytest.warns(UserWarning, match="no walker"):
-        found = weighted(t_end=1e-6, steady=True, runs=4)
+        found = weighted(t_end=1e-6, steady=True, runs=4, extend=1)
     assert found.bounds == (0.0, pytest.approx(math.log(20) / (4 * 0.5e-6)))
 
 
@@ -277,7 +277,7 @@ def test_the_same_bits_on_a_gpu():
 
 def test_runs_in_several_batches(monkeypatch):
     """Each batch has random numbers of its own."""
-    monkeypatch.setattr("tauslab.runner.rare.weighted._MOST_WALKERS", 100)
+    monkeypatch.setattr("tauslab.runner.rare.walkers.weighted._MOST_WALKERS", 100)
     monkeypatch.setattr("tauslab.runner.rare.splitting._MOST_BYTES", 20_000)
     found = weighted(runs=60, walkers=4, rounds=5, bins=6)
     assert len(set(found.runs.tolist())) > 30

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tauslab.runner.rare.bins import AdaptiveBins, FixedBins, binning_of
-from tauslab.runner.rare.groups import Groups
-from tauslab.runner.rare.resampling import split_and_merge
+from tauslab.runner.rare.walkers.bins import AdaptiveBins, FixedBins, binning_of
+from tauslab.runner.rare.walkers.groups import Groups
+from tauslab.runner.rare.walkers.resampling import split_and_merge
 
 
 def test_copies_have_the_right_mean():

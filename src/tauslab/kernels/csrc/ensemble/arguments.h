@@ -24,9 +24,10 @@ struct EnsembleArguments {
     u8 *status;           // [rows]
     u64 *work;            // events, then what leaps count: WORK of kernels/ensemble/launch.py
     const double
-        *kept;     // [rows, KEPT_WORDS] of events/kept.h: states to go on from; null: from time 0
+        *kept;     // [rows, kept_words], see events/kept.h: states to go on from; null: from time 0
     double *keep;  // the same of states that are reached; null: none. May be `kept`
-    i64 halt;      // the quantity that halts a trajectory with events when it is not 0; -1: none
+    i64 kept_words;
+    i64 halt;  // the quantity that halts a trajectory with events when it is not 0; -1: none
 };
 
 // The place of row `row` of the launch, see place_of in random/streams.h.

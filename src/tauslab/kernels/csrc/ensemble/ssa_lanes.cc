@@ -40,11 +40,6 @@ struct Lanes {
     double t[SIMD_LANES], t_event[SIMD_LANES], t_next[SIMD_LANES];
 };
 
-template <class Value, class Vector>
-DEVICE Value &at(Vector &vector, int lane) {
-    return ((Value *)&vector)[lane];
-}
-
 struct CountsOfLane {
     const Lanes &lanes;
     int lane;

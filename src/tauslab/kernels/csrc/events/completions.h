@@ -8,11 +8,13 @@
 
 #include "device/prelude.h"
 #include "ensemble/arguments.h"
+#include "events/kept.h"
 #include "events/queue.h"
 #include "model.h"
 
 // Stored in /status: more reactions wait for their completion than the queue holds.
 constexpr u8 DELAY_QUEUE_FULL = 8;
+constexpr u8 NEGATIVE_DELAY = 9;  // a delay is below 0
 constexpr u64 REACTION_BITS = 16;
 
 // Arguments of the kernels of networks with events.
@@ -61,6 +63,29 @@ DEVICE_SHARED bool begin_reaction(Completions &queue, int reaction, double time)
     }
     queue.put(entry, bits, which);
     return true;
+}
+
+// Takes up what waited when the trajectory was kept: how many, how many had begun, then of each its time and
+// `which`, all as numbers. They are in the order of the heap.
+DEVICE_SHARED void take_up_completions(const EnsembleArguments &launch, i64 row,
+                                       Completions &queue) {
+    if (!HAS_DELAYS || !launch.kept) return;
+    const double *const from = launch.kept + row * launch.kept_words + KEPT_WORDS;
+    queue.length = (i32)from[0], queue.begun = (u64)from[1];
+    for (i32 i = 0; i < queue.length; ++i)
+        queue.put(i, as_bits(from[2 + 2 * i]), (u64)from[3 + 2 * i]);
+}
+
+DEVICE_SHARED void keep_completions(const EnsembleArguments &launch, i64 row,
+                                    const Completions &queue) {
+    if (!HAS_DELAYS || !launch.keep) return;
+    double *const to = launch.keep + row * launch.kept_words + KEPT_WORDS;
+    to[0] = queue.length, to[1] = (double)queue.begun;
+    for (i32 i = 0; i < DELAY_QUEUE; ++i) {
+        const bool waits = i < queue.length;
+        to[2 + 2 * i] = waits ? queue.time(i) : 0;
+        to[3 + 2 * i] = waits ? (double)queue.at(i, 1) : 0;
+    }
 }
 
 DEVICE_SHARED void remove_first(Completions &queue) {

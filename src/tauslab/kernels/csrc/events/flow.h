@@ -198,7 +198,8 @@ DEVICE_SHARED FlowStep flow_step(Flow &flow, const EventQueue &queue, double *x,
     bool jumps = flow.integral >= left, ends = last;
     if (jumps) h = step_to_jump(flow, x, c, t, h, left, a), ends = false;
     bool looks = holds_otherwise(queue, flow, inputs, ends ? limit : t + h);
-    if (N_EVENTS > 0) {
+    if (MOVES_TRIGGERS &&
+        may_change_within(x, flow.y, flow.d[0], flow.d[STAGES - 1], t, h, c)) {
         const double part = pulse_within(flow, queue, x, inputs, t, h, looks);
         // The method decides whether what the polynomial saw is there.
         NO_UNROLL for (int turn = part < 1.0 ? 0 : 2; turn < 2; ++turn) {

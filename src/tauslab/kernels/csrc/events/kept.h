@@ -1,6 +1,6 @@
 // The whole state of a trajectory with events as a row of doubles, so that it goes on later where it was left:
-// the state with its time, triggers, and executions that wait. Its length is KEPT_WORDS, which
-// kernels/events/tables.py computes too.
+// the state with its time, triggers, and executions that wait. These are KEPT_WORDS; reactions that complete
+// later stand behind them, see events/completions.h. kernels/events/tables.py computes the length too.
 #pragma once
 
 #include "ensemble/arguments.h"
@@ -17,7 +17,7 @@ constexpr i64 KEPT_WORDS = N_SPECIES + 2 + N_EVENTS + QUEUE_LENGTH * KEPT_PER_EX
 DEVICE_SHARED double take_up(const EnsembleArguments &launch, i64 row, double *x,
                              EventQueue &queue) {
     if (!launch.kept) return 0;
-    const double *from = launch.kept + row * KEPT_WORDS;
+    const double *from = launch.kept + row * launch.kept_words;
     for (int i = 0; i <= N_SPECIES; ++i) x[i] = from[i];
     from += N_SPECIES + 1;
     queue.length = (i32)from[0];
@@ -36,7 +36,7 @@ DEVICE_SHARED double take_up(const EnsembleArguments &launch, i64 row, double *x
 DEVICE_SHARED void keep(const EnsembleArguments &launch, i64 row, double t, const double *x,
                         const EventQueue &queue) {
     if (!launch.keep) return;
-    double *to = launch.keep + row * KEPT_WORDS;
+    double *to = launch.keep + row * launch.kept_words;
     for (int i = 0; i < N_SPECIES; ++i) to[i] = x[i];
     to[N_SPECIES] = t;
     to += N_SPECIES + 1;

@@ -20,12 +20,47 @@ struct AssignVariable {
     }
 };
 
+// What looks back does beside; nothing where nothing looks back.
+#ifdef HAS_PAST
+constexpr bool LOOKS_BACK = true;
+#else
+constexpr bool LOOKS_BACK = false;
+typedef Real *OwnConstants;
+DEVICE void look_from(GivenConstants, const Real *, const Real *) {}
+DEVICE double limit_step(GivenConstants, double, double limit) {
+    return limit;
+}
+DEVICE u8 made_step(GivenConstants, double) {
+    return ODE_DONE;
+}
+DEVICE void undo_step(GivenConstants, double) {}
+DEVICE bool pass_images(GivenConstants, const Real *) {
+    return false;
+}
+DEVICE bool came_to_jump(GivenConstants, const Real *, double) {
+    return false;
+}
+DEVICE void begin_looking(GivenConstants, const Real *) {}
+DEVICE void jumped(GivenConstants, const Real *, double, int) {}
+DEVICE u8 without_number(GivenConstants, const Real *) {
+    return ODE_NOT_A_NUMBER;
+}
+DEVICE u8 check_sample(GivenConstants, const Real *, double) {
+    return ODE_DONE;
+}
+#endif
+
 // A step from one state to another, and what lies between.
 struct WatchedStep {
     double from, to;
     Real x[N_VARIABLES + 1], y[N_VARIABLES + 1];  // states
     Real f[N_VARIABLES + 1], g[N_VARIABLES + 1];  // rates
 };
+
+// Whether a trigger has changed, or a lookup has come to a jump.
+DEVICE bool something_changed(const EventQueue &queue, const Real *x, GivenConstants c, double t) {
+    return triggers_changed(queue, x, c, t) || (LOOKS_BACK && came_to_jump(c, x, t));
+}
 
 // The cubic Hermite polynomial of a step at time `t`.
 DEVICE_SHARED void state_within(const WatchedStep &step, double t, Real *z) {
@@ -39,16 +74,15 @@ DEVICE_SHARED void state_within(const WatchedStep &step, double t, Real *z) {
 
 // Whether a trigger changes within a step, and by the polynomial when: `found` is the first double
 // after the change.
-template <class Constants>
-DEVICE_SHARED bool change_within(const EventQueue &queue, const WatchedStep &step,
-                                 const Constants &c, double &found) {
+DEVICE_SHARED bool change_within(const EventQueue &queue, const WatchedStep &step, GivenConstants c,
+                                 double &found) {
     Real z[N_VARIABLES + 1];
     double before = step.from;
     for (int look = 1; look <= LOOKS_IN_A_STEP; ++look) {
         const bool end = look == LOOKS_IN_A_STEP;
         double after = end ? step.to : step.from + (step.to - step.from) * look / LOOKS_IN_A_STEP;
         if (!end) state_within(step, after, z);
-        if (!triggers_changed(queue, end ? step.y : z, c, after)) {
+        if (!something_changed(queue, end ? step.y : z, c, after)) {
             before = after;
             continue;
         }
@@ -56,7 +90,7 @@ DEVICE_SHARED bool change_within(const EventQueue &queue, const WatchedStep &ste
             const double middle = before + 0.5 * (after - before);
             if (!(middle > before && middle < after)) break;
             state_within(step, middle, z);
-            (triggers_changed(queue, z, c, middle) ? after : before) = middle;
+            (something_changed(queue, z, c, middle) ? after : before) = middle;
         }
         found = after;
         return true;
@@ -66,32 +100,44 @@ DEVICE_SHARED bool change_within(const EventQueue &queue, const WatchedStep &ste
 
 // Integrates from `from` towards `to`, and ends earlier where a trigger has changed. `reached` is
 // where it ended.
-template <class Method, class Constants>
-DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, const Constants *c,
+template <class Method>
+DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, GivenConstants c,
                            double from, double to, double &reached) {
     WatchedStep step;
     double t = from, limit = to;  // no step goes beyond a change that is known
     double shortest = 0;          // of steps that are made again; grows where they find no change
     int turns = 0;
+    if (LOOKS_BACK) pass_images(c, x);
     ode_rates(x, c, (Real)t, step.g);
     while (t < to) {
         for (int i = 0; i < N_VARIABLES; ++i) step.x[i] = x[i], step.f[i] = step.g[i];
         step.from = t;
-        const u8 ended =
-            turns ? advance(method, x, c, t, limit) : walk<true>(method, x, c, t, limit, step.to);
+        const bool whole = turns && !LOOKS_BACK;
+        const double end = limit_step(c, t, limit);
+        look_from(c, x, step.f);
+#ifdef HAS_PAST
+        method.from_rates(step.f);
+#endif
+        u8 ended =
+            whole ? advance(method, x, c, t, limit) : walk<true>(method, x, c, t, end, step.to);
+        if (ended == ODE_DONE && LOOKS_BACK) ended = made_step(c, step.to);
         if (ended != ODE_DONE) return ended;
-        if (turns) step.to = limit;
+        if (whole) step.to = limit;
         if (!all_finite(x)) return ODE_NOT_A_NUMBER;
         for (int i = 0; i < N_VARIABLES; ++i) step.y[i] = x[i];
         ode_rates(x, c, (Real)step.to, step.g);
         double change = 0;
         const bool changes = turns < MOST_TURNS && change_within(queue, step, c, change);
         const double least = TIME_ERROR * tl_max(step.to, method.step);
-        const bool at_end = triggers_changed(queue, step.y, c, step.to);
+        const bool at_end = something_changed(queue, step.y, c, step.to);
         if (!changes && !at_end) {
             // Go on from here.
             shortest = turns ? tl_max(2 * shortest, least) : 0;
             t = step.to, limit = to, turns = 0;
+            if (LOOKS_BACK && pass_images(c, x)) {
+                if (something_changed(queue, step.y, c, t)) break;
+                ode_rates(x, c, (Real)t, step.g);
+            }
             continue;
         }
         change = changes ? tl_max(change, t + shortest) : step.to;
@@ -101,9 +147,11 @@ DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, con
         }
         if (!(change < step.to)) {  // seen by the polynomial alone
             t = step.to, limit = to, turns = 0;
+            if (LOOKS_BACK && pass_images(c, x)) ode_rates(x, c, (Real)t, step.g);
             continue;
         }
         // Make the step again, up to the change.
+        undo_step(c, step.from);
         const double usual = method.step;
         for (int i = 0; i < N_VARIABLES; ++i) x[i] = step.x[i], step.g[i] = step.f[i];
         method.restart();
@@ -116,10 +164,11 @@ DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, con
 }
 
 // A trajectory of equations with events, from start to end.
-template <class Method, class Constants>
-DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x, Constants *c) {
+template <class Method>
+DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x, OwnConstants c) {
     begin_trajectory(job, row, x, c);
     method.start();
+    begin_looking(c, x);
     const Place place = place_of(job.first, row, job.per_point, 0);
     const PhiloxKeys keys = *job.keys;
     const PhiloxSeries series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
@@ -129,13 +178,17 @@ DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x,
     u64 executed = 0;
     double t = 0;
     u8 ended = settle(queue, x, c, t, series, keys, assign, executed);
+    jumped(c, x, t, 0);
     double stop = tl_min(next_switch(x, c, t), first_execution(queue));
     i64 span = 0;
     for (; span < job.n_spans && ended == ODE_DONE; ++span) {
         const double from = job.begin[span], to = job.end[span];
         if (span % LOOK_EVERY_SPANS == 0 && must_leave(job.next_row, 0, from))
             ended = ODE_STEP_LIMIT;
-        if (from > t) t = from;  // past a jump of the rates
+        if (from > t) {  // past a jump of the rates
+            t = from;
+            jumped(c, x, t, 1);
+        }
         while (ended == ODE_DONE && t < to) {
             const double target = stop < to ? stop : to;
             if (target > t) ended = advance_watching(method, queue, x, c, t, target, t);
@@ -143,14 +196,19 @@ DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x,
             if (ended != ODE_DONE) break;
             const u64 earlier = executed;
             ended = settle(queue, x, c, t, series, keys, assign, executed);
-            if (executed != earlier) method.restart();
+            if (executed != earlier) {
+                method.restart();
+                jumped(c, x, t, 0);
+            }
             stop = tl_min(next_switch(x, c, t), first_execution(queue));
         }
         if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
+        if (ended == ODE_DONE && LOOKS_BACK) ended = check_sample(c, x, to);
         if (ended != ODE_DONE) break;
         if (job.event[span] >= 0) method.restart();
         if (job.sample[span] >= 0) take_sample(job, row, job.sample[span], x, c, (Real)to);
     }
+    if (ended == ODE_NOT_A_NUMBER) ended = without_number(c, x);
     miss_samples(job, row, span);
     if (job.status) job.status[row] = ended;
 }

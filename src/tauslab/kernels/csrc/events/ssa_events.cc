@@ -56,6 +56,7 @@ KERNEL(ssa_events, const EventArguments arguments) {
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
                 keep(launch, row, ended <= ABSORBED ? times[n_times - 1] : t, x, queue);
+                keep_completions(launch, row, delayed);
             }
             row = take_row(launch.control, rows);
             if (row >= rows) break;
@@ -68,6 +69,7 @@ KERNEL(ssa_events, const EventArguments arguments) {
             start_completions(delayed);
             k = 0, step = 0, t = 0, ended = RUNNING, at = AT_TIME;
             t = take_up(launch, row, x, queue);
+            take_up_completions(launch, row, delayed);
             if (!launch.kept && !set_drawn(x, inputs, assign)) {
                 ended = NOT_A_NUMBER;
                 continue;
@@ -147,7 +149,7 @@ KERNEL(ssa_events, const EventArguments arguments) {
             const double delay = reaction_delay(reaction, x, inputs);
             const bool is_known = delay >= 0;
             if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
-                ended = is_known ? DELAY_QUEUE_FULL : (u8)NOT_A_NUMBER;
+                ended = is_known ? DELAY_QUEUE_FULL : delay < 0 ? NEGATIVE_DELAY : (u8)NOT_A_NUMBER;
                 continue;
             }
             stop = tl_min(stop, delayed.first());

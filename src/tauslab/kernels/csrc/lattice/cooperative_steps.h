@@ -67,6 +67,15 @@ DEVICE void put_on_list(const TileList &list, i64 tile) {
     list.tiles[atomic_add(list.count, 1)] = (i32)tile;
 }
 
+// Waits for the other blocks that go through the list.
+DEVICE void meet(const Lattice &l, const TileList &list) {
+    if (list.blocks == 1) {
+        BARRIER();
+    } else {
+        grid_barrier(l.work + BARRIER_CELL, list.blocks);
+    }
+}
+
 // Fills an empty list. Busy tiles come first, so that each block gets its share.
 DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
     const i64 tiles = l.planes * tiles_of_plane(l), threads = list.blocks * BLOCK_THREADS;
@@ -77,7 +86,7 @@ DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
         *tile_head(l, (l.step + 1) & 1, tile) = -1;
         if (busy) put_on_list(list, tile);
     }
-    grid_barrier(l.work + BARRIER_CELL, list.blocks);
+    meet(l, list);
     for (i64 tile = first; tile < tiles; tile += threads) {
         bool near = false;
     UNROLL for (int i = 0; i < AROUND; ++i) {
@@ -89,7 +98,7 @@ DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
         list.flags[tile] = LISTED;
         put_on_list(list, tile);
     }
-    grid_barrier(l.work + BARRIER_CELL, list.blocks);
+    meet(l, list);
 }
 
 // Lists what is around a tile that particles have come into, for the next step.
@@ -265,4 +274,35 @@ DEVICE void finish_listed_tiles(const Lattice &l, const LatticeStream &s, const 
          i += tiles, place += tiles * list.blocks)
         finish_tile(l, s, list, progress.known ? work.tile[i] : list.tiles[place],
                     THREAD_ID % threads, threads, work);
+}
+
+// So many steps of a lattice; `blocks` blocks do them, of which this one is number `block`. `listed` is room for
+// 6 numbers for each tile.
+DEVICE_SHARED void whole_steps(Lattice &l, i32 *listed, i64 steps, i64 block, i64 blocks,
+                               CooperativeWork &shared) {
+    const i64 tiles = l.planes * tiles_of_plane(l);
+    TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
+                     (u32 *)listed,     block,              blocks};
+    Progress progress = {0, 0, 0, false};
+    for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
+    BARRIER();
+    for (i64 i = 0; i < steps; ++i, ++l.step) {
+        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
+        const bool first = block == 0 && THREAD_ID == 0;
+        // After the first step anew if all tiles were taken for filled, as they are at first.
+        if (i % LISTED_FOR == 0 || (i == 1 && 2 * progress.listed > tiles)) {
+            u64 *const other = list.count;
+            list.count = other == l.work + LISTED_0 ? l.work + LISTED_1 : l.work + LISTED_0;
+            make_list(l, list);
+            if (first) *other = 0;
+            progress.known = 0;
+        }
+        progress.listed = (i64) * (volatile u64 *)list.count;
+        if (first) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+        hop_in_listed_planes(l, s, list, progress, shared);
+        meet(l, list);
+        finish_listed_tiles(l, s, list, progress, shared);
+        meet(l, list);
+        progress.edges = true;
+    }
 }

@@ -1,62 +1,7 @@
-// Counts the particles of a lattice: by site type and species, those that wait included.
-#include "lattice/site/lattice.h"
+// Counts the particles of a lattice.
+#include "lattice/counting.h"
 
-// A histogram in the block's memory, where it is small enough.
-constexpr int BINS = N_TYPES * N_SPECIES;
-constexpr int BLOCK_BINS = BINS <= 2048 ? BINS : 1;
-
-// The slab's own sites, and what waits.
-struct LatticeCountArguments {
-    const Site *sites;
-    const u8 *types;  // of these sites; null where there is one
-    i64 n_sites;
-    const u64 *fired;
-    const Waiting *waiting;  // [2, capacity]
-    const u64 *work;
-    i64 capacity;
-    i64 list;        // of `waiting`: that which the next step reads
-    i64 first_site;  // number of the first of `sites` in the whole lattice
-    u64 *counts;     // see below
-};
-
-// Adds to `counts` [type, species], and copies the numbers of reactions, of particles that found no
-// room so far, and of those that wait, behind it.
 BLOCK_KERNEL(TILE_THREADS, 1, rdme_count, const LatticeCountArguments a) {
-    const u8 *const types = a.types;
-    const i64 n_sites = a.n_sites;
-    u64 *const counts = a.counts;
     SHARED u32 bins[BLOCK_BINS];
-    for (int i = THREAD_ID; i < BLOCK_BINS; i += BLOCK_THREADS) bins[i] = 0;
-    BARRIER();
-    const i64 first = BLOCK_ID * BLOCK_THREADS + THREAD_ID;
-    for (i64 i = first; i < n_sites; i += BLOCKS * BLOCK_THREADS) {
-        const Site content = a.sites[i];
-        const int row = N_TYPES == 1 || is_empty(content) ? 0 : types[i] * N_SPECIES;
-    UNROLL for (int s = 0; s < SLOTS; ++s) {
-            const int particle = (int)particle_of(content.word, s / GROUP, s % GROUP);
-            if (!particle) break;
-            if (BLOCK_BINS == BINS)
-                add_in_block(bins + row + particle - 1, 1);
-            else
-                atomic_add(counts + row + particle - 1, 1);
-        }
-    }
-    BARRIER();
-    for (int i = THREAD_ID; BLOCK_BINS == BINS && i < BINS; i += BLOCK_THREADS)
-        if (bins[i]) atomic_add(counts + i, bins[i]);
-    const u64 held = a.work[WAITING_0 + a.list];
-    const i64 n_waiting = held < (u64)a.capacity ? (i64)held : a.capacity;
-    u64 own = 0;  // others wait in planes that are kept beside the slab
-    for (i64 i = first; i < n_waiting; i += BLOCKS * BLOCK_THREADS) {
-        const Waiting &entry = a.waiting[a.list * a.capacity + i];
-        const u64 site = entry.site - (u64)a.first_site;
-        if (site >= (u64)n_sites) continue;
-        const int type = N_TYPES == 1 ? 0 : types[site];
-        atomic_add(counts + type * N_SPECIES + (int)entry.particle - 1, 1);
-        ++own;
-    }
-    if (own) atomic_add(counts + BINS + N_REACTIONS + 1, own);
-    if (BLOCK_ID != 0) return;
-    for (int r = THREAD_ID; r < N_REACTIONS; r += BLOCK_THREADS) counts[BINS + r] = a.fired[r];
-    if (THREAD_ID == 0) counts[BINS + N_REACTIONS] = a.work[SPILLS];
+    count_lattice(a, bins, BLOCK_ID, BLOCKS);
 }

@@ -121,31 +121,6 @@ BLOCK_KERNEL(TILE_THREADS, TOGETHER_BLOCKS, rdme_steps, const WholeStepArguments
     LATTICE_IN_BLOCK(l, arguments.lattice);
     REACTIONS_IN_BLOCK(l);
     l.z_moves = arguments.z_moves;
-    i32 *const listed = arguments.listed;
-    const i64 tiles = l.planes * tiles_of_plane(l);
-    TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
-                     (u32 *)listed,     BLOCK_ID,           BLOCKS};
-    Progress progress = {0, 0, 0, false};
-    for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
-    BARRIER();
-    for (i64 i = 0; i < arguments.steps; ++i, ++l.step) {
-        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
-        const bool first = BLOCK_ID == 0 && THREAD_ID == 0;
-        // After the first step anew if all tiles were taken for filled, as they are at first.
-        if (i % LISTED_FOR == 0 || (i == 1 && 2 * progress.listed > tiles)) {
-            u64 *const other = list.count;
-            list.count = other == l.work + LISTED_0 ? l.work + LISTED_1 : l.work + LISTED_0;
-            make_list(l, list);
-            if (first) *other = 0;
-            progress.known = 0;
-        }
-        progress.listed = (i64) * (volatile u64 *)list.count;
-        if (first) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        hop_in_listed_planes(l, s, list, progress, shared);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
-        finish_listed_tiles(l, s, list, progress, shared);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS);
-        progress.edges = true;
-    }
+    whole_steps(l, arguments.listed, arguments.steps, BLOCK_ID, BLOCKS, shared);
 }
 #endif

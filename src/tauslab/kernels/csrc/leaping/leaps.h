@@ -7,23 +7,35 @@
 //     tau' (eq. 33)                     Limit::time after `bound` of every species
 //     critical reactions, a_0^c         `share`, Plan::critical
 //     Anderson & Koyama 2012, theta     1/2: HALVES, `extrapolated`
+//
+// Templates over `Real` are for one trajectory, and for several on the SIMD lanes of a CPU core.
 #pragma once
 
+#include "math/basic.h"
 #include "device/prelude.h"
 
-DEVICE double larger(double a, double b) {
+// Of one trajectory this is a branch; the form for lanes is in simd/lanes.h.
+template <class Real>
+DEVICE void set_where(bool here, Real &to, Real value) {
+    if (here) to = value;
+}
+
+template <class Real>
+DEVICE Real larger(Real a, Real b) {
     return b > a ? b : a;
 }
 
 // The absolute value, also of -0: the propensity of 2 X is -0 where there is no X.
-DEVICE double magnitude(double a) {
+template <class Real>
+DEVICE Real magnitude(Real a) {
     return from_bits(as_bits(a) & 0x7fffffffffffffffull);
 }
 
 // The order of a general rate law in one species: the propensity grows by so many per cent if the count
 // grows by one per cent. It is estimated by one molecule more.
-DEVICE double law_order(double count, double now, double with_one_more) {
-    return now > 0 ? count * magnitude(with_one_more - now) / now : 1.0;
+template <class Real>
+DEVICE Real law_order(Real count, Real now, Real with_one_more) {
+    return now > 0 ? count * magnitude(with_one_more - now) / now : number<Real>(1.0);
 }
 
 // How much a species may change in a leap, as a fraction of its count divided by its order g: its expected
@@ -49,52 +61,63 @@ DEVICE Tolerance checked_tolerance_of(double epsilon) {
 }
 
 // Gain and loss of a species, and the variance of its change, per unit of time.
-struct Turnover {
-    double gain, loss, variance;
+template <class Real>
+struct TurnoverOf {
+    Real gain, loss, variance;
 };
+typedef TurnoverOf<double> Turnover;
 
 // The longest leap, as a fraction: only the smallest fraction is divided.
-struct Limit {
-    double top, bottom;
-    DEVICE_MEMBER double time() const { return top / bottom; }
-    DEVICE_MEMBER void bound(double change, double speed) {
-        if (change * bottom < top * speed) top = change, bottom = speed;
+template <class Real>
+struct LimitOf {
+    Real top, bottom;
+    DEVICE_MEMBER Real time() const { return top / bottom; }
+    DEVICE_MEMBER void bound(Real change, Real speed) {
+        const auto shorter = change * bottom < top * speed;
+        set_where(shorter, top, change), set_where(shorter, bottom, speed);
     }
 };
+typedef LimitOf<double> Limit;
 
 // How many molecules a species may change by.
-DEVICE double allowed(double part, double count, double order) {
-    return larger(part * count / order, 1.0);
+template <class Real>
+DEVICE Real allowed(double part, Real count, Real order) {
+    return larger(part * count / order, number<Real>(1.0));
 }
 
 // Applies the limits of one species: drift and noise by eq. 33, and loss.
-DEVICE void bound(double count, double order, const Turnover &of, const Tolerance &tolerance,
-                  Limit &limit) {
-    const double noise = allowed(tolerance.noise, count, order);
+template <class Real>
+DEVICE void bound(Real count, Real order, const TurnoverOf<Real> &of, const Tolerance &tolerance,
+                  LimitOf<Real> &limit) {
+    const Real noise = allowed(tolerance.noise, count, order);
     limit.bound(allowed(tolerance.drift, count, order), magnitude(of.gain - of.loss));
     limit.bound(noise * noise, of.variance);
     limit.bound(allowed(tolerance.loss, count, order), of.loss);
 }
 
 // What is known before a leap: the total propensity, that of critical reactions, and the longest leap.
-struct Plan {
-    double a0, critical;
-    Limit limit;
+template <class Real>
+struct PlanOf {
+    Real a0, critical;
+    LimitOf<Real> limit;
 };
+typedef PlanOf<double> Plan;
 
 // The propensity with which a reaction takes part in a leap: 0 if it is critical.
-DEVICE double share(double propensity, bool critical, Plan &plan) {
+template <class Real, class Condition>
+DEVICE Real share(Real propensity, Condition critical, PlanOf<Real> &plan) {
     plan.a0 += propensity;
-    if (critical) plan.critical += propensity;
-    return critical ? 0.0 : propensity;
+    set_where(critical, plan.critical, plan.critical + propensity);
+    return critical ? number<Real>(0.0) : propensity;
 }
 
 // A leap has two halves. The first uses the propensities before the leap. The second uses propensities that
 // are extrapolated to the end of the leap, from the states before it and between its halves.
 constexpr int HALVES = 2;
 
-DEVICE double extrapolated(double before, double between) {
-    return larger(0.0, 2.0 * between - before);
+template <class Real>
+DEVICE Real extrapolated(Real before, Real between) {
+    return larger(number<Real>(0.0), 2.0 * between - before);
 }
 
 // A cell of doubles that had a mean has the number of firings later, as the bits of an integer.
@@ -122,13 +145,23 @@ DEVICE double small_cell(double mean) {
     return from_bits(as_bits(mean) & ~FIRINGS_OF_SMALL);
 }
 
-DEVICE void choose(int channel, double propensity, double target, double &sum, int &chosen) {
-    if (propensity > 0 && (chosen < 0 || sum <= target)) chosen = channel;
+template <class Real, class Chosen>
+DEVICE void choose(int channel, Real propensity, Real target, Real &sum, Chosen &chosen) {
+    const Chosen here = Chosen{} + channel;
+    set_where(propensity > 0 && (chosen < 0 || sum <= target), chosen, here);
     sum += propensity;
 }
 
 // The outcome of `apply_firings`, as bits.
 constexpr int FITS = 0, FELL_BELOW_ZERO = 1, TOO_LARGE = 2;
+
+// Its type. Counts on SIMD lanes have one of their own.
+template <class Count>
+struct OutcomeFor {
+    typedef int type;
+};
+template <class Count>
+using OutcomeOf = typename OutcomeFor<Count>::type;
 
 DEVICE void add(i32 &count, i64 change, int &outcome) {
     const i64 sum = count + change;

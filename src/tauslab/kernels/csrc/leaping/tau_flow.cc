@@ -39,6 +39,7 @@ KERNEL(tau_flow, const EventLeapArguments arguments) {
                 const bool valid = ended <= ABSORBED;
                 if (!valid) record_missing(out, row, k);
                 record_end(out, row, ended, valid, x);
+                keep(launch, row, valid ? times[n_times - 1] : t, x, queue);
             }
             row = take_row(launch.control, launch.rows);
             if (row >= launch.rows) break;
@@ -50,7 +51,8 @@ KERNEL(tau_flow, const EventLeapArguments arguments) {
             start_queue(queue);
             k = 0, steps = 0, t = 0, exact = 0, ended = RUNNING, looks = true;
             reach = step = 0;
-            if (!set_drawn(x, inputs, assign)) {
+            t = take_up(launch, row, x, queue);
+            if (!launch.kept && !set_drawn(x, inputs, assign)) {
                 ended = NOT_A_NUMBER;
                 continue;
             }

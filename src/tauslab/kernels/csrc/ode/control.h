@@ -72,13 +72,28 @@ DEVICE_SELDOM Time first_step(const Real *x, const Constants &c, Time t, Time sp
     return bend < 1e300 ? (bend > 0.0 ? shorter : most) : least;
 }
 
+#ifndef ON_LANES
+#ifdef HAS_PAST
+#include "ode/past/steps.h"
+#endif
+
+// A step; where equations look back, perhaps made again.
+template <class Method>
+DEVICE double attempt_step(Method &method, Real *x, GivenConstants c, double t, double h,
+                           double end) {
+#ifdef HAS_PAST
+    return attempt_looking_back(method, x, c, t, h, end);
+#else
+    return method.attempt(x, c, t, h, end);
+#endif
+}
+
 // Walks from `from` to `to`, or one step of the way; the last step ends there exactly.
 // `Method::attempt(x, c, t, h, end)` makes a step if its error, which it returns, is at most 1. A
 // trial with an error that is larger, or not a number, is made again with a smaller step, down to one
 // of which a hundredth does not change the time in its last digit.
-#ifndef ON_LANES
 template <bool ONE_STEP, class Method>
-DEVICE u8 walk(Method &method, Real *x, const Real *c, double from, double to, double &reached) {
+DEVICE u8 walk(Method &method, Real *x, GivenConstants c, double from, double to, double &reached) {
     double t = from;
     if (!(method.step > 0)) method.step = method.begin(x, c, from, to - from);
     for (;;) {
@@ -89,7 +104,7 @@ DEVICE u8 walk(Method &method, Real *x, const Real *c, double from, double to, d
         const bool looks =
             (method.made + method.rejected) % LOOK_EVERY_STEPS == LOOK_EVERY_STEPS - 1;
         if (looks && must_leave(method.control, LOOK_EVERY_STEPS, t)) return ODE_STEP_LIMIT;
-        const double error = method.attempt(x, c, t, h, last ? to : t + h);
+        const double error = attempt_step(method, x, c, t, h, last ? to : t + h);
         const bool good = error <= 1.0;
         if (good)
             ++method.made;
@@ -106,7 +121,7 @@ DEVICE u8 walk(Method &method, Real *x, const Real *c, double from, double to, d
 }
 
 template <class Method>
-DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to) {
+DEVICE u8 advance(Method &method, Real *x, GivenConstants c, double from, double to) {
     double reached = from;
     return walk<false>(method, x, c, from, to, reached);
 }
@@ -117,13 +132,21 @@ DEVICE u8 advance(Method &method, Real *x, const Real *c, double from, double to
 
 // Trajectories differ in steps: threads take the next when they are done.
 template <class Method>
-DEVICE void take_turns(const OdeJob &job, Method &method, i64) {
+DEVICE void take_turns(const OdeJob &job, Method &method, i64,
+                       [[maybe_unused]] double *history = nullptr) {
     Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
+#ifdef HAS_PAST
+    History steps;
+    steps.at = history;
+    WithHistory past = {c, &steps};
+#endif
     method.control = job.next_row;
     for (;;) {
         const i64 row = take_row(job.next_row, job.rows);
         if (row >= job.rows) break;
-#ifdef HAS_EVENTS
+#ifdef HAS_PAST
+        run_with_events(job, row, method, x, past);
+#elif defined(HAS_EVENTS)
         run_with_events(job, row, method, x, c);
 #else
         run_trajectory(job, row, method, x, c);

@@ -33,14 +33,45 @@ struct DormandPrince {
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = true; }
-    DEVICE_MEMBER Time begin(const Real *x, const Real *c, Time t, Time span) {
+    DEVICE_MEMBER Time begin(const Real *x, GivenConstants c, Time t, Time span) {
         fresh = false;
         return first_step(x, c, t, span, allowed, ORDER, d[0], d[1], d[2]);
     }
-    DEVICE_MEMBER Time attempt(Real *x, const Real *c, Time t, Time h, Time end);
+    DEVICE_MEMBER Time attempt(Real *x, GivenConstants c, Time t, Time h, Time end);
+#ifdef HAS_PAST
+    DEVICE_MEMBER const Real *rates_here() const { return d[0]; }
+    DEVICE_MEMBER void from_rates(const Real *f) {
+        for (int i = 0; i < N_VARIABLES; ++i) d[0][i] = f[i];
+        fresh = false;
+    }
+    DEVICE_MEMBER void dense(const Real *x, const Real *f, const Real *y, double h,
+                             double *to) const;
+#endif
 };
 
-DEVICE_MEMBER Time DormandPrince::attempt(Real *x, const Real *c, Time t, Time h, Time end) {
+#ifdef HAS_PAST
+// Dense output of order 4 (Hairer, Norsett & Wanner 1993, II.6): the weights of the last coefficient, by stage.
+TABLE double DENSE[STAGES] = {-12715105075.0 / 11282082432,  0.0,
+                              87487479700.0 / 32700410799,   -10690763975.0 / 1880347072,
+                              701980252875.0 / 199316789632, -1453857185.0 / 822651844,
+                              69997945.0 / 29380423};
+
+// The step from `x` with rates `f` to `y`.
+DEVICE_MEMBER void DormandPrince::dense(const Real *x, const Real *f, const Real *y, double h,
+                                        double *to) const {
+    for (int m = 0; m < N_DELAYED; ++m) {
+        const int i = DELAYED[m];
+        const double change = y[i] - x[i], bend = fused(h, f[i], -change);
+        double last = DENSE[0] * f[i];
+        for (int s = 2; s < STAGES; ++s) last = fused(DENSE[s], d[s][i], last);
+        double *const a = to + COEFFICIENTS * m;
+        a[0] = x[i], a[1] = change, a[2] = bend;
+        a[3] = fused(-h, d[STAGES - 1][i], change - bend), a[4] = h * last;
+    }
+}
+#endif
+
+DEVICE_MEMBER Time DormandPrince::attempt(Real *x, GivenConstants c, Time t, Time h, Time end) {
     Real y[N_VARIABLES + 1];
     NO_UNROLL for (int stage = fresh ? 0 : 1; stage < STAGES; ++stage) {
         const int first = stage * (stage - 1) / 2;
@@ -74,6 +105,7 @@ struct AdaptiveArguments {
     OdeJob job;
     double relative, absolute;  // tolerances
     u64 most;                   // steps of a trajectory
+    Number *scratch;            // [threads, HISTORY_WORDS] where equations look back
 };
 
 TRAJECTORIES_TOGETHER(ode_dopri5)
@@ -81,5 +113,9 @@ TRAJECTORIES_TOGETHER(ode_dopri5)
 KERNEL(ode_dopri5, const AdaptiveArguments arguments) {
     const OdeJob &job = arguments.job;
     DormandPrince method = {{arguments.relative, arguments.absolute}, arguments.most, 0, 0, 0, 0, true, {}};
+#ifdef HAS_PAST
+    take_turns(job, method, GLOBAL_SIZE, arguments.scratch + THREAD_OFFSET(HISTORY_WORDS));
+#else
     take_turns(job, method, GLOBAL_SIZE);
+#endif
 }

@@ -57,11 +57,6 @@ struct OdeLanes {
     DEVICE_MEMBER OfLane constants(int lane) { return {c, lane}; }
 };
 
-template <class Value, class Vector>
-DEVICE Value &at(Vector &vector, int lane) {
-    return ((Value *)&vector)[lane];
-}
-
 // The next span that takes time, from `span` on; what is between is done. False at the end of the trajectory, of
 // which `ended` tells how.
 DEVICE bool enter_span(const OdeJob &job, OdeLanes &lanes, int lane, i64 span, u8 &ended) {
@@ -84,6 +79,7 @@ DEVICE bool enter_span(const OdeJob &job, OdeLanes &lanes, int lane, i64 span, u
         if (job.sample[span] >= 0) take_sample(job, lanes.row[lane], job.sample[span], x, c, to);
     }
     miss_samples(job, lanes.row[lane], span);
+    if (job.kept_step) job.kept_step[lanes.row[lane]] = at<double>(lanes.step, lane);
     return false;
 }
 
@@ -98,10 +94,14 @@ DEVICE void begin_lane(const OdeJob &job, OdeLanes &lanes, int lane) {
         if (row >= job.rows) return;
         OfLane x = lanes.variables(lane), c = lanes.constants(lane);
         begin_trajectory(job, row, x, c);
+        if (job.kept_step) at<double>(lanes.step, lane) = job.kept_step[row];
         lanes.span[lane] = -1;
         u8 ended = ODE_DONE;
         lanes.busy |= 1u << lane;
-        if (enter_span(job, lanes, lane, 0, ended)) return;
+        if (enter_span(job, lanes, lane, 0, ended)) {
+            lanes.fresh |= 1u << lane;  // its rates are not known
+            return;
+        }
         if (job.status) job.status[row] = ended;
     }
 }
@@ -133,7 +133,8 @@ DEVICE void try_steps(const OdeJob &job, OdeLanes &lanes, Method &method) {
         // Other lanes get the rates again that they have.
         const Time first = method.begin(lanes.x, lanes.c, lanes.t, lanes.to - lanes.t);
         for (u32 rest = lanes.fresh; rest; rest &= rest - 1)
-            put(lanes.step, lowest_bit(rest), at<const double>(first, lowest_bit(rest)));
+            if (!(at<double>(lanes.step, lowest_bit(rest)) > 0))
+                put(lanes.step, lowest_bit(rest), at<const double>(first, lowest_bit(rest)));
         lanes.fresh = 0;
     }
     const Time t = lanes.t, step = lanes.step, left = lanes.to - t;

@@ -30,6 +30,9 @@ struct OdeJob {
     i64 n_spans;
     const double *inputs;  // [inputs, N_INPUTS]
     i64 inputs_stride;     // from one to the next; 0: all share one
+    const double *kept;    // [rows, N_VARIABLES]: states to go on from; null: from time 0
+    // [rows]: the step to begin with, 0 for a guess; takes the one to go on with. May be null.
+    double *kept_step;
     Priors priors;
     u64 *next_row;  // control words, see ensemble/control.h
     OdeSamples samples;
@@ -40,6 +43,14 @@ struct OdeJob {
     u8 *status;  // [rows], may be null
     u64 *steps;  // made, and at 4 those rejected
 };
+
+// The constants of a trajectory, as functions take them; with its past where equations look back.
+#ifdef HAS_PAST
+#include "ode/past/history.h"
+typedef const WithHistory &GivenConstants;
+#else
+typedef const Real *GivenConstants;
+#endif
 
 // Times and steps of trajectories. What is made of them has an answer for each lane, where there are lanes.
 #ifdef ON_LANES
@@ -89,7 +100,26 @@ DEVICE void begin_trajectory(const OdeJob &job, i64 row, State &x, Constants &c)
     draw_inputs(job.priors, *job.keys, place, p, drawn, job.drawn_prior);
     ode_constants(p, c);
     ode_initial(p, x);
+    if (job.kept)
+        for (int i = 0; i < N_VARIABLES; ++i) x[i] = (Number)job.kept[row * N_VARIABLES + i];
 }
+
+// The step of a method whose steps adapt goes from one launch to the next; others have none.
+template <class Method>
+DEVICE auto take_up_step(const OdeJob &job, i64 row, Method &method, int)
+    -> decltype((void)method.step) {
+    if (job.kept_step) method.step = job.kept_step[row];
+}
+template <class Method>
+DEVICE void take_up_step(const OdeJob &, i64, Method &, i64) {}
+
+template <class Method>
+DEVICE auto keep_step(const OdeJob &job, i64 row, const Method &method, int)
+    -> decltype((void)method.step) {
+    if (job.kept_step) job.kept_step[row] = method.step;
+}
+template <class Method>
+DEVICE void keep_step(const OdeJob &, i64, const Method &, i64) {}
 
 // Whether every variable is a finite number. `Value` is Number, or Real for an answer on each lane.
 template <class Value, class State>
@@ -142,6 +172,7 @@ template <class Method, class State, class Constants>
 DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x, Constants &c) {
     begin_trajectory(job, row, x, c);
     method.start();
+    take_up_step(job, row, method, 0);
     u8 ended = ODE_DONE;
     i64 span = 0;
     for (; span < job.n_spans; ++span) {
@@ -155,5 +186,6 @@ DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x,
         if (job.sample[span] >= 0) take_sample(job, row, job.sample[span], x, c, (Number)to);
     }
     miss_samples(job, row, span);
+    keep_step(job, row, method, 0);
     if (job.status) job.status[row] = ended;
 }

@@ -131,14 +131,45 @@ struct Rosenbrock {
 
     DEVICE_MEMBER void start() { restart(), before = made + rejected; }
     DEVICE_MEMBER void restart() { step = 0, fresh = moved = true; }
-    DEVICE_MEMBER Time begin(const Real *x, const Real *c, Time t, Time span) {
+    DEVICE_MEMBER Time begin(const Real *x, GivenConstants c, Time t, Time span) {
         moved = false, fresh = true;
         return first_step(x, c, t, span, allowed, ORDER, rates, u[0], u[1]);
     }
-    DEVICE_MEMBER Time attempt(Real *x, const Real *c, Time t, Time h, Time end);
+    DEVICE_MEMBER Time attempt(Real *x, GivenConstants c, Time t, Time h, Time end);
+#ifdef HAS_PAST
+    DEVICE_MEMBER const Real *rates_here() const { return rates; }
+    DEVICE_MEMBER void from_rates(const Real *f) {
+        for (int i = 0; i < N_VARIABLES; ++i) rates[i] = f[i];
+        moved = false;
+    }
+    DEVICE_MEMBER void dense(const Real *x, const Real *f, const Real *y, double h,
+                             double *to) const;
+#endif
 };
 
-DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, const Real *c, Time t, Time h, Time end) {
+#ifdef HAS_PAST
+// Dense output of order 3, as in the authors' program RODAS: weights of two coefficients, by stage.
+TABLE double DENSE[2][STAGES - 1] = {{10.12623508344586, -7.487995877610167, -34.80091861555747,
+                                      -7.992771707568823, 1.025137723295662},
+                                     {-0.6762803392806898, 6.087714651680015, 16.43084320892478,
+                                      24.76722511418386, -6.594389125716872}};
+
+// The step from `x` to `y`.
+DEVICE_MEMBER void Rosenbrock::dense(const Real *x, const Real *, const Real *y, double,
+                                     double *to) const {
+    for (int m = 0; m < N_DELAYED; ++m) {
+        const int i = DELAYED[m];
+        double *const a = to + COEFFICIENTS * m;
+        a[0] = x[i], a[1] = y[i] - x[i], a[2] = a[3] = a[4] = 0;
+        for (int s = 0; s < STAGES - 1; ++s) {
+            a[2] = fused(DENSE[0][s], u[s][i], a[2]);
+            a[3] = fused(DENSE[1][s], u[s][i], a[3]);
+        }
+    }
+}
+#endif
+
+DEVICE_MEMBER Time Rosenbrock::attempt(Real *x, GivenConstants c, Time t, Time h, Time end) {
     const Real zero = number<Real>(0.0);
     if (fresh) {
         ode_jacobian(x, c, (Real)t, entries);
@@ -199,15 +230,19 @@ struct RosenbrockArguments {
     double relative, absolute;                             // tolerances
     u64 most;                                              // steps of a trajectory
     const i32 *source, *columns, *starts, *lower, *order;  // of the elimination, see above
-    Number *scratch;                                       // [lanes, N_CELLS + N_ENTRIES]
+    Number *scratch;  // [lanes, N_CELLS + N_ENTRIES, and HISTORY_WORDS where equations look back]
 };
 
 TRAJECTORIES_TOGETHER(ode_rosenbrock)
 
 KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
     const OdeJob &job = a.job;
-    Real *const own = 
-        own_memory(a.scratch + THREAD_OFFSET(own_numbers(N_CELLS + N_ENTRIES)));
+#ifdef HAS_PAST
+    constexpr i64 WORDS = N_CELLS + N_ENTRIES + HISTORY_WORDS;
+#else
+    constexpr i64 WORDS = N_CELLS + N_ENTRIES;
+#endif
+    Real *const own = own_memory(a.scratch + THREAD_OFFSET(own_numbers(WORDS)));
     Rosenbrock method = {{a.relative, a.absolute},
                          a.most,
                          {a.source, a.columns, a.starts, a.lower, a.order},
@@ -223,5 +258,9 @@ KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
                          {},
                          {},
                          {}};
+#ifdef HAS_PAST
+    take_turns(job, method, GLOBAL_SIZE, own + (N_CELLS + N_ENTRIES) * THREAD_STRIDE);
+#else
     take_turns(job, method, GLOBAL_SIZE);
+#endif
 }

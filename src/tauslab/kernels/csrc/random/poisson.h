@@ -49,6 +49,17 @@ TABLE double STIRLING_SERIES[5] = {
     -0x1.6c16c16c16c17p-9, 0x1.5555555555555p-4,
 };
 
+// `stirling_error` of a large k = 1 / inverse. Templates over `Real` are for one number, and for one on each lane of a vector.
+template <class Real>
+DEVICE Real stirling_series(Real inverse) {
+    const Real square = inverse * inverse;
+    Real series = fused(square, number<Real>(STIRLING_SERIES[0]), number<Real>(STIRLING_SERIES[1]));
+    series = horner(square, series, STIRLING_SERIES[2]);
+    series = horner(square, series, STIRLING_SERIES[3]);
+    series = horner(square, series, STIRLING_SERIES[4]);
+    return inverse * series;
+}
+
 // log(k!) - (k log(k) - k + log(2 pi k) / 2), the error of Stirling's formula; 0 for k = 0, for
 // which `probability_weight` leaves nothing to correct.
 DEVICE double stirling_error(double k) {
@@ -70,14 +81,7 @@ DEVICE double stirling_error(double k) {
         0x1.86076c002d4a7p-8,
         0x1.6c08f6f194a10p-8,
     };
-    if (k < 16.0) return table[(i32)k];
-    const double inverse = quotient(1.0, k);
-    const double square = inverse * inverse;
-    double series = FMA(square, STIRLING_SERIES[0], STIRLING_SERIES[1]);
-    series = FMA(square, series, STIRLING_SERIES[2]);
-    series = FMA(square, series, STIRLING_SERIES[3]);
-    series = FMA(square, series, STIRLING_SERIES[4]);
-    return inverse * series;
+    return k < 16.0 ? table[(i32)k] : stirling_series(quotient(1.0, k));
 }
 
 // (atanh(v) - v) / v^3 in v^2, for |v| <= 1/4.
@@ -86,38 +90,49 @@ TABLE double DEVIANCE_SERIES[8] = {
     0x1.c71c7cd802968p-4, 0x1.2492491974ed8p-3, 0x1.99999999a2166p-3, 0x1.555555555554dp-2,
 };
 
+constexpr double DEVIANCE_SERIES_REACH = 0x1p-4;  // of v^2
+
+// `poisson_deviance` where v is small.
+template <class Real>
+DEVICE Real deviance_series(Real k, Real difference, Real v) {
+    const Real square = v * v;
+    Real series = fused(square, number<Real>(DEVIANCE_SERIES[0]), number<Real>(DEVIANCE_SERIES[1]));
+    UNROLL for (int i = 2; i < 8; ++i) series = horner(square, series, DEVIANCE_SERIES[i]);
+    return fused(difference, v, 2.0 * k * v * (square * series));
+}
+
 // k log(k / mean) + mean - k: what log(mean^k exp(-mean)) misses from its largest value, without
 // the difference of two large numbers. With v = (k - mean) / (k + mean) it is
 // (k - mean) v + 2 k (atanh(v) - v).
 DEVICE double poisson_deviance(double k, double mean) {
     const double difference = k - mean;
     const double v = quotient(difference, k + mean);
-    const double square = v * v;
-    if (square > 0x1p-4) {
+    if (v * v > DEVIANCE_SERIES_REACH) {
         const double ratio = quotient(k, mean);
         return k > 0.0 ? FMA(k, -tl_exponential(ratio), -difference) : mean;
     }
-    double series = FMA(square, DEVIANCE_SERIES[0], DEVIANCE_SERIES[1]);
-    series = FMA(square, series, DEVIANCE_SERIES[2]);
-    series = FMA(square, series, DEVIANCE_SERIES[3]);
-    series = FMA(square, series, DEVIANCE_SERIES[4]);
-    series = FMA(square, series, DEVIANCE_SERIES[5]);
-    series = FMA(square, series, DEVIANCE_SERIES[6]);
-    series = FMA(square, series, DEVIANCE_SERIES[7]);
-    return FMA(difference, v, 2.0 * k * v * (square * series));
+    return deviance_series(k, difference, v);
 }
 
 // 1 / the square of the probability of k is this times exp(2 deviance + 2 stirling_error).
-DEVICE double probability_weight(double k) {
-    return k > 0.0 ? 0x1.921fb54442d18p+2 * k : 1.0;
+template <class Real>
+DEVICE Real probability_weight(Real k) {
+    return k > 0.0 ? 0x1.921fb54442d18p+2 * k : number<Real>(1.0);
+}
+
+// Above this, less than 2^-53 of the law is left for inversion, whose t is then made of rounding errors.
+template <class Real>
+DEVICE Real inversion_limit(Real mean) {
+    const Real steep = fused(number<Real>(8.0), mean, number<Real>(10.0));
+    const Real flat = fused(number<Real>(3.0), mean, number<Real>(17.0));
+    return steep < flat ? steep : flat;
 }
 
 // For means below 24: the first k whose cumulative probability reaches u. `t` is what is left of u
 // in units of the probability of k, `ratio` is k / mean: a step is three double operations.
 DEVICE i64 poisson_inversion(double mean, const Philox4 &bits) {
     const double inverse = quotient(1.0, mean);
-    // Above this, less than 2^-53 is left, and t is made of rounding errors.
-    const i32 limit = (i32)tl_min(FMA(8.0, mean, 10.0), FMA(3.0, mean, 17.0));
+    const i32 limit = (i32)inversion_limit(mean);
     double t = unit_half_open(bits.x0, bits.x1) * tl_exp(mean);
     double ratio = 0.0;
     i32 k = 0;
@@ -129,26 +144,49 @@ DEVICE i64 poisson_inversion(double mean, const Philox4 &bits) {
     return k;
 }
 
-// An attempt at a number with a mean of 24 or more: transformed rejection with a squeeze (Hörmann 1993,
-// PTRS). Where 1.2 and 3.75 stand, 1.1328 and 3.6224 are usual: with these the hat is up to 0.6 % below
-// the law in places and the squeeze up to 0.3 % above it.
+// The hat of an attempt at a number with a mean of 24 or more: transformed rejection with a squeeze (Hörmann
+// 1993, PTRS). Where 1.2 and 3.75 stand, 1.1328 and 3.6224 are usual: with these the hat is up to 0.6 %
+// below the law in places and the squeeze up to 0.3 % above it.
+template <class Real>
+struct PoissonHat {
+    Real a, b, inverse;
+
+    // `root` is that of the mean, and 1 / `inverse` the distance of u from the edge.
+    DEVICE_MEMBER PoissonHat(Real root, Real inverse_) : inverse(inverse_) {
+        b = fused(number<Real>(2.53), root, number<Real>(0.931));
+        a = fused(number<Real>(0.02483), b, number<Real>(-0.059));
+    }
+    // The number at u in [-1/2, 1/2), before it is rounded.
+    DEVICE_MEMBER Real number_at(Real u, Real mean) const {
+        return fused(fused(2.0 * a, inverse, b), u, mean - 0.07);
+    }
+    // Whether it is accepted with v in (0, 1] without a look at the law, where u is not close to the edge.
+    DEVICE_MEMBER auto squeezes(Real v) const { return (0.9277 - v) * (b - 2.0) >= 3.75; }
+    // The height of v under the hat.
+    DEVICE_MEMBER Real height(Real v) const {
+        const Real b_hat = b - 3.4;
+        const Real hat = fused(a * inverse, inverse, b) * b_hat;
+        return quotient(v * fused(number<Real>(1.1239), b_hat, number<Real>(1.2)), hat);
+    }
+};
+
+constexpr double SQUEEZED_EDGE = 0.07;  // from here on the squeeze holds
+// Closer to the edge k is 29 standard deviations away: no 52-bit v is small enough for it.
+constexpr double LEAST_EDGE = 0x1p-9;
+
+// An attempt with a mean of 24 or more.
 DEVICE bool poisson_rejection(double mean, const Philox4 &words, i64 &number) {
-    const double b = FMA(2.53, SQRT(mean), 0.931);
-    const double a = FMA(0.02483, b, -0.059);
-    const double b_hat = b - 3.4;
     const double u = unit_one_to_two(words.x0, words.x1) - 1.5;
     const double v = unit_open_low(words.x2, words.x3);
     const double edge = 0.5 - tl_abs(u);
-    // Closer to the edge k is 29 standard deviations away: no 52-bit v is small enough for it.
-    if (edge < 0x1p-9) return false;
-    const double inverse = quotient(1.0, edge);
+    if (edge < LEAST_EDGE) return false;
+    const PoissonHat<double> hat(SQRT(mean), quotient(1.0, edge));
     i32 low_bits;
-    const double k = nearest(FMA(FMA(2.0 * a, inverse, b), u, mean - 0.07), low_bits);
+    const double k = nearest(hat.number_at(u, mean), low_bits);
     number = (i64)k;
-    if (edge >= 0.07 && (0.9277 - v) * (b - 2.0) >= 3.75) return true;
+    if (edge >= SQUEEZED_EDGE && hat.squeezes(v)) return true;
     if (k < 0.0) return false;
-    const double hat = FMA(a * inverse, inverse, b) * b_hat;
-    const double height = quotient(v * FMA(1.1239, b_hat, 1.2), hat);
+    const double height = hat.height(v);
     const double weight = probability_weight(k) * height * height;
     return tl_exponential(weight) >= 2.0 * (poisson_deviance(k, mean) + stirling_error(k));
 }

@@ -59,9 +59,22 @@ DEVICE void draw_together(const Series &series, const Number &number, const Keys
     }
 }
 
-// tl_exponential(2 - v) of each lane, for v in [1, 2).
-DEVICE Real exponential_on_lanes(const LogColumns &table, Real v) {
-    const auto part = log_parts(2.0 - v);
+// tl_exponential(u) of each lane, for positive normal u.
+DEVICE Real exponential_of(const LogColumns &table, Real u) {
+    const auto part = log_parts(u);
     const Real y = fused(-part.m, table_of_32(table.reciprocal, part.index), on_lanes(1.0));
     return negative_log(part.k, {y, Real{}}, table_of_32(table.log_reciprocal, part.index));
+}
+
+// tl_exponential(2 - v) of each lane, for v in [1, 2).
+DEVICE Real exponential_on_lanes(const LogColumns &table, Real v) {
+    return exponential_of(table, 2.0 - v);
+}
+
+// As `philox_series`, for a second word `c1` of each lane and two that are given.
+DEVICE SeriesOnLanes series_on_lanes(const KeysOnLanes &keys, Words c1, Words c2, Words c3) {
+    const Words p1 = wide_products(c2, on_lanes((u64)PHILOX_M1));
+    const Words p0 = wide_products(exclusive_or(p1 >> 32, c1, on_lanes(keys.k0[0])),
+                                   on_lanes((u64)PHILOX_M0));
+    return {c3 ^ keys.k1[0], p1 ^ keys.k0[1], p0 >> 32 ^ keys.k1[1], p0};
 }

@@ -71,6 +71,12 @@ DEVICE void load(Vector &value, const Value *from) {
     __builtin_memcpy(&value, from, sizeof value);
 }
 
+// One lane of a vector in memory.
+template <class Value, class Vector>
+DEVICE Value &at(Vector &vector, int lane) {
+    return ((Value *)&vector)[lane];
+}
+
 // A function of doubles, lane by lane.
 template <class Function>
 DEVICE Real each_lane(const Real &a, const Function &function) {
@@ -95,6 +101,10 @@ DEVICE Real fused(Real a, Real b, Real c) {
         FMA(a[lane], b[lane], c[lane]);
     return result;
 #endif
+}
+
+DEVICE Real quotient(Real a, Real b) {
+    return a / b;
 }
 
 DEVICE Words as_bits(Real value) {
@@ -172,6 +182,25 @@ DEVICE u32 bits_of(Mask condition) {
     return found;
 #endif
 }
+
+// The condition that holds on the lanes with a bit.
+DEVICE Mask lanes_of(u32 bits) {
+#if defined(ON_AVX512)
+    return (Mask)_mm512_movm_epi64((__mmask8)bits);
+#elif SIMD_LANES == 1
+    return bits & 1;
+#else
+    Words place = {};
+    UNROLL for (int lane = 0; lane < SIMD_LANES; ++lane) place[lane] = 1ull << lane;
+    return (Mask)((on_lanes((u64)bits) & place) != 0ull);
+#endif
+}
+
+#if SIMD_LANES > 1
+DEVICE void set_where(Mask here, Real &to, Real value) {
+    to = here ? value : to;
+}
+#endif
 
 // A bit for each lane on which a <= b and c > 0.
 DEVICE u32 lanes_in_order(Real a, Real b, Real c) {

@@ -17,8 +17,9 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     call,
+    looks_back,
 )
-from tauslab.model.network.parts import DRAWN
+from tauslab.model.network.parts import DRAWN, LOOKS_BACK
 
 # Avogadro's constant as SBML Level 3 defines it for the csymbol (Version 1, section 3.4.6).
 AVOGADRO = 6.02214179e23
@@ -75,7 +76,7 @@ class MathReader:
     rate_of
         Rate of change of what a name means, given the name and where it is asked for.
     delayed
-        What a formula was a delay ago, given both; None if the formula does not tell.
+        What a formula was a delay ago, given both.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class MathReader:
         resolve: Callable[[str, str], Expression],
         refuse: Callable[[str, str, str], None],
         rate_of: Callable[[str, str], Expression] | None = None,
-        delayed: Callable[[Expression, Expression], Expression | None] | None = None,
+        delayed: Callable[[Expression, Expression], Expression] | None = None,
     ) -> None:
         self._libsbml, self._functions, self._rate_of = libsbml, functions, rate_of
         self._delayed = delayed
@@ -132,11 +133,12 @@ class MathReader:
             return self._rate(node.getChild(0), where, bound)
         arguments = [self._read(child, where, bound) for child in self._operands(node, kind)]
         if kind == "FUNCTION_DELAY":
-            past = self._delayed and len(arguments) == 2 and self._delayed(*arguments)
-            if past:
-                return past
-            self._refuse("delay", where, "its math uses the csymbol delay")
-            return arguments[0] if arguments else Number(math.nan)
+            if self._delayed is None or len(arguments) != 2:
+                raise ModelError(f"{where}: delay takes 2 arguments, not {len(arguments)}")
+            past = self._delayed(*arguments)
+            if looks_back(past):
+                self._refuse("delay", where, LOOKS_BACK)
+            return past
         built = _build(kind, arguments)
         if built is None and (built := _draw(kind, arguments)) is not None:
             self._refuse("draw", where, DRAWN)

@@ -26,9 +26,10 @@ def add_reactions(
 ) -> None:
     """Add every reaction of the libsbml `model` to `network`, which holds all else already.
 
-    A law marked reversible that is a difference of two parts, none ever negative, becomes the
-    reactions ``R`` and ``R_reverse``. A species with a stoichiometry that is no whole number, or
-    with a conversion factor, gets an equation of its own, for ``ode``, and no reaction moves it.
+    A law marked reversible that is a difference of two parts becomes the reactions ``R`` and
+    ``R_reverse``; a note names those whose parts are not shown to be never negative. A species
+    with a stoichiometry that is no whole number, or with a conversion factor, gets an equation of
+    its own, for ``ode``, and no reaction moves it.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def add_reactions(
     elements = {name: model.getReaction(name) for name in laws}
     terms = {name: sides.read(element, name) for name, element in elements.items()}
     equations = add_equations(model, network, terms, laws, refuse)
-    one_way = []
+    one_way, as_written = [], []
     for name, law in laws.items():
         element, where = elements[name], f"reaction {name}"
         if element.isSetFast() and element.getFast():
@@ -53,11 +54,12 @@ def add_reactions(
         split = Split(law, None)
         if element.getReversible():
             found = signs.split(law)
-            if found is not None:
-                split = found
-            elif _subtracts(law):
+            split = signs.as_written(law) if found is None else found
+            if found is None and split.reverse is not None:
+                as_written.append(name)
+            elif found is None and _subtracts(law):
                 refuse("reversible", where, "its law does not split into forward minus reverse")
-            if split.reverse is None and (found is not None or not _subtracts(law)):
+            elif split.reverse is None:
                 one_way.append(name)
         if split.forward is not None:
             own = own_annotation(element)
@@ -72,6 +74,11 @@ def add_reactions(
     if one_way:
         network.notes.append(
             f"marked reversible, but the law is kept as one rate forward: {shorten(one_way)}"
+        )
+    if as_written:
+        network.notes.append(
+            "reversible laws are split as they are written; a part that becomes negative ends the "
+            f"trajectory with status nan: {shorten(as_written)}"
         )
 
 

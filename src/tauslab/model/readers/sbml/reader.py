@@ -14,6 +14,7 @@ from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
+    PAST,
     Expression,
     Number,
     Symbol,
@@ -48,6 +49,7 @@ from tauslab.model.readers.sbml.text import (
 )
 from tauslab.model.readers.sbml.unit_names import unit_of_species, unit_of_time
 
+_DELAY = "http://www.sbml.org/sbml/symbols/delay"
 # Where formulas stand that hold at all times, in which no draw has a meaning.
 _AT_ALL_TIMES = ("reaction ", "rule ", "rate rule ", "algebraic rule", "stoichiometry ")
 
@@ -74,7 +76,7 @@ def read_sbml_text(text: str, path: Path) -> Network:
     libsbml = import_libsbml()
     document, text = open_document(libsbml, text, path)
     try:
-        network = _SbmlReader(libsbml, document, path.stem).read()
+        network = _SbmlReader(libsbml, document, path.stem, back=_DELAY in text).read()
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     network.source_path, network.source_text = path, text
@@ -84,7 +86,8 @@ def read_sbml_text(text: str, path: Path) -> Network:
 class _SbmlReader:
     """One pass over a libsbml model."""
 
-    def __init__(self, libsbml: Any, document: Any, stem: str) -> None:
+    def __init__(self, libsbml: Any, document: Any, stem: str, *, back: bool) -> None:
+        self._back = back  # whether formulas look back
         self._document = document
         self._model = document.getModel()
         self._libsbml = libsbml
@@ -323,7 +326,18 @@ class _SbmlReader:
         self._rating.discard(name)
         if tree != Number(0.0) and len(self._refused) == before:
             self._refuse("rate of change", where, f"its math uses the rate of change of {name}")
-        return tree
+        return self._since_start(tree, where, name) if self._back else tree
+
+    def _since_start(self, tree: Expression, where: str, name: str) -> Expression:
+        """A rate of change that is 0 before the start, as that of an initial value that stands."""
+        if tree == Number(0.0):
+            return tree
+        given = self._assignments.get(name)
+        if given is not None and "time" in symbols(self._math.read(given.getMath(), where)):
+            what = f"its math uses 'rateOf' of {name}, whose initial assignment follows the time"
+            self._refuse("function", where, what)
+        self._refuse("time", where, "it tells the rate of change before time 0")
+        return call("if", call("ge", Symbol("time"), 0.0), tree, 0.0)
 
     def _refuse_circle(self, where: str, name: str) -> Expression:
         """Refuse a rate of change that is needed to know itself."""
@@ -339,7 +353,21 @@ class _SbmlReader:
         """Stoichiometry of a species reference."""
         return self._sides.stoichiometry(reference, where)
 
-    def _delayed(self, tree: Expression, delay: Expression) -> Expression | None:
+    def _delayed(self, tree: Expression, delay: Expression) -> Expression:
+        """What a formula was a delay ago."""
+        found = self._of_the_time(tree, delay)
+        if found is not None:
+            return found
+        # An initial assignment says what was before the start, and may follow the time.
+        past: dict[str, Expression] = {}
+        for name in symbols(tree) & self._assignments.keys() & self._network.parameters.keys():
+            meant = self._math.read(self._assignments[name].getMath(), f"parameter {name}")
+            if "time" in symbols(meant):
+                started = call("ge", Symbol("time"), 0.0)
+                past[name] = call("if", started, Symbol(name), meant)
+        return call(PAST, substitute(tree, past), delay)
+
+    def _of_the_time(self, tree: Expression, delay: Expression) -> Expression | None:
         """A formula of the time and of constants, by a delay earlier; None for any other."""
         if self._model.getElementBySId("time") is not None:
             return None

@@ -13,7 +13,7 @@ _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
 _STATUS = (
     *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    *("halted", "delay_queue"),
+    *("halted", "delay_queue", "negative_delay", "delay_history"),
 )
 
 

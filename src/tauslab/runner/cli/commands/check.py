@@ -12,6 +12,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.network.check import check_facts, report
 from tauslab.model.network.molecules import as_chosen
+from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.cli.pipes import model_given
@@ -35,6 +36,7 @@ def process_check(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
     else:
         model = as_chosen(model, arguments.molecules, arguments.amounts)
+        model = with_net_laws(model) if arguments.net_laws else model
         found, lines = check_facts(model), _network(model)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
 

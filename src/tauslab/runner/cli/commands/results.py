@@ -6,7 +6,8 @@ import argparse
 import json
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.api.kinds import MOVIE, View, kind_at
+from tauslab.runner.api.kinds.kind import MOVIE, View
+from tauslab.runner.api.kinds.registry import kind_at
 from tauslab.runner.cli.pipes import STANDARD, printed_table
 from tauslab.runner.cli.tools import require_new
 from tauslab.runner.options.values.texts import names

@@ -10,6 +10,7 @@ import warnings
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.molecules import as_chosen
+from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Network
 from tauslab.runner.api.executor import run_job
 from tauslab.runner.api.model_reading import read_telling
@@ -93,6 +94,7 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
     network = as_chosen(network, arguments.molecules, arguments.amounts)
+    network = with_net_laws(network) if arguments.net_laws else network
     return network, _options(arguments, network)
 
 

@@ -1,1 +1,1 @@
-"""Commands of walkers and particles: ``tauslab rare`` and ``tauslab filter``."""
+"""Commands of walkers, particles and pairs: ``tauslab rare``, ``filter``, ``sensitivity``."""

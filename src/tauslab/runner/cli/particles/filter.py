@@ -10,9 +10,11 @@ import warnings
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
+from tauslab.model.readers import read as readers
+from tauslab.runner.api.inference.particles import particle_filter
 from tauslab.runner.api.model_reading import read_telling
-from tauslab.runner.api.particles import particle_filter
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import FilterFlags
 from tauslab.runner.cli.particles.rare import device_of
@@ -60,7 +62,7 @@ def process_filter(arguments: argparse.Namespace) -> None:
 
 def _job(
     arguments: argparse.Namespace,
-) -> tuple[Network, dict[str, list[float]], FilterFlags]:
+) -> tuple[Network | Lattice, dict[str, list[float]], FilterFlags]:
     given = FilterFlags(**given_options(arguments, FilterFlags))
     check_values(given)
     if given.output is not None:
@@ -72,8 +74,12 @@ def _job(
             '--observe is missing: what is compared with the data, such as --observe "X=normal(10)"'
         )
     with model_given(arguments):
-        network = read_telling(arguments.model, ignored if given.quiet else print)
-    return network, read_course(arguments.table), given
+        model: Network | Lattice
+        if Path(arguments.model).suffix.lower() == ".bngl":
+            model = read_telling(arguments.model, ignored if given.quiet else print)
+        else:
+            model = readers.read(arguments.model)
+    return model, read_course(arguments.table), given
 
 
 def read_course(path: Path) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""Options that ``tauslab rare`` and ``tauslab filter`` alone have."""
+"""Options that commands of particles and pairs alone have."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.texts import assignments, count
+from tauslab.runner.sensitivity.keywords import parse_times
 
 RARE_METHODS = ("weighted", "splitting")
+FOLLOW = ("population", "tree", "lineage")
 
 
 def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -47,15 +49,26 @@ def initial_laws(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def partitions(texts: Sequence[str]) -> dict[str, str]:
+    """Read ``NAME=HOW``.
+
+    >>> partitions(["X=even"])
+    {'X': 'even'}
+    """
+    found = {}
+    for text in texts:
+        name, equals, how = text.partition("=")
+        if not equals:
+            raise ConfigError(f'--partition {text}: write NAME=HOW, such as "X=even"')
+        found[name.strip()] = how.strip()
+    return found
+
+
 @declared
 @dataclass(frozen=True, kw_only=True)
-class RareFlags:
-    """What the command line has beside the keywords of both methods."""
+class JsonFlag:
+    """What every command has whose answer is a few numbers."""
 
-    method: str = option(
-        "weighted", "weighted ensemble (default), or adaptive multilevel splitting",
-        flag="--method", group="method", choices=RARE_METHODS, python=False,
-    )  # fmt: skip
     json: bool = option(
         False, "for programs: the result as JSON, and nothing else", flag="--json",
         group="output", action="store_true", python=False,
@@ -64,7 +77,80 @@ class RareFlags:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class FilterFlags:
+class RareFlags(JsonFlag):
+    """What the command line has beside the keywords of both methods."""
+
+    method: str = option(
+        "weighted", "weighted ensemble (default), or adaptive multilevel splitting",
+        flag="--method", group="method", choices=RARE_METHODS, python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class PopulationFlags(JsonFlag):
+    """The options of ``tauslab population``; Python has those of `tauslab.population`."""
+
+    division: str | None = option(
+        None, "the event that divides a cell", flag="--division", group="model", metavar="EVENT",
+        python=False,
+    )  # fmt: skip
+    partition: Mapping[str, str] | None = option(
+        None, "how daughters share: binomial, even, copy, first, share", flag="--partition",
+        group="model", action="append", metavar="NAME=HOW", read=partitions, python=False,
+    )  # fmt: skip
+    fraction: str = option(
+        "0.5", "part of the first daughter: a number, or uniform(LO,HI) (0.5)",
+        flag="--fraction", group="model", metavar="PART", python=False,
+    )  # fmt: skip
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter or initial amount", flag="--set", group="model",
+        action="append", metavar="NAME=VALUE", read=assignments, python=False,
+    )  # fmt: skip
+    initial: Mapping[str, str] | None = option(
+        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
+        group="model", action="append", metavar="NAME=LAW", read=initial_laws, python=False,
+    )  # fmt: skip
+    t: Sequence[float] | None = option(
+        None, "when to look at all cells (the model's own end)", flag="--t", group="sampling",
+        metavar="T1,T2", read=parse_times, python=False,
+    )  # fmt: skip
+    cells: int = option(
+        1000, "cells at the start (1000)", flag="--cells", group="sampling", type=count,
+        metavar="N", check=whole(1, 2**31 - 1), python=False,
+    )  # fmt: skip
+    follow: str = option(
+        "population", "both daughters, a tree of all, or one by chance (population)",
+        flag="--follow", group="sampling", choices=FOLLOW, python=False,
+    )  # fmt: skip
+    most: int = option(
+        100_000, "cells of a tree at most (100000)", flag="--most", group="sampling", type=count,
+        metavar="N", check=whole(1, 2**31 - 1), python=False,
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
+        metavar="S", check=whole(0, 2**64 - 1), python=False,
+    )  # fmt: skip
+    max_steps: int | None = option(
+        None, "events of a cell between two divisions at most", flag="--max-steps", type=count,
+        metavar="N", python=False,
+    )  # fmt: skip
+    device: Device = option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, python=False,
+    )  # fmt: skip
+    output: Path | None = option(
+        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", python=False,
+    )  # fmt: skip
+    quiet: bool = option(
+        False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class FilterFlags(JsonFlag):
     """The options of ``tauslab filter``; Python has those of `tauslab.particle_filter`."""
 
     observe: Mapping[str, tuple[str, str]] | None = option(
@@ -111,10 +197,6 @@ class FilterFlags:
     output: Path | None = option(
         None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", python=False,
-    )  # fmt: skip
-    json: bool = option(
-        False, "for programs: the result as JSON, and nothing else", flag="--json",
-        group="output", action="store_true", python=False,
     )  # fmt: skip
     quiet: bool = option(
         False, "no summary", flag="--quiet", group="output", action="store_true", python=False,

@@ -15,7 +15,9 @@ import numpy as np
 
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
+from tauslab.model.expressions.expression import substitute, symbols
 from tauslab.model.option_names import opt, warn
+from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
@@ -31,6 +33,7 @@ _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
 _PATIENCE = 2.0  # seconds after which a trial is broken off
 _LOOK_SECONDS = 0.0005
+_TIMES = 256  # at which laws that read the time are computed
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,13 @@ class _Trial:
 def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
     """How long the task may take on so many devices like that of `engine`.
 
-    Trajectories from which nobody can tell more than how they begin count as if they went on so.
+    Trajectories from which nobody can tell more than how they begin count as if they went on so,
+    but for laws that the time moves, whose growth is known.
     """
     total = task.options.total
     few = _few_tried(task, engine)
-    expected = float(np.mean([trial.each for trial in few])) * total
+    by_time = events_by_time(task) * total
+    expected = max(float(np.mean([trial.each for trial in few])) * total, by_time)
     if expected < _LONG_EVENTS:
         return Outlook(expected)
     share = -(-total // devices)
@@ -80,9 +85,32 @@ def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
     more = _tried(task, lane, min(most, total - rows), rows)
     if more.events == 0:
         return Outlook(expected)
-    events = expected if task.options.sweep is not None else more.each * total
+    events = expected if task.options.sweep is not None else max(more.each * total, by_time)
     seconds = events / devices * more.seconds / more.events
     return Outlook(events, max(seconds, more.each * rows * more.seconds / more.events))
+
+
+def events_by_time(task: Task) -> float:
+    """Events of one trajectory by laws that read the time, as if amounts stayed as they begin.
+
+    The trapezoidal rule over `_TIMES` intervals, up to where a law has no finite value.
+    """
+    dynamics = task.lowered.dynamics
+    if dynamics is None or not dynamics.moves:
+        return 0.0
+    network = task.network
+    rules = network.rule_expressions()
+    laws = [substitute(reaction.law, rules) for reaction in network.reactions]
+    laws = [law for law in laws if "time" in symbols(law)]
+    parameters = network.parameter_values()
+    values = {**parameters, **network.initial_amounts(parameters, negative=True)}
+    if not laws or "time" in values:
+        return 0.0
+    times = np.linspace(0.0, float(task.options.times[-1]), _TIMES + 1)
+    rates = [sum(evaluate(law, {**values, "time": t}) for law in laws) for t in times.tolist()]
+    finite = np.isfinite(rates)
+    end = len(rates) if finite.all() else int(np.argmin(finite))
+    return float(np.trapezoid(np.maximum(rates[:end], 0.0), times[:end]))
 
 
 def tell_of_long_run(task: Task, engine: Engine, comm: Communicator) -> Outlook:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.portable.host_math import value_of
@@ -20,7 +21,9 @@ _TAIL = 1e-17
 _MOST = 10_000_000  # largest count of a law
 
 
-def start_laws(given: Mapping[str, StartLaw] | None, network: Network) -> dict[str, FloatArray]:
+def start_laws(
+    given: Mapping[str, StartLaw] | None, network: Network | Lattice
+) -> dict[str, FloatArray]:
     """Probabilities ``[count]`` of the initial count of each species that is given.
 
     Raises
@@ -31,10 +34,9 @@ def start_laws(given: Mapping[str, StartLaw] | None, network: Network) -> dict[s
     laws = {}
     for name, law in (given or {}).items():
         if name not in network.species:
-            raise ConfigError(
-                f"initial {name}: not a species of {network.name}; it has {some(network.species)}"
-            )
-        if network.species[name].fixed:
+            known = some(dict.fromkeys(network.species))
+            raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")
+        if isinstance(network, Network) and network.species[name].fixed:
             raise ConfigError(f"initial {name}: a fixed species has one amount, and no law")
         laws[name] = _of_text(name, law) if isinstance(law, str) else _of_numbers(name, law)
     return laws

@@ -14,6 +14,12 @@ from tauslab.model.errors import UnknownKeyword
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# What users type for the option of another function.
+_CALLED = {
+    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "n": ("runs", "samples"),
+    "particles": ("n",), "trajectories": ("n",), "path": ("output",), "file": ("output",),
+}  # fmt: skip
+
 
 def unknown_keyword(
     name: str, allowed: Iterable[str], what: str, homes: Iterable[type] = ()
@@ -27,7 +33,9 @@ def unknown_keyword(
     homes
         Classes of settings, whose fields are often given beside them.
     """
-    near = difflib.get_close_matches(name, list(allowed), n=1)
+    known = list(allowed)
+    near = [one for one in _CALLED.get(name, ()) if one in known]
+    near += difflib.get_close_matches(name, known, n=1)
     of = [one.__name__ for one in homes if name in {found.name for found in fields(one)}]
     hint = f": did you mean {near[0]}=?" if near else ""
     if of:

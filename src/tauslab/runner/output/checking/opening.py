@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # In their files; an ensemble says there how its trajectories were made.
 METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
 WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
+SENSITIVITY, POPULATION = "sensitivity", "population"
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 

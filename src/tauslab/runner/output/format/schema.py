@@ -31,6 +31,8 @@ STATUS_VALUES = {
     "event_queue": 5,
     "event_cascade": 6,
     "delay_queue": 8,
+    "negative_delay": 9,
+    "delay_history": 10,
     "missing": 255,
 }
 

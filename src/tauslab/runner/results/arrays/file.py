@@ -1,4 +1,4 @@
-"""Files of arrays and settings alone, of rare events and filters: HDF5, with names for xarray."""
+"""Files of arrays and settings alone, such as of rare events: HDF5, with names for xarray."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tauslab.model.option_names import opt
 from tauslab.runner.options.values.checks import require_result_name
 from tauslab.runner.output.checking.opening import (
     FILTER,
+    POPULATION,
+    SENSITIVITY,
     SPLITTING,
     WEIGHTED,
     ended_by_signals,
@@ -40,8 +42,24 @@ _FILTERED = {
     "time": "time", "species": "species", "log_likelihood_term": "time", "mean": "time species",
     "sd": "time species", "effective_size": "time",
 }  # fmt: skip
+_DERIVED = {
+    "time": "time", "parameter": "parameter", "output": "output",
+    "value": "parameter time output", "standard_error": "parameter time output",
+    "mean": "time output", "sides_variance": "parameter time output", "valid": "parameter time",
+    "parameter_value": "parameter", "low": "parameter", "high": "parameter",
+}  # fmt: skip
+_GROWN = {
+    "time": "time", "name": "name", "mean": "time name", "variance": "time name", "cells": "time",
+    "log_size": "time", "values": "row name", "cell": "row", "mother": "row", "founder": "row",
+    "generation": "row", "age": "row", "row": "row", "species": "species", "division": "division",
+    "division_cell": "division", "division_mother": "division", "division_founder": "division",
+    "division_generation": "division", "born": "division", "divided": "division",
+    "at_birth": "division species", "at_division": "division species", "log_weight": "division",
+}  # fmt: skip
 # Axes of each dataset of a method; an axis is a dataset too.
-AXES = {WEIGHTED: _RARE, SPLITTING: _RARE, FILTER: _FILTERED}
+AXES = {
+    WEIGHTED: _RARE, SPLITTING: _RARE, FILTER: _FILTERED, SENSITIVITY: _DERIVED, POPULATION: _GROWN,
+}  # fmt: skip
 _OPTIONAL = ("time", "reached")  # of rare events
 
 
@@ -121,7 +139,7 @@ def read_arrays(path: Path, *methods: str) -> tuple[dict[str, Any], dict[str, Ar
             for name in sealed.names:
                 sealed.require(name)
         for name in AXES[method]:
-            if name not in sealed.names and (name not in _OPTIONAL or method == FILTER):
+            if name not in sealed.names and (name not in _OPTIONAL or AXES[method] is not _RARE):
                 raise sealed.damaged(f"it has no /{name}")
         arrays = {name: _values(file[name]) for name in AXES[method] if name in sealed.names}
     return found, arrays

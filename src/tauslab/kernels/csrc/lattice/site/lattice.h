@@ -31,6 +31,7 @@ enum WorkWord {
     BARRIER_CELL = 7,
     LISTED_0 = 8,  // lengths of lists of tiles, see lattice/cooperative_steps.h
     LISTED_1 = 9,
+    WORK_WORDS = 10,
 };
 
 // Upper and lower bytes of numbers of particles 0 to 7.

@@ -1,0 +1,278 @@
+// Tau-leaping on the SIMD lanes of a CPU core: the same numbers as leaping/tau_leap.cc, in which symbols are explained.
+// One trajectory leaps on each lane, and all lanes make a leap together. A trajectory that is to have exact events
+// leaves its lane to another; when enough wait for exact events, all lanes make these. What is rare on a lane is done
+// for it alone, by the functions of one trajectory: a leap that is taken back, very large numbers, limits.
+#include "leaping/lanes/firings.h"
+#include "model.h"
+#include "leaping/lanes/thread.h"
+
+// How many trajectories a thread runs at a time, for the host.
+extern "C" __attribute__((visibility("default"))) const int tau_lanes_together = 2 * SIMD_LANES;
+
+// Samples, and ends of trajectories. Returns the lanes that go on.
+DEVICE_SELDOM u32 settle(Thread &thread, Lanes &lanes, const Real &a0, u32 rare) {
+    for (; rare; rare &= rare - 1) {
+        const int lane = lowest_bit(rare);
+        Trajectory &s = thread.pool[lanes.place[lane]];
+        s.steps = at<u64>(lanes.steps, lane), s.attempts = (u32)at<u64>(lanes.attempts, lane);
+        const u8 ended = state_of(s, at<const double>(a0, lane), thread.launch.max_steps);
+        if (ended <= ABSORBED || ended == STEP_LIMIT)
+            at<double>(lanes.t_next, lane) =
+                sample_lane<true>(thread, lanes, lane, at<double>(lanes.t, lane));
+        if (ended == DONE && s.k < thread.out.n_times) continue;
+        const int place = store_lane(thread, lanes, lane);
+        finish(s, thread.out, s.k == thread.out.n_times ? (u8)DONE : ended);
+        thread.empty.push(place);
+    }
+    return lanes.here;
+}
+
+// A step of one lane alone, from before the leap that was tried.
+DEVICE_SELDOM void step_alone(Thread &thread, Lanes &lanes, int lane) {
+    const int place = store_lane(thread, lanes, lane);
+    Trajectory &s = thread.pool[place];
+    double numbers[N_REACTIONS];
+    const LaneArray cells = {numbers};
+    const Phase next = step(s, cells, thread.keys, thread.seed, thread.out, thread.launch.times,
+                            thread.launch.max_steps, thread.tolerance, thread.work);
+    if (s.row < 0)
+        thread.empty.push(place);
+    else if (next == EXACT)
+        thread.exact.push(place);
+    else
+        load_lane(thread, lanes, lane, place);
+}
+
+// The first of the critical reactions, on lanes where there are some.
+struct Critical {
+    Real waiting, target;
+    Words draws;  // after it was drawn
+};
+
+DEVICE Critical draw_critical(const Thread &thread, const Lanes &lanes, const Real &critical) {
+    const Mask some = critical > 0.0;
+    Critical found = {on_lanes(infinity()), Real{}, lanes.draws};
+    if (!(bits_of(some) & lanes.here)) return found;
+    const SeriesOnLanes series = lanes.series(thread.drawing.keys);
+    DrawsOnLanes draw;
+    draw_together<1>([&](int) -> const SeriesOnLanes & { return series; },
+                     [&](int) { return lanes.draws; }, thread.drawing.keys, &draw);
+    const Real waiting = exponential_on_lanes(thread.drawing.log_table, draw.waiting) / critical;
+    found.waiting = some ? waiting : found.waiting;
+    found.target = (draw.unit - 1.0) * critical;
+    found.draws += (Words)some & 1ull;
+    return found;
+}
+
+// A leap of the lanes `leaping`, with the propensities in `first`. Returns the lanes that are to make it alone.
+DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan, const Real *first,
+                         u32 leaping) {
+    // The leap ends at its limit, at the critical event or at the sample, whichever is first.
+    const Critical critical = draw_critical(thread, lanes, plan.critical);
+    const Real limit = plan.limit.time();
+    Mask fires = critical.waiting < limit;
+    Real tau = fires ? critical.waiting : limit;
+    const Real end = lanes.t + tau;
+    const Mask open = end < lanes.t_next;
+    fires = fires & (open | (end == lanes.t_next));
+    tau = open ? tau : lanes.t_next - lanes.t;
+    const Real t = open ? end : lanes.t_next;
+    Real chosen = on_lanes(-1.0);
+    const u32 firing = bits_of(fires) & leaping;
+    if (firing) {
+        const Real channel = choose_critical<Real>(lanes.x, lanes.c, critical.target);
+        chosen = fires ? channel : chosen;
+    }
+
+    Real x[N_SPECIES > 0 ? N_SPECIES : 1], cells[N_CHANNELS], fired = {};
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) x[i] = lanes.x[i];
+    const Real *propensities = first;
+    u32 good = leaping;
+    HalfLeap half;
+    NO_UNROLL for (u32 number = 0; number < (u32)HALVES && good; ++number) {
+        if (number > 0) {
+            const auto possible = second_half(x, lanes.x, lanes.c, first, CellsOnLanes{cells});
+            good &= bits_of(possible);
+            propensities = cells;
+        }
+        half.series = series_on_lanes(thread.drawing.keys,
+                                      lanes.attempts + ((u64)number | (u64)LEAP_STREAMS << 16),
+                                      lanes.c2, lanes.c3);
+        good &= draw_half(thread.drawing, half, propensities, 0.5 * tau, good);
+        if (number > 0)
+            for (u32 rest = firing & good; rest; rest &= rest - 1) {
+                const int lane = lowest_bit(rest), channel = (int)at<double>(chosen, lane);
+                if (channel >= 0) at<double>(half.number[channel], lane) += 1.0;
+            }
+        UNROLL for (int j = 0; j < N_CHANNELS; ++j) fired += half.number[j];
+        good &= ~bits_of(apply_firings(x, FiringsOfChannels{half.number}));
+    }
+
+    const Mask done = lanes_of(good);
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) lanes.x[i] = done ? x[i] : lanes.x[i];
+    lanes.t = done ? t : lanes.t;
+    const Words one = (Words)done & 1ull;
+    lanes.steps += one, lanes.attempts += one * (u64)HALVES;
+    lanes.draws = done ? critical.draws : lanes.draws;
+    thread.work.leaps += (u64)popc(good);
+    for (u32 rest = good; rest; rest &= rest - 1)
+        thread.work.firings += (u64)at<double>(fired, lowest_bit(rest));
+    return leaping ^ good;
+}
+
+// Lanes that idle, leap after leap, while trajectories wait for exact events: then these are made for the few.
+constexpr int MOST_IDLE = 2 * SIMD_LANES;
+
+// Leaps until enough trajectories wait for exact events, or none is left to leap. False: leave the launch.
+DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
+    const u64 max_steps = thread.launch.max_steps;
+    for (int idle = 0; thread.exact.count < SIMD_LANES && idle < MOST_IDLE;) {
+        for (u32 free = ALL_LANES ^ lanes.here; free; free &= free - 1) {
+            const int place = next_to_leap(thread);
+            if (place == NONE) break;
+            load_lane(thread, lanes, lowest_bit(free), place);
+        }
+        if (!lanes.here) return true;
+        if (thread.exact.count > 0) idle += popc(ALL_LANES ^ lanes.here);
+        const double reached = at<double>(lanes.t, lowest_bit(lanes.here));
+        if (thread.looks.due() && thread.looks.leave(thread.launch.control, thread.work, reached))
+            return false;
+
+        Real first[N_CHANNELS];
+        const PlanOf<Real> plan =
+            plan_leap(lanes.x, lanes.c, CellsOnLanes{first}, thread.tolerance);
+        const Mask usual = (plan.a0 > 0.0) & (plan.a0 < infinity()) & (lanes.t < lanes.t_next) &
+                           (Mask)(lanes.steps < max_steps) &
+                           (Mask)(lanes.attempts < (u64)LARGEST_LEAP);
+        u32 leaping = lanes.here;
+        const u32 rare = leaping & ~bits_of(usual);
+        if (rare) leaping = settle(thread, lanes, plan.a0, rare);
+        u32 exact = leaping & ~bits_of(plan.limit.time() * plan.a0 >= WORTH_EVENTS);
+        leaping ^= exact;
+        u32 alone = leaping ? leap_together(thread, lanes, plan, first, leaping) : 0;
+        for (; exact; exact &= exact - 1) {
+            const int lane = lowest_bit(exact), place = store_lane(thread, lanes, lane);
+            ++thread.pool[place].steps;
+            thread.exact.push(place);
+        }
+        for (; alone; alone &= alone - 1) step_alone(thread, lanes, lowest_bit(alone));
+    }
+    return true;
+}
+
+// Whether exact events of a trajectory need a look at limits.
+DEVICE bool near_a_limit(const Trajectory &s, u64 max_steps) {
+    return events_before_overflow(Counts{(i32 *)s.x}) < EXACT_EVENTS ||
+           max_steps - s.steps < (u64)EXACT_EVENTS || s.attempts >= LARGEST_LEAP ||
+           (u32)s.draws > ~0u - EXACT_EVENTS;
+}
+
+// Samples before the next events. Returns the lanes that go on.
+DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a0,
+                               const Real &t_event, u32 rare) {
+    for (; rare; rare &= rare - 1) {
+        const int lane = lowest_bit(rare);
+        const double total = at<const double>(a0, lane);
+        if (!(total > 0 && total < infinity())) {
+            lanes.here &= ~(1u << lane);
+            continue;
+        }
+        const double t = at<const double>(t_event, lane);
+        if (t <= at<double>(lanes.t_next, lane)) continue;
+        const double next = sample_lane<false>(thread, lanes, lane, t);
+        at<double>(lanes.t_next, lane) = next;
+        if (!(next > -infinity())) lanes.here &= ~(1u << lane);
+    }
+    return lanes.here;
+}
+
+// Exact events of all lanes; `lanes.here` has those that go on.
+DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
+    constexpr int TOGETHER = 4;
+    static_assert(EXACT_EVENTS % TOGETHER == 0);
+    Real x[N_SPECIES > 0 ? N_SPECIES : 1], a[N_REACTIONS], cumulative[N_REACTIONS], t = lanes.t;
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) x[i] = lanes.x[i];
+    all_propensities(x, lanes.c, a, cumulative);
+    const SeriesOnLanes series = lanes.series(thread.drawing.keys);
+    const Words begun = lanes.draws;
+    u64 fired = 0;
+    for (int i = 0; i < EXACT_EVENTS && lanes.here; i += TOGETHER) {
+        DrawsOnLanes draws[TOGETHER];
+        draw_together<TOGETHER>([&](int) -> const SeriesOnLanes & { return series; },
+                                [&](int d) { return begun + (u64)(i + d); }, thread.drawing.keys,
+                                draws);
+        UNROLL for (int d = 0; d < TOGETHER; ++d) draws[d].waiting =
+            exponential_on_lanes(thread.drawing.log_table, draws[d].waiting);
+        NO_UNROLL for (int d = 0; d < TOGETHER; ++d) {
+            const Real a0 = cumulative[N_REACTIONS - 1], waiting = draws[d].waiting / a0;
+            const Real t_event = t + waiting;
+            const u32 rare = lanes.here & ~lanes_in_order(t_event, lanes.t_next, waiting);
+            if (rare) {
+                UNROLL for (int k = 0; k < N_SPECIES; ++k) lanes.x[k] = x[k];
+                lanes.t = t;
+                const u32 before = lanes.here, ended = before ^ sample_exact(thread, lanes, a0, t_event, rare);
+                for (u32 rest = ended; rest; rest &= rest - 1) {
+                    const int lane = lowest_bit(rest), place = lanes.place[lane];
+                    store_lane(thread, lanes, lane);
+                    Trajectory &s = thread.pool[place];
+                    s.steps += (u64)(i + d), s.draws += (u64)(i + d);
+                    thread.ready.push(place);
+                }
+                if (!lanes.here) break;
+            }
+            const Real target = fused(draws[d].unit, a0, -a0);
+            fire_together(target, x, lanes.c, a, cumulative);
+            t = t_event;
+            fired += (u64)popc(lanes.here);
+        }
+    }
+    UNROLL for (int i = 0; i < N_SPECIES; ++i) lanes.x[i] = x[i];
+    lanes.t = t;
+    lanes.steps += (u64)EXACT_EVENTS, lanes.draws += (u64)EXACT_EVENTS;
+    for (u32 rest = lanes.here; rest; rest &= rest - 1)
+        thread.ready.push(store_lane(thread, lanes, lowest_bit(rest)));
+    thread.work.exact += fired, thread.work.firings += fired;
+}
+
+// Exact events of trajectories that wait for them.
+DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
+    const u64 max_steps = thread.launch.max_steps;
+    lanes.here = 0;
+    for (int lane = 0; lane < SIMD_LANES && thread.exact.count > 0;) {
+        const int place = thread.exact.pop();
+        Trajectory &s = thread.pool[place];
+        if (!near_a_limit(s, max_steps)) {
+            load_lane(thread, lanes, lane++, place);
+            continue;
+        }
+        double numbers[N_REACTIONS];
+        const LaneArray cells = {numbers};
+        exact_events(s, cells, thread.seed, thread.out, thread.launch.times, max_steps, thread.work);
+        thread.ready.push(place);
+    }
+    if (lanes.here) fire_exactly(thread, lanes);
+}
+
+struct LaneLeapArguments {
+    EnsembleArguments launch;
+    double epsilon;  // bound on the expected relative change of a propensity in a leap
+};
+
+KERNEL(tau_lanes, const LaneLeapArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const i64 share = (launch.rows + GLOBAL_SIZE - 1) / GLOBAL_SIZE;
+    Trajectory pool[POOL];
+    Thread thread = {launch, *launch.keys, seed_of(launch), recorder_of(launch),
+                     tolerance_of(arguments.epsilon), {KeysOnLanes(*launch.keys), log_columns()},
+                     pool, share < POOL ? (int)share : POOL};
+    for (int place = 0; place < POOL; ++place) thread.empty.push(place);
+    Lanes leaping = {}, exact = {};
+    while (leap_all(thread, leaping)) {
+        if (thread.exact.count == 0 && !leaping.here) break;
+        exact_all(thread, exact);
+    }
+    atomic_add(launch.work, thread.work.firings);
+    atomic_add(launch.work + 1, thread.work.leaps);
+    atomic_add(launch.work + 2, thread.work.exact);
+    atomic_add(launch.work + 3, thread.work.halved);
+}

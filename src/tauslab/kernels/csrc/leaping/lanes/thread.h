@@ -1,0 +1,110 @@
+// The trajectories of a thread whose lanes leap: those on lanes, those that wait for exact events, and those that wait
+// for a lane.
+#pragma once
+
+#include "leaping/lanes/draws.h"
+#include "leaping/step.h"
+
+constexpr int POOL = 3 * SIMD_LANES;
+
+// Numbers of places in the pool.
+struct Places {
+    int place[POOL], count = 0;
+    DEVICE_MEMBER void push(int one) { place[count++] = one; }
+    DEVICE_MEMBER int pop() { return place[--count]; }
+};
+
+// What the lanes of a thread share.
+struct Thread {
+    const EnsembleArguments &launch;
+    const PhiloxKeys &keys;
+    const u64 seed;
+    const Recorder out;
+    const Tolerance tolerance;
+    const Drawing drawing;
+    Trajectory *const pool;
+    int share;  // how many trajectories the thread has at once
+    Places empty = {}, exact = {}, ready = {};
+    Work work = {};
+    Looks looks = {};
+};
+
+constexpr int NONE = -1;
+
+// The place of a trajectory that is to leap; NONE if there is none.
+DEVICE int next_to_leap(Thread &thread) {
+    if (thread.ready.count > 0) return thread.ready.pop();
+    if (POOL - thread.empty.count >= thread.share) return NONE;
+    const int place = thread.empty.pop();
+    if (begin(thread.pool[place], thread.launch)) return place;
+    thread.empty.push(place);
+    thread.share = 0;  // none is left
+    return NONE;
+}
+
+// Trajectories on lanes.
+struct Lanes {
+    Real x[N_SPECIES > 0 ? N_SPECIES : 1], c[N_CONSTANTS + 1];
+    Real t, t_next;
+    Words c2, c3;  // of their counters, see random/streams.h
+    Words steps, draws, attempts;
+    int place[SIMD_LANES];
+    u32 here = 0;  // a bit for each lane with a trajectory
+
+    // The series of draw `draws` of STREAM_TAU.
+    DEVICE_MEMBER SeriesOnLanes series(const KeysOnLanes &keys) const {
+        const Words c1 = (draws >> 32 & 0xffffull) | (u64)STREAM_TAU << 16;
+        return series_on_lanes(keys, c1, c2, c3);
+    }
+};
+
+// The counts and constants of a lane.
+struct OfLane {
+    const Real *vectors;
+    int lane;
+    DEVICE_MEMBER double operator[](int i) const { return ((const double *)(vectors + i))[lane]; }
+};
+
+struct CountsOfLane {
+    OfLane x;
+    DEVICE_MEMBER i32 operator[](int i) const { return (i32)x[i]; }
+};
+
+DEVICE_SELDOM void load_lane(const Thread &thread, Lanes &lanes, int lane, int place) {
+    const Trajectory &s = thread.pool[place];
+    for (int i = 0; i < N_SPECIES; ++i) at<double>(lanes.x[i], lane) = (double)s.x[i];
+    for (int i = 0; i < N_CONSTANTS; ++i) at<double>(lanes.c[i], lane) = s.c[i];
+    at<double>(lanes.t, lane) = s.t;
+    at<double>(lanes.t_next, lane) =
+        s.k < thread.out.n_times ? thread.launch.times[s.k] : -infinity();
+    const TrajectoryStream stream = trajectory_stream(0, 0, s.id, s.point);
+    at<u64>(lanes.c2, lane) = stream.c2, at<u64>(lanes.c3, lane) = stream.c3;
+    at<u64>(lanes.steps, lane) = s.steps, at<u64>(lanes.draws, lane) = s.draws;
+    at<u64>(lanes.attempts, lane) = s.attempts;
+    lanes.place[lane] = place;
+    lanes.here |= 1u << lane;
+}
+
+// Takes the lane's trajectory back to its place.
+DEVICE_SELDOM int store_lane(const Thread &thread, Lanes &lanes, int lane) {
+    const int place = lanes.place[lane];
+    Trajectory &s = thread.pool[place];
+    for (int i = 0; i < N_SPECIES; ++i) s.x[i] = (i32)at<double>(lanes.x[i], lane);
+    s.t = at<double>(lanes.t, lane);
+    s.steps = at<u64>(lanes.steps, lane), s.draws = at<u64>(lanes.draws, lane);
+    s.attempts = (u32)at<u64>(lanes.attempts, lane);
+    lanes.here &= ~(1u << lane);
+    return place;
+}
+
+// Samples of a lane at times before `t`, or at `t` too; the time of the next, or -infinity if there is none.
+template <bool TOO>
+DEVICE double sample_lane(const Thread &thread, const Lanes &lanes, int lane, double t) {
+    Trajectory &s = thread.pool[lanes.place[lane]];
+    const double *const times = thread.launch.times;
+    const CountsOfLane state = {{lanes.x, lane}};
+    const OfLane c = {lanes.c, lane};
+    for (; s.k < thread.out.n_times && (TOO ? times[s.k] <= t : times[s.k] < t); ++s.k)
+        record_sample(thread.out, s.row, s.k, state, c);
+    return s.k < thread.out.n_times ? times[s.k] : -infinity();
+}

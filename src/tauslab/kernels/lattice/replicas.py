@@ -1,0 +1,394 @@
+"""Many lattices of one model on one device: they lie side by side, and small ones move at once.
+
+A small lattice is done by one block, and blocks do as many lattices as the device has room for at a
+time. Large ones are done one after another by `LatticeEngine`, with all blocks for each. Which way
+is taken changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
+from tauslab.kernels.ensemble.gather import Gather
+from tauslab.kernels.lattice.codegen import bounds, chances
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.state import LatticeState, Samples
+from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
+from tauslab.model.arrays import Array, FloatArray, IntArray
+
+WORK, WAITING_0, SPILLS, FULL = 10, 0, 2, 3  # words: WorkWord of csrc/lattice/site/lattice.h
+_COUNTED = ("fired", "spills", "steps")
+_CAPACITY = 256  # particles of a lattice that can wait, at first
+_GROWTH = 4
+_PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
+_ROUNDS = 4  # lattices of a launch for each that is done at the same time
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What lattices have beside particles in sites, on the host.
+
+    waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]`` and spills int64
+    ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that were made.
+    """
+
+    waiting: list[Array]
+    fired: IntArray
+    spills: IntArray
+    steps: IntArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rest]) -> Rest:
+        """Those of all parts, one or more, in their order."""
+        return cls(
+            [one for part in parts for one in part.waiting],
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in _COUNTED),
+        )
+
+    def take(self, index: IntArray) -> Rest:
+        """Those of some lattices."""
+        counted = (getattr(self, name)[index] for name in _COUNTED)
+        return Rest([self.waiting[i] for i in index], *counted)
+
+
+class LatticeReplicas:
+    """Lattices of one model, each with random draws of its number.
+
+    Attributes
+    ----------
+    particles
+        u32 ``[lattice, word]`` on the device: those of sites, as `LatticeEngine` has them.
+    rest
+        What else each lattice has.
+    """
+
+    def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
+        self.backend, self.lattice = backend, lattice
+        self._engine = LatticeEngine(backend, lattice, seed=0)
+        self._gather = Gather(backend)
+        self.program: Any = None
+        if self._engine.together:
+            self.program = backend.compile(
+                KernelSource(
+                    "lattice/replicas.cc",
+                    ("rdme_replicas", "rdme_count_replicas"),
+                    self._engine.header,
+                )
+            )
+        nz, ny, nx = lattice.shape
+        self.sites = nz * ny * nx
+        self.words = self.sites * lattice.slots * np.dtype(lattice.particle_type).itemsize // 4
+        self.particles: Any = backend.empty((0, self.words), np.uint32)
+        self.rest = self._none(0)
+        self._rates: tuple[Any, Any] | None = None
+        self._room: dict[str, Any] = {}
+        self._capacity = 0
+
+    def _none(self, n: int) -> Rest:
+        nothing = np.zeros(0, WAITING)
+        fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
+        return Rest([nothing] * n, fired, np.zeros(n, np.int64), np.zeros(n, np.int64))
+
+    def __len__(self) -> int:
+        """How many."""
+        return int(self.particles.shape[0])
+
+    @property
+    def cells(self) -> Any:
+        """Species + 1, 0 for an empty slot, ``[lattice, z, y, x, slot]`` on the device."""
+        shape = (len(self), *self.lattice.shape, self.lattice.slots)
+        return self.particles.view(self.lattice.particle_type).reshape(shape)
+
+    # ---------------------------------------------------------------- states
+
+    def begin(self, starts: Sequence[tuple[LoweredLattice, int]], seed: int) -> None:
+        """Place particles at t = 0: of each lattice by its model and the number of its draws."""
+        backend, nz = self.backend, self.lattice.shape[0]
+        self.particles = backend.empty((len(starts), self.words), np.uint32)
+        self.rest = self._none(len(starts))
+        most = max(1, _PLACED // (4 * self.words))
+        for begin in range(0, len(starts), most):
+            placed = [
+                lattice.particles(0, nz, seed, number).reshape(-1).view(np.uint32)
+                for lattice, number in starts[begin : begin + most]
+            ]
+            self.particles[begin : begin + len(placed)] = backend.upload(np.stack(placed))
+        self._engine.wait_for_arrays()
+
+    def put(self, particles: Any, rest: Rest) -> None:
+        """Replace all lattices; `particles` are on the device."""
+        self.particles, self.rest = particles, rest
+
+    def rows(self, index: IntArray) -> Any:
+        """A copy of particles ``[row, word]`` of some lattices, on the device."""
+        target = self.backend.empty((len(index), self.words), np.uint32)
+        if len(index):
+            ancestors = self.backend.upload(np.ascontiguousarray(index, np.int64))
+            self._gather.start(self.particles, ancestors, target, self._engine.stream)
+            self._engine.synchronize()
+        return target
+
+    def use_rates(self, rates: FloatArray | None) -> None:
+        """Give each lattice stochastic constants ``[lattice, reaction, site type]``, or none."""
+        self._rates = None
+        if rates is None or not len(rates):
+            return
+        chance = np.stack([chances(self.lattice, each) for each in rates])
+        bound = np.stack([bounds(self.lattice, each) for each in chance])
+        upload = self.backend.upload
+        self._rates = (upload(np.ascontiguousarray(chance)), upload(np.ascontiguousarray(bound)))
+        self._host_rates = rates
+
+    def host(self, buffer: Any) -> Array:
+        """A copy of device memory on the host."""
+        return self._engine.host(buffer) if len(buffer) else np.zeros(buffer.shape, buffer.dtype)
+
+    # ---------------------------------------------------------------- steps
+
+    def count(self) -> IntArray:
+        """Particles int64 ``[lattice, site type, species]``, with those that wait."""
+        return np.asarray(self.run_sampled([0], range(len(self)), seed=0)[0])
+
+    def run_sampled(self, marks: Sequence[int], numbers: Sequence[int], *, seed: int) -> IntArray:
+        """Run until each of `marks` in turn, steps of the engine from now, ascending, and count.
+
+        Parameters
+        ----------
+        numbers
+            Of each lattice, the number of which its draws are made.
+
+        Returns
+        -------
+        Particles int64 ``[mark, lattice, site type, species]``, with those that wait.
+        """
+        n = len(self)
+        lattice = self.lattice
+        found = np.zeros((len(marks), n, len(lattice.site_types), len(lattice.species)), np.int64)
+        rest = self.rest.take(np.arange(n))
+        size = self._of_a_launch(n)
+        for begin in range(0, n, size or 1):
+            rows = slice(begin, min(n, begin + (size or 1)))
+            if size:
+                found[:, rows] = self._launched(marks, rows, rest, seed, numbers[rows])
+            else:
+                found[:, begin] = self._alone(marks, begin, rest, seed, numbers[begin])
+        rest.steps[:] += marks[-1] if len(marks) else 0
+        self.rest = rest
+        return found
+
+    def _of_a_launch(self, n: int) -> int:
+        """Lattices that are done at once; 0: one after another, with all blocks for each."""
+        engine, backend = self._engine, self.backend
+        if self.program is None or not n:
+            return 0
+        threads = engine.tile.threads
+        resident = int(self.program.resident_blocks("rdme_replicas", threads))
+        blocks = min(resident, max(1, self.sites // backend.sites_of_a_block), self._tiles)
+        if min(n, resident) < blocks:
+            return 0
+        share = backend.free_memory() // (4 * self.bytes_in_flight)
+        return int(max(1, min(n, share, _ROUNDS * resident)))
+
+    @property
+    def _tiles(self) -> int:
+        return self._engine.tiles * self.lattice.shape[0]
+
+    @property
+    def bytes_each(self) -> int:
+        """Device memory of a lattice that rests."""
+        return 4 * self.words
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Device memory of a lattice that moves, beside it."""
+        bits = 2 if self.lattice.slots <= 16 else 4
+        tiles = 4 * self._tiles * 10
+        return 2 * self.bytes_each + 2 * bits * self.sites + tiles + 48 * _CAPACITY
+
+    def _alone(
+        self, marks: Sequence[int], row: int, rest: Rest, seed: int, number: int
+    ) -> IntArray:
+        engine = self._engine
+        engine.seed, engine.replica = seed, int(number)
+        if self._rates is not None:
+            for reaction, rates in enumerate(self._host_rates[row]):
+                engine.set_rate(reaction, rates)
+        shape = engine.particles.shape
+        particles = self.cells[row].reshape(shape)
+        none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
+        spills, step = int(rest.spills[row]), int(rest.steps[row])
+        engine.take_up(
+            LatticeState(none, rest.waiting[row], step, rest.fired[row], spills), particles
+        )
+        samples: Samples = engine.run_sampled(marks)
+        if marks[-1]:
+            after = engine.rest()
+            self.backend.copy(engine.particles, particles, engine.stream)
+            engine.synchronize()
+            rest.waiting[row] = after.waiting
+            rest.fired[row], rest.spills[row] = after.fired, after.spills
+        return samples.by_type
+
+    def _launched(
+        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
+    ) -> IntArray:
+        n = rows.stop - rows.start
+        held = max((len(rest.waiting[row]) for row in range(rows.start, rows.stop)), default=0)
+        capacity = max(_CAPACITY, self._capacity)
+        while capacity < 2 * held:
+            capacity *= _GROWTH
+        backend, stream = self.backend, self._engine.stream
+        state = self.particles[rows]
+        before = self._buffers(n, capacity)["before"][:n]
+        backend.copy(state, before, stream)
+        while True:
+            counts = self._try(marks, rows, rest, seed, numbers, capacity)
+            work = self.host(self._room["work"][:n])
+            if not work[:, FULL].any():
+                break
+            capacity *= _GROWTH
+            kept = self._room["before"]
+            backend.copy(kept[:n], state, stream)
+            self._engine.synchronize()
+            self._capacity = capacity
+            self._buffers(n, capacity, before=kept)
+        self._take_back(rows, rest, work, marks[-1])
+        return counts
+
+    def _buffers(self, n: int, capacity: int, before: Any = None) -> dict[str, Any]:
+        """Room for n lattices that move."""
+        room = self._room
+        if room and len(room["work"]) >= n and room["waiting"].shape[2] == capacity:
+            return room
+        backend, lattice = self.backend, self.lattice
+        planes, tiles = lattice.shape[0], self._engine.tiles
+        bits = np.uint16 if lattice.slots <= 16 else np.uint32
+        self._room = {}  # given back before more is taken
+        self._room = {
+            "before": backend.empty((n, self.words), np.uint32) if before is None else before,
+            "moved": backend.empty((n, self.words), np.uint32),
+            "state_stamps": backend.empty((n, planes, tiles), np.uint32),
+            "moved_stamps": backend.empty((n, planes, tiles), np.uint32),
+            "z_moves": backend.empty((n, self.sites, 2), bits),
+            "listed": backend.empty((n, 6, planes, tiles), np.int32),
+            "heads": backend.empty((n, 2, planes, tiles), np.int32),
+            "waiting": backend.empty((n, 2, capacity, WAITING.itemsize // 8), np.uint64),
+            "work": backend.empty((n, WORK), np.uint64),
+            "fired": backend.empty((n, max(1, len(lattice.reactions))), np.uint64),
+        }
+        return self._room
+
+    def _try(
+        self,
+        marks: Sequence[int],
+        rows: slice,
+        rest: Rest,
+        seed: int,
+        numbers: Sequence[int],
+        capacity: int,
+    ) -> IntArray:
+        """All steps up to the last mark; void where a list of waiting particles was full."""
+        backend, engine, n = self.backend, self._engine, rows.stop - rows.start
+        lattice = self.lattice
+        self._load(rows, rest)
+        places = np.stack([np.asarray(numbers, np.int64), rest.steps[rows]], axis=1)
+        self._room["places"] = backend.upload(np.ascontiguousarray(places))
+        bins = len(lattice.site_types) * len(lattice.species)
+        columns = bins + len(lattice.reactions) + 2
+        counts = backend.empty((len(marks), n, columns), np.uint64)
+        backend.clear(counts, engine.stream)
+        done = 0
+        for index, mark in enumerate(marks):
+            if mark > done:
+                self._start("rdme_replicas", rows, seed, capacity, done, mark - done, None)
+            done = mark
+            self._start("rdme_count_replicas", rows, seed, capacity, done, 0, counts[index])
+        found = self.host(counts)[:, :, :bins].astype(np.int64)
+        return found.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
+
+    def _load(self, rows: slice, rest: Rest) -> None:
+        """Put what waits and what was counted where kernels find it."""
+        backend, room, n = self.backend, self._room, rows.stop - rows.start
+        steps = rest.steps[rows]
+        work = np.zeros((n, WORK), np.uint64)
+        work[:, SPILLS] = rest.spills[rows]
+        fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
+        fired[:, : rest.fired.shape[1]] = rest.fired[rows]
+        room["heads"][:n] = np.int32(-1)
+        for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
+            stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
+            room[name][:n] = backend.upload(stamps[:, None, None])
+        slab, tile = self._engine.slab, self._engine.tile
+        for at in range(n):
+            waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
+            if not len(waiting):
+                continue
+            work[at, WAITING_0 + current] = len(waiting)
+            where = slab.tiles_of(waiting["site"], self.lattice.shape, tile.y, tile.x)
+            entries, tiles = chained(waiting, where)
+            heads = np.full(room["heads"].shape[2:], -1, np.int32)
+            heads.reshape(-1)[tiles] = first_entries(entries, tiles)
+            room["heads"][at, current] = backend.upload(heads)
+            words = entries.view(np.uint64).reshape(-1, 3)
+            room["waiting"][at, current, : len(entries)] = backend.upload(words)
+        room["work"][:n] = backend.upload(work)
+        room["fired"][:n] = backend.upload(fired)
+        self._engine.wait_for_arrays()
+
+    def _start(
+        self, entry: str, rows: slice, seed: int, capacity: int, done: int, steps: int, counts: Any
+    ) -> None:  # fmt: skip
+        """Put steps, or a count, of all lattices of a launch on the stream."""
+        engine, room, n = self._engine, self._room, rows.stop - rows.start
+        tables = {} if self._rates is None else {
+            "chances": self._rates[0][rows], "bounds": self._rates[1][rows]
+        }  # fmt: skip
+        buffers = ("moved_stamps", "state_stamps", "fired", "waiting", "heads", "work")
+        lattice = {
+            **engine.arguments(),
+            **{name: room[name] for name in buffers},
+            "state": self.cells[rows],
+            "moved": room["moved"].view(self.lattice.particle_type),
+            "capacity": capacity,
+            "seed": seed,
+            **tables,
+        }
+        arguments = self.program.arguments(
+            entry,
+            lattice=lattice,
+            z_moves=room["z_moves"],
+            listed=room["listed"],
+            places=room["places"],
+            replicas=n,
+            done=done,
+            steps=steps,
+            own_rates=self._rates is not None,
+            counts=counts,
+            columns=0 if counts is None else int(counts.shape[1]),
+        )
+        threads = engine.tile.threads
+        blocks = min(n, int(self.program.resident_blocks(entry, threads)))
+        self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)
+
+    def _take_back(self, rows: slice, rest: Rest, work: Array, done: int) -> None:
+        """What waits and what was counted after all steps."""
+        n = rows.stop - rows.start
+        rest.spills[rows] = work[:, SPILLS]
+        fired = self.host(self._room["fired"][:n])
+        rest.fired[rows] = fired[:, : rest.fired.shape[1]]
+        for at in range(n):
+            current = (int(rest.steps[rows.start + at]) + done) & 1
+            held = int(work[at, WAITING_0 + current])
+            entries = np.zeros(0, WAITING)
+            if held:
+                words = self.host(self._room["waiting"][at, current, :held])
+                entries = in_order(
+                    np.ascontiguousarray(words).view(WAITING).reshape(-1), 0, self.sites
+                )
+            rest.waiting[rows.start + at] = entries

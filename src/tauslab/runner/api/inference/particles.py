@@ -1,0 +1,527 @@
+"""Models against time courses: `tauslab.particle_filter`, its kin, and `pmmh`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.arrays import FloatArray
+from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import lattice_values
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.network import Network
+from tauslab.runner.api.cme import model_of, network_of
+from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
+from tauslab.runner.options.methods import Method, MethodWord
+from tauslab.runner.options.places import Device
+from tauslab.runner.options.values.checks import seed_of, within
+from tauslab.runner.options.values.python_values import numbers, whole
+from tauslab.runner.options.values.start_laws import StartLaw, start_laws
+from tauslab.runner.options.values.unknown import checks_keywords
+from tauslab.runner.particles.chains import Chain, Prior, Walk
+from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
+from tauslab.runner.particles.ensemble import Ensemble
+from tauslab.runner.particles.exact import exactly_filtered
+from tauslab.runner.particles.filtering import (
+    DEFAULT_THRESHOLD,
+    Course,
+    FilterResult,
+    FilterResults,
+    check_threshold,
+)
+from tauslab.runner.particles.observing import Observations, Observe
+from tauslab.runner.particles.weights import SCHEMES, words
+from tauslab.runner.ranks.all_ranks import ranks_for
+
+_FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
+_EVERY = 60.0  # seconds between two checkpoints
+
+
+@checks_keywords
+def particle_filter(  # noqa: PLR0913 - keywords
+    model: Network | Lattice | str | os.PathLike[str],
+    data: Any,
+    *,
+    observe: Observe,
+    n: int = 1000,
+    seed: int | None = None,
+    parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+    initial: Mapping[str, StartLaw] | None = None,
+    device: Device = "auto",
+    method: MethodWord | Method | None = None,
+    resample: str = "systematic",
+    threshold: float = DEFAULT_THRESHOLD,
+    number: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = _EVERY,
+) -> FilterResult:
+    """Estimate the likelihood of a time course, and the states behind it, with n particles.
+
+    The bootstrap filter (Gordon, Salmond and Smith 1993): particles run freely to each row, are
+    weighted by its density, and are copied by weight where few carry most of it. The estimate of
+    the likelihood, not of its logarithm, has no bias. The same seed gives the same bits on any
+    device and on any number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network or a lattice, or a model file, of which `tauslab.Ensemble` makes particles.
+    data
+        Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and what
+        was seen; NaN where something is missing.
+    observe
+        For each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, or
+        ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are ``normal(sd)``,
+        ``lognormal(sigma)`` (median x), ``poisson(scale, background)``, ``negative_binomial(size,
+        scale)`` and ``binomial(p)``, each of x molecules seen with probability p; a parameter is a
+        number, or the name of one of the model. Or a function ``(values, row, t)`` that gives a log
+        density per particle: ``values("X")`` is an array ``[n]``, ``row["gfp"]`` a number.
+    n, seed, device, parameters, initial, method
+        As of `tauslab.Ensemble`.
+    resample
+        ``systematic``, ``stratified`` or ``multinomial``.
+    threshold
+        Particles are copied where their effective number is below this part of n; 1 always does.
+    number
+        Draw as filter `number` of `tauslab.particle_filters` does.
+    checkpoint
+        An HDF5 file that is written every `checkpoint_every` seconds, after a row, and at the end.
+        Where it is there already, the filter goes on from it, with the bits of one that was never
+        ended; one of another call is refused.
+
+    Returns
+    -------
+    A `FilterResult`. Where no particle can explain a row, its `log_likelihood` is -inf.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data or an option is not allowed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 10)
+    >>> net.add_reaction("-> X", rate=4.0)
+    >>> net.add_reaction("X ->", rate=0.2)
+    >>> data = {"time": [1.5, 3.0, 4.5], "X": [14.5, float("nan"), 12.0]}
+    >>> found = ts.particle_filter(net, data, observe={"X": "normal(sd=2.5)"}, seed=1, device="cpu")
+    >>> found.mean.shape
+    (3, 1)
+    """
+    network = model_of(model, "ts.particle_filter")
+    rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    for name, row in rows.items():
+        if np.ndim(row) and np.shape(row) != (n,):
+            raise ConfigError(
+                f"parameters {name}: one value, or one per particle ({n}); many filters at once "
+                "are ts.particle_filters"
+            )
+    found = _filters(
+        network, data, rows, observe=observe, n=n, count=1, number=number, seed=seed,
+        initial=initial, device=device, method=method, resample=resample, threshold=threshold,
+        states=True, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+    return found[0]
+
+
+@checks_keywords
+def particle_filters(  # noqa: PLR0913 - keywords
+    model: Network | Lattice | str | os.PathLike[str],
+    data: Any,
+    *,
+    observe: Observe,
+    n: int = 100,
+    parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+    filters: int | None = None,
+    number: int = 0,
+    states: bool = False,
+    seed: int | None = None,
+    initial: Mapping[str, StartLaw] | None = None,
+    device: Device = "auto",
+    method: MethodWord | Method | None = None,
+    resample: str = "systematic",
+    threshold: float = DEFAULT_THRESHOLD,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = _EVERY,
+) -> FilterResults:
+    """Estimate the likelihoods of a time course at many values of parameters, in one launch a row.
+
+    Filters of n particles each run side by side. Each has draws of its own: filter f gives the bits
+    that `tauslab.particle_filter` gives alone with ``number=f``, however many run beside it.
+
+    Parameters
+    ----------
+    model, data, observe, seed, initial, device, method, resample, threshold
+        As of `tauslab.particle_filter`.
+    checkpoint, checkpoint_every
+        As of `tauslab.particle_filter`.
+    n
+        Particles of each filter.
+    parameters
+        Values by name: one for all filters, or an array ``[filter]``.
+    filters
+        How many; needed where no array says it, for repeats at the same values.
+    number
+        Of the first filter.
+    states
+        Whether to record means and standard deviations of states.
+
+    Returns
+    -------
+    `FilterResults`, whose `log_likelihood` is an array ``[filter]``.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data or an option is not allowed.
+    DeviceError
+        The device lacks memory for all particles.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 10)
+    >>> net.add_parameter("k", 4.0)
+    >>> net.add_reaction("-> X", rate="k")
+    >>> net.add_reaction("X ->", rate=0.2)
+    >>> data = {"time": [1.5, 3.0], "X": [14.5, 12.0]}
+    >>> found = ts.particle_filters(
+    ...     net,
+    ...     data,
+    ...     observe={"X": "normal(sd=2.5)"},
+    ...     parameters={"k": [2, 3, 4]},
+    ...     seed=1,
+    ...     device="cpu",
+    ... )
+    >>> found.log_likelihood.shape
+    (3,)
+    """
+    network = model_of(model, "ts.particle_filters")
+    given = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    lengths = {len(row) for row in given.values() if isinstance(row, np.ndarray)}
+    if filters is not None:
+        lengths.add(whole(filters))
+    if len(lengths) != 1:
+        raise ConfigError(
+            "parameters= gives no array, and filters= is missing: how many filters?"
+            if not lengths
+            else "parameters= and filters= must say one number of filters, not "
+            + " and ".join(map(str, sorted(lengths)))
+        )
+    count = lengths.pop()
+    within("filters", count, 1, 10**9)
+    within("n", whole(n), 1, 10**9)
+    rows = {k: np.repeat(v, n) if isinstance(v, np.ndarray) else v for k, v in given.items()}
+    return _filters(
+        network, data, rows, observe=observe, n=n, count=count, number=number, seed=seed,
+        initial=initial, device=device, method=method, resample=resample, threshold=threshold,
+        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+    )  # fmt: skip
+
+
+def _filters(  # noqa: PLR0913 - of two functions
+    network: Network | Lattice,
+    data: Any,
+    rows: Mapping[str, Any],
+    *,
+    observe: Observe,
+    n: int,
+    count: int,
+    number: int,
+    seed: int | None,
+    initial: Mapping[str, StartLaw] | None,
+    device: Device,
+    method: MethodWord | Method | None,
+    resample: str,
+    threshold: float,
+    states: bool,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: float,
+) -> FilterResults:
+    """`count` filters; `rows` hold one value for all particles, or one each."""
+    observed = Observations(data, observe)
+    check_threshold(threshold)
+    one_of("resample", resample, SCHEMES)
+    within("number", whole(number), 0, MOST_TRAJECTORIES // (n * count) - 1)
+    digest = b""
+    if checkpoint is not None:
+        digest = digest_of(
+            _text_of(network), observed.digest(), rows, seed, n, count, number,
+            _said(initial), repr(method), resample, threshold, states,
+        )  # fmt: skip
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
+    with Ensemble(
+        network, n * count, seed=seed, device=device, parameters=rows, initial=initial,
+        method=method,
+    ) as particles:  # fmt: skip
+        particles.in_groups(n, number)
+        course = Course(
+            particles, observed, count=count, number=number, scheme=resample, threshold=threshold,
+            states=states,
+        )  # fmt: skip
+        if file.exists():
+            course.go_on(file.take_up_filter(particles))
+
+        def keep() -> None:
+            if file.due(last=course.row == len(observed)):
+                file.save_filter(particles, course.kept())
+
+        return course.run(_constants(network, rows, observed), keep)
+
+
+@checks_keywords
+def exact_filter(
+    model: Network | str | os.PathLike[str],
+    data: Any,
+    *,
+    observe: Observe,
+    parameters: Mapping[str, float] | None = None,
+    initial: Mapping[str, StartLaw] | None = None,
+    tolerance: float = 1e-8,
+    max_states: int | None = None,
+    max_seconds: float = 600.0,
+) -> FilterResult:
+    """The likelihood of a time course of a small network without chance: the forward algorithm.
+
+    Between rows `tauslab.cme`'s projection moves the law, each row weighs it.
+
+    Parameters
+    ----------
+    model, data, observe
+        As of `tauslab.particle_filter`.
+    parameters, initial, tolerance, max_states, max_seconds
+        As of `tauslab.cme`, where `parameters` is called `set`.
+
+    Returns
+    -------
+    A `FilterResult` whose `bound` says by how much `log_likelihood` is too small at most.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        As of `tauslab.cme` and `tauslab.particle_filter`.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 1)
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> data = {"time": [1.0], "X": [1]}
+    >>> found = ts.exact_filter(net, data, observe={"X": "binomial(p=0.5)"})
+    >>> round(found.log_likelihood, 6)  # log(exp(-1) / 2)
+    -1.693147
+    """
+    network = network_of(model, "ts.exact_filter")
+    values = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    for name, value in values.items():
+        if not isinstance(value, int | float):
+            raise ConfigError(f"parameters {name}: one number, for a law has no particles")
+    return exactly_filtered(
+        network,
+        Observations(data, observe),
+        values,
+        start_laws(initial, network),
+        tolerance=tolerance,
+        max_states=max_states,
+        max_seconds=max_seconds,
+    )
+
+
+@checks_keywords
+def pmmh(  # noqa: PLR0913 - keywords
+    model: Network | Lattice | str | os.PathLike[str],
+    data: Any,
+    priors: Mapping[str, str],
+    *,
+    observe: Observe,
+    n: int = 100,
+    steps: int = 1000,
+    warm_up: int = 500,
+    chains: int | None = None,
+    seed: int = 0,
+    start: Mapping[str, float | npt.ArrayLike] | None = None,
+    proposal: npt.ArrayLike | None = None,
+    initial: Mapping[str, StartLaw] | None = None,
+    device: Device = "auto",
+    method: MethodWord | Method | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = _EVERY,
+) -> Chain:
+    """Draw parameters given a time course: particle marginal Metropolis-Hastings.
+
+    Andrieu, Doucet and Holenstein (2010). Exact for any n; with few particles it moves seldom.
+    Chains run side by side, all their filters in one launch; the first is the chain that runs
+    alone.
+
+    Parameters
+    ----------
+    model, data, observe, initial, device, method
+        As of `tauslab.particle_filter`.
+    priors
+        Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
+        ``normal(MEAN,SD)``, ``lognormal(MEDIAN,SIGMA)``.
+    n
+        Particles of a filter.
+    steps, warm_up
+        Steps of the chain that are kept, and those before them, in which the proposal adapts.
+    chains
+        How many; arrays of the result then have the chain first. By default one.
+    seed
+        Of chain and filters.
+    start
+        Values to begin with, one for all chains or ``[chain]``; by default the middle of each
+        prior.
+    proposal
+        Standard deviations of the first steps, on the scale of the logarithm where the prior is
+        ``loguniform`` or ``lognormal``.
+    checkpoint, checkpoint_every
+        As of `tauslab.particle_filter`, after a step. More `steps` than before make it longer.
+
+    Returns
+    -------
+    A `Chain`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data, a prior or an option is not allowed, or the chain cannot start.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> data = {"time": [0.5, 1.0], "X": [60, 38]}
+    >>> chain = ts.pmmh(
+    ...     net,
+    ...     data,
+    ...     {"k": "loguniform(0.1,10)"},
+    ...     observe={"X": "normal(sd=2)"},
+    ...     n=50,
+    ...     steps=100,
+    ...     warm_up=50,
+    ...     device="cpu",
+    ... )
+    >>> chain["k"].shape
+    (100,)
+    """
+    network = model_of(model, "ts.pmmh")
+    laws = {name: Prior.parse(name, text) for name, text in priors.items()}
+    count = 1 if chains is None else whole(chains)
+    for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
+        within(name, whole(size), least, 10**9)
+    within("chains", count, 1, 10**6)
+    if proposal is not None and np.shape(proposal) != (len(laws),):
+        raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
+    _require_parameters(network, laws, start or {}, count)
+    rows, whole_seed = Observations(data, observe), seed_of(seed)
+    digest = b""
+    if checkpoint is not None:
+        digest = digest_of(
+            _text_of(network), rows.digest(), laws, n, warm_up, count, whole_seed,
+            {k: np.asarray(v, np.float64) for k, v in (start or {}).items()},
+            None if proposal is None else np.asarray(proposal, np.float64),
+            _said(initial), repr(method),
+        )  # fmt: skip
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
+    middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
+    with Ensemble(
+        network, count * n, seed=0, device=device, parameters=middle, initial=initial,
+        method=method,
+    ) as particles:  # fmt: skip
+        particles.in_groups(n)
+        course = Course(particles, rows, count=count, states=False)
+
+        def log_likelihood(values: Mapping[str, FloatArray], step: int) -> FloatArray:
+            word = int(words(whole_seed, _FILTER_SEEDS, step, 1)[0])
+            each = {name: np.repeat(value, n) for name, value in values.items()}
+            particles.reset(seed=word, parameters=each)
+            course.begin()
+            return course.run(_constants(network, each, rows)).log_likelihood
+
+        walk = Walk(
+            laws, log_likelihood, chains=count, steps=steps, warm_up=warm_up, seed=whole_seed,
+            start=start or {}, proposal=proposal,
+        )  # fmt: skip
+        if file.exists():
+            walk.go_on(file.take_up_chains())
+        else:
+            walk.begin()
+
+        def keep() -> None:
+            if file.due(last=walk.step == steps + warm_up):
+                file.save_chains(walk.kept())
+
+        walk.run(keep)
+        values, logs, moved = walk.result()
+    if chains is None:
+        values, logs, moved = values[0], logs[0], moved[0]
+    return Chain(tuple(laws), values, logs, moved)
+
+
+def _require_parameters(
+    network: Network | Lattice, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
+) -> None:
+    """Refuse names without a prior or a parameter, and starts of another number of chains."""
+    for name in (*laws, *start):
+        if name not in network.parameters or name not in laws:
+            raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior")
+    if not laws:
+        raise ConfigError("priors= names no parameter: there is nothing to draw")
+    for name, given in start.items():
+        if np.shape(given) not in ((), (chains,)):
+            raise ConfigError(f"start {name}: one value, or one per chain ({chains})")
+
+
+def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
+    """Laws of initial counts as a digest takes them."""
+    return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
+
+
+def _constants(
+    network: Network | Lattice, given: Mapping[str, Any], data: Observations
+) -> dict[str, Any]:
+    """Values of all parameters that the model can tell, and those that are given.
+
+    Parameters of noises that follow from others have a value for each particle, where those do.
+    """
+    held = {name: value for name, value in given.items() if name in network.parameters}
+    first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
+    found: dict[str, Any] = {**_parameter_values(network, first), **given}
+    arrays = {name: value for name, value in held.items() if np.ndim(value)}
+    followers = [name for name in data.constants if name in network.parameters and name not in held]
+    if not arrays or not followers:
+        return found
+    table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
+    unique, which = np.unique(table, axis=0, return_inverse=True)
+    values = [
+        _parameter_values(network, {**first, **dict(zip(arrays, row, strict=True))})
+        for row in unique.tolist()
+    ]
+    for name in followers:
+        found[name] = np.array([value[name] for value in values])[which.ravel()]
+    return found
+
+
+def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> dict[str, float]:
+    """Values of all parameters, where some are given."""
+    if isinstance(model, Network):
+        return model.parameter_values(given)
+    return dict(lattice_values(model, given).parameters)
+
+
+def _text_of(model: Network | Lattice) -> str:
+    """All that the model says, in its normal form."""
+    return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)

@@ -1,0 +1,192 @@
+"""Results of runs: ensembles, lattices, dynamic Bayesian networks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
+from tauslab.runner.api.kinds.kind import MOVIE, Kind, View
+
+if TYPE_CHECKING:
+    from tauslab.runner.results.dbn.network import DynamicNetwork
+    from tauslab.runner.results.digest import Lines
+    from tauslab.runner.results.lattice.result import LatticeResult
+    from tauslab.runner.results.result import Result
+
+# --- ensembles
+
+
+def _open(path: str | os.PathLike[str]) -> Result:
+    from tauslab.runner.results.open import open_result
+
+    return open_result(path)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    from tauslab.runner.results.info import facts
+
+    with _open(path) as result:
+        return facts(result)
+
+
+def _lines(path: Path) -> list[str]:
+    from tauslab.runner.results.info import describe
+
+    with _open(path) as result:
+        return describe(result)
+
+
+def _digest(path: Path, species: Sequence[str] | None) -> Lines:
+    from tauslab.runner.results.digest import digest_lines
+
+    with _open(path) as result:
+        return digest_lines(result, species)
+
+
+def _plot(path: Path, picture: Path, view: View) -> None:
+    from tauslab.runner.plots.ensemble import plot_result
+
+    names = [*view.species, *([view.summary] if view.summary else [])]
+    with _open(path) as result:
+        plot_result(result, view.kind, names, view.t, picture)
+
+
+def _export(path: Path, table: Path, view: View) -> None:
+    from tauslab.runner.results.tables import table_of, write_table
+
+    with _open(path) as result:
+        write_table(table_of(result, view.what, view.species), table)
+
+
+def _report(path: Path) -> str:
+    from tauslab.runner.plots.report import ensemble_report
+
+    with _open(path) as result:
+        return ensemble_report(result)
+
+
+ENSEMBLE = Kind(_open, _facts, _lines, _digest, _plot, ".csv", _export, _report)
+
+
+# --- lattices
+
+
+def _open_lattice(
+    path: str | os.PathLike[str], replica: int = 0, point: int | None = None
+) -> LatticeResult:
+    from tauslab.runner.results.lattice.result import LatticeResult
+
+    return LatticeResult(path, replica, point)
+
+
+def _lattice_facts(path: Path) -> dict[str, Any]:
+    from tauslab.runner.results.lattice.info import facts
+
+    with _open_lattice(path) as result:
+        return facts(result)
+
+
+def _lattice_lines(path: Path) -> list[str]:
+    from tauslab.runner.results.lattice.info import lines
+
+    return lines(_lattice_facts(path))
+
+
+def _digest_lattice(path: Path, species: Sequence[str] | None) -> Lines:
+    from tauslab.runner.results.lattice.digest import lattice_digest_lines
+
+    return lattice_digest_lines(path, species)
+
+
+def _plot_lattice(path: Path, picture: Path, view: View) -> None:
+    from tauslab.runner.plots.lattice import plot_lattice
+    from tauslab.runner.plots.movie import write_movie
+
+    with _open_lattice(path, view.replica, view.point) as frames:
+        if view.kind == MOVIE:
+            write_movie(frames, picture, view.species or None, view.axis)
+            return
+        plot_lattice(frames, view.kind, view.species or None, view.t, view.axis, picture)
+
+
+def _export_lattice(path: Path, output: Path, view: View) -> None:
+    from tauslab.runner.results.lattice.export import export_lattice
+    from tauslab.runner.results.lattice.tables import lattice_table
+    from tauslab.runner.results.tables import SEPARATORS, write_table
+
+    if view.what is not None:
+        raise ConfigError(f"{opt('what', view.what)}: {path} is of a lattice: leave it out")
+    with _open_lattice(path, view.replica, view.point) as frames:
+        if output.suffix.lower() in SEPARATORS:
+            write_table(lattice_table(frames, view.species), output)
+        else:
+            export_lattice(frames, output, view.species or None)
+
+
+def _report_lattice(path: Path) -> str:
+    from tauslab.runner.plots.report import lattice_report
+
+    with _open_lattice(path) as result:
+        return lattice_report(result)
+
+
+LATTICE = Kind(
+    _open_lattice, _lattice_facts, _lattice_lines, _digest_lattice, _plot_lattice,
+    ".vtkhdf", _export_lattice, _report_lattice,
+)  # fmt: skip
+
+
+# --- dynamic Bayesian networks
+
+
+def _open_dbn(path: str | os.PathLike[str]) -> DynamicNetwork:
+    from tauslab.runner.results.dbn.file import load
+
+    return load(path)
+
+
+def _dbn_facts(path: Path) -> dict[str, Any]:
+    from tauslab.runner.results.dbn.info import facts
+
+    return facts(path)
+
+
+def _dbn_lines(path: Path) -> list[str]:
+    from tauslab.runner.results.dbn.info import lines
+
+    return lines(_dbn_facts(path))
+
+
+def _digest_dbn(path: Path, species: Sequence[str] | None) -> Lines:
+    from tauslab.runner.results.dbn.file import network_digest_lines
+
+    del species  # parents belong to their children: there is no digest of a part
+    return network_digest_lines(path)
+
+
+def _plot_dbn(path: Path, picture: Path, view: View) -> None:
+    from tauslab.runner.plots.dbn import plot_network
+
+    plot_network(_open_dbn(path), view.species, picture)
+
+
+def _export_dbn(path: Path, output: Path, view: View) -> None:
+    from tauslab.runner.results.dbn.export import export_network, time_points
+
+    export_network(_open_dbn(path), output, *time_points(view.steps or ":"))
+
+
+def _report_dbn(path: Path) -> str:
+    from tauslab.runner.plots.dbn import plot_network
+    from tauslab.runner.plots.report import network_report
+
+    return network_report(path, _dbn_lines(path), lambda: plot_network(_open_dbn(path)))
+
+
+DBN = Kind(
+    _open_dbn, _dbn_facts, _dbn_lines, _digest_dbn, _plot_dbn, ".bif", _export_dbn, _report_dbn
+)

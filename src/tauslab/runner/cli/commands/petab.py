@@ -1,0 +1,97 @@
+"""``tauslab petab``: the objective of a PEtab problem, and its simulation table."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.model.arrays import FloatArray
+from tauslab.model.errors import ConfigError, OutputError
+from tauslab.runner.cli.tools import require_new
+from tauslab.runner.petab.likelihood import unscaled
+from tauslab.runner.petab.problem import Problem, load
+from tauslab.runner.ranks.all_ranks import ranks
+
+
+def process_petab(arguments: argparse.Namespace) -> None:
+    """Read a problem, compute, write what was asked for, say it."""
+    if ranks().size > 1:
+        raise ConfigError("tauslab petab runs on one rank")
+    if arguments.output is not None:
+        if arguments.output.suffix.lower() != ".tsv":
+            raise ConfigError(f"{arguments.output}: tables of PEtab are written as .tsv")
+        require_new(arguments.output, overwrite=arguments.overwrite)
+    problem = load(arguments.problem, device=arguments.device)
+    given = arguments.parameters
+    vectors = problem.nominal[None] if given is None else read_vectors(problem, given)
+    found = {
+        "llh": problem.log_likelihood(vectors),
+        "chi2": problem.chi2(vectors),
+        "log_posterior": problem.log_posterior(vectors),
+    }
+    if arguments.output is not None:
+        try:
+            _write(arguments.output, problem, vectors, found)
+        except OSError as error:
+            raise OutputError(f"{arguments.output} cannot be written: {error.strerror}") from None
+    if arguments.json:
+        print(json.dumps({key: [_number(v) for v in own] for key, own in found.items()}, indent=2))
+        return
+    for row in range(len(vectors)):
+        told = ", ".join(f"{key} {own[row]:.10g}" for key, own in found.items())
+        print(f"vector {row + 1}: {told}" if len(vectors) > 1 else told)
+    if arguments.output is not None:
+        print(arguments.output)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def read_vectors(problem: Problem, path: Path) -> FloatArray:
+    """Vectors ``[n, p]`` of a table (.tsv, .csv): a row for each, a column for each parameter.
+
+    Values are on the linear scale; a parameter without a column is nominal. A table with the
+    columns parameterId and nominalValue, such as a parameter table of PEtab, is one vector.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or a cell is no number.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter))
+    if not rows:
+        raise ConfigError(f"{path}: has no row")
+    try:
+        if {"parameterId", "nominalValue"} <= rows[0].keys():
+            own = {row["parameterId"]: float(row["nominalValue"]) for row in rows}
+            tables = [{name: own[name] for name in problem.names if name in own}]
+        else:
+            tables = [{name: float(text) for name, text in row.items()} for row in rows]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return np.stack([problem.scaled(own) for own in tables])
+
+
+def _write(path: Path, problem: Problem, vectors: FloatArray, found: dict[str, FloatArray]) -> None:
+    """PEtab's simulation table of one vector; of several a row for each."""
+    if len(vectors) == 1:
+        problem.simulation_table(vectors[0]).to_csv(path, sep="\t", index=False)
+        return
+    columns = {
+        name: unscaled(vectors[:, i], scale)
+        for i, (name, scale) in enumerate(zip(problem.names, problem.scales, strict=True))
+    } | found
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(map(float, own) for own in columns.values()), strict=True))

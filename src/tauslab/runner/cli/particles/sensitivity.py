@@ -1,0 +1,56 @@
+"""What ``tauslab sensitivity`` does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from typing import Any
+
+from tauslab.model.network.network import Network
+from tauslab.runner.api.model_reading import read_telling
+from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.particles.keywords import JsonFlag
+from tauslab.runner.cli.particles.rare import device_of
+from tauslab.runner.cli.pipes import model_given
+from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.options.places import CPU, OverwriteFlag
+from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.sensitivity.keywords import SensitivityKeywords
+from tauslab.runner.sensitivity.run import run_sensitivity
+from tauslab.runner.sensitivity.tables import sensitivity_facts, sensitivity_lines
+
+# Of whose options the arguments are made.
+OPTIONS = (JsonFlag, SensitivityKeywords, CPU, OverwriteFlag)
+
+
+def process_sensitivity(arguments: argparse.Namespace) -> None:
+    """Read a model, estimate derivatives, write them, say them."""
+    comm = ranks()
+    arguments.quiet = arguments.quiet or arguments.json
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+        network, given = on_root(comm, lambda: _job(arguments))
+        found = run_sensitivity(network, given)
+
+    def answer() -> None:
+        if arguments.output is not None:
+            found.save(arguments.output)
+        if arguments.json:
+            print(json.dumps(sensitivity_facts(found), indent=2, ensure_ascii=False))
+        elif not arguments.quiet:
+            print("\n".join(sensitivity_lines(found)))
+
+    on_root(comm, answer)
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, SensitivityKeywords]:
+    if arguments.output is not None:
+        require_new_file(arguments.output, overwrite=arguments.overwrite)
+    with model_given(arguments):
+        network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    given: dict[str, Any] = given_options(arguments, SensitivityKeywords)
+    given |= {"quiet": arguments.quiet, "output": None, "device": device_of(arguments)}
+    return network, SensitivityKeywords(**given)

@@ -1,0 +1,380 @@
+"""Particles that are whole lattices: replicas on a device, moved by whole steps."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.replicas import LatticeReplicas, Rest
+from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.diagnosis.time_step import loss_warning
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.runner.options.lattice import MOST_REPLICAS, set_parameters
+from tauslab.runner.particles.motions.motion import Rows
+from tauslab.runner.particles.shares import Shares
+from tauslab.runner.ranks.mpi import Communicator
+
+_LOOKED_AT = 1 << 26  # bytes of lattices that are looked at at once
+_CALLER = 7  # frames from a warning up to who makes an ensemble
+_MOVED = 4  # lattices that one takes while it moves, about
+_WAITING_FIELDS = ("site", "age", "particle")
+
+
+def column_names(lattice: Lattice) -> tuple[str, ...]:
+    """Names of what is counted in a lattice: ``A``, and ``A_in_membrane`` where there are types."""
+    return (*lattice.species, *region_names(lattice))
+
+
+def region_names(lattice: Lattice) -> tuple[str, ...]:
+    """Counts in the sites of each type, ``A_in_membrane``; none where there is one type."""
+    if len(lattice.type_names) == 1:
+        return ()
+    return tuple(f"{one}_in_{kind}" for kind in lattice.type_names for one in lattice.species)
+
+
+class LatticeMotion:
+    """Lattices of this rank on its device: a `Motion`.
+
+    Every lattice makes the same steps. At time t it has made those that are over at t: the last
+    one ends at t or before. Of a lattice that is given others are the replicas of a run: replica
+    number i is placed as in ``tauslab.run(lattice, seed=...)``.
+    """
+
+    missing = -1.0
+    with_chance = True
+    draws = waits = looks = False
+
+    def __init__(
+        self,
+        model: Lattice,
+        n: int,
+        rows: Mapping[str, Any],
+        backend: Backend,
+        comm: Communicator,
+    ) -> None:
+        self._model, self._backend, self._comm = model, backend, comm
+        self._rows = Rows(backend, comm)
+        self.shares = Shares(n, comm)
+        self._step: float | None = None  # seconds; of the first values that were given
+        self._done = 0  # steps of the model
+        self._starts: list[LoweredLattice] = []  # with the values `_given`, of which each has one
+        self._given: list[dict[str, float]] = []
+        self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
+        self._replicas: LatticeReplicas | None = None
+        self._by_type: IntArray = np.zeros(0, np.int64)
+        self.prepare(rows, n)
+
+    # ---------------------------------------------------------------- looking
+
+    @property
+    def n(self) -> int:
+        """Number of particles of all ranks."""
+        return self.shares.n
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of counts."""
+        return tuple(self._model.species)
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Counts in the sites of each type, where there are several."""
+        return region_names(self._model)
+
+    @property
+    def counts(self) -> Any:
+        """Counts int32 ``[particle of this rank, species]`` on the device."""
+        return self._backend.upload(self.own_counts())
+
+    @property
+    def cells(self) -> Any:
+        """Species + 1, or 0, ``[particle of this rank, z, y, x, slot]`` on the device."""
+        return self._lattices.cells
+
+    @property
+    def lattice(self) -> LoweredLattice:
+        """The model as numbers: that of the first particle, where rates differ."""
+        return self._lattices.lattice
+
+    @property
+    def _lattices(self) -> LatticeReplicas:
+        assert self._replicas is not None
+        return self._replicas
+
+    def own_counts(self) -> Int32Array:
+        """A copy of the counts ``[particle of this rank, species]`` on the host."""
+        return np.ascontiguousarray(self._by_type.sum(axis=1), np.int32)
+
+    def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
+        """Counts by site type ``[particle of this rank, observable]``."""
+        size = (len(self._by_type), len(self.observables))
+        return self._by_type.reshape(len(self._by_type), -1)[:, : size[1]].astype(np.float64)
+
+    def own_profile(self, species: str, axis: str) -> IntArray:
+        """Particles int64 ``[particle of this rank, plane]`` of a species along z, y or x."""
+        lattices, along = self._lattices, "zyx".index(axis)
+        number = self.species.index(species) + 1
+        others = tuple(i for i in range(1, 5) if i != along + 1)
+        size = self.lattice.shape[along]
+        found = np.zeros((len(lattices), size), np.int64)
+        most = max(1, _LOOKED_AT // (4 * lattices.words))
+        for begin in range(0, len(lattices), most):
+            part = (lattices.cells[begin : begin + most] == number).sum(axis=others)
+            found[begin : begin + most] = lattices.host(part)
+        for row, waiting in enumerate(lattices.rest.waiting):
+            sites = waiting["site"][waiting["particle"] == number].astype(np.int64)
+            if len(sites):
+                plane = np.unravel_index(sites, self.lattice.shape)[along]
+                found[row] += np.bincount(plane, minlength=size)
+        return found
+
+    # ---------------------------------------------------------------- values
+
+    def prepare(self, rows: Mapping[str, Any], n: int) -> None:
+        """Take values of parameters, one per particle or one for all.
+
+        Raises
+        ------
+        ConfigError
+            Values that change hops, or what is held at a face, differ between particles.
+        """
+        self._values = dict(rows)
+        each = {name: np.asarray(row, np.float64) for name, row in rows.items() if np.ndim(row)}
+        single = {name: float(row) for name, row in rows.items() if not np.ndim(row)}
+        set_parameters(self._model, {**single, **dict.fromkeys(each, 0.0)})
+        first = {**single, **{name: float(row[0]) for name, row in each.items()}}
+        base = self._lowered(first, tell=self._replicas is None)
+        self._starts, self._given = [base], [first]
+        which: IntArray = np.zeros(n, np.int64)
+        if each:
+            table = np.stack(list(each.values()), axis=1)
+            unique, which = np.unique(table, axis=0, return_inverse=True)
+            self._given = [
+                {**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()
+            ]
+            found = [self._lowered(values) for values in self._given]
+            base = _together(base, found, list(each))
+            self._starts = found
+        self._which = which.reshape(-1)
+        self._use(base, n)
+
+    def _lowered(self, values: Mapping[str, float], *, tell: bool = False) -> LoweredLattice:
+        key = tuple(sorted(values.items()))
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) > MOST_REPLICAS:
+            self._known = {}
+        with warnings.catch_warnings():
+            if not tell:
+                warnings.simplefilter("ignore")
+            found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
+            lossy = loss_warning(found.step, found.reaction_substeps, found.site_reaction)
+            if lossy is not None:
+                warnings.warn(f"{self._model.name}: {lossy}", stacklevel=_CALLER)
+        self._step = found.step
+        self._known[key] = found
+        return found
+
+    def _use(self, base: LoweredLattice, n: int) -> None:
+        """Make what moves lattices of this model, or give what there is its rates."""
+        held = self._replicas
+        if held is None:
+            each = math.prod(base.shape) * base.slots * np.dtype(base.particle_type).itemsize
+            # Before and after they are copied; and what moves, of one at least.
+            self._rows.require_room(n, 2 * each, self._model.name, _MOVED * each)
+        if held is None or not _same(held.lattice, base):
+            made = LatticeReplicas(self._backend, base)
+            if held is not None:
+                made.put(held.particles, held.rest)
+            self._replicas = made
+        shape = (len(base.reactions), len(base.site_types))
+        if len(self._starts) == 1:
+            self._lattices.use_rates(None)
+            return
+        rates = [
+            np.array([r.rates for r in one.reactions], np.float64).reshape(shape)
+            for one in self._starts
+        ]
+        own = self._which[Shares(n, self._comm).own]
+        self._lattices.use_rates(np.stack(rates)[own])
+
+    # ---------------------------------------------------------------- moving
+
+    def begin(self, seed: int, first: int) -> None:
+        """Place the particles of the model; the first lattice has this number."""
+        self._require_numbers(first)
+        own = self.shares.own
+        starts = [(self._starts[self._which[i]], first + i) for i in range(own.start, own.stop)]
+        self._done = 0
+        self._lattices.begin(starts, seed)
+        self._by_type = self._lattices.count()
+
+    def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
+        """The same with so many particles ``[particle]`` of some species."""
+        held = self._starts, self._which
+        table = np.stack([*columns.values(), self._which], axis=1)
+        unique, which = np.unique(table, axis=0, return_inverse=True)
+        self._starts = [
+            self._lowered(self._given[row[-1]] | dict(zip(columns, map(float, row), strict=False)))
+            for row in unique.tolist()
+        ]
+        self._which = which.reshape(-1)
+        self.begin(seed, first)
+        self._starts, self._which = held
+
+    def holds(self, name: str) -> bool:
+        """Whether a name is a species: how many there are is part of the state."""
+        return name in self._model.species and name not in self._model.parameters
+
+    def put(self, columns: Mapping[str, FloatArray]) -> None:
+        """Refuse counts: they do not say where particles are."""
+        if columns:
+            raise ConfigError(
+                f"{next(iter(columns))}: a count does not say in which sites particles are; counts "
+                "of lattices are given at the start, by parameters= or initial="
+            )
+
+    def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
+        """Move all lattices by whole steps; all go on."""
+        del start
+        lattices = self._lattices
+        self._require_numbers(first)
+        assert self._step is not None
+        due = math.floor(end / self._step * (1 + 1e-12))
+        if not due * lattices.lattice.diffusion_substeps < 1 << 48:
+            raise ConfigError(
+                f"t = {end:g} is {due:.3g} steps of {self._step:.3g} s; at most 2^48 are done"
+            )
+        passes = (due - self._done) * lattices.lattice.diffusion_substeps
+        own = self.shares.own
+        numbers = range(first + own.start, first + own.stop)
+        self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
+        self._done = due
+        return np.zeros(self.n, np.uint8)
+
+    def take(self, ancestors: IntArray) -> None:
+        """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
+        lattices = self._lattices
+        self._rows.require_room(len(ancestors), lattices.bytes_each, self._model.name)
+        order, wanted = self.shares.route(ancestors)
+        particles = self._rows.moved(self.shares, lattices.particles, order, wanted)
+        rest, by_type = self._moved_rest(order, wanted)
+        self.shares = Shares(len(ancestors), self._comm)
+        self._which = self._which[ancestors]
+        lattices.put(particles, rest)
+        self._by_type = by_type
+        self._use(lattices.lattice, len(ancestors))
+
+    def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray]:
+        """What lattices have beside particles in sites, after a move as of `Rows.moved`."""
+        held, by_type = self._lattices.rest, self._by_type
+        if self._comm.size == 1:
+            return held.take(order), by_type[order]
+        rank = self._comm.rank
+        out = {to: (held.take(rows), by_type[rows]) for to, rows in enumerate(wanted)}
+        mine = out[rank]
+        sent = self._comm.allgather({to: part for to, part in out.items() if to != rank})
+        parts = [mine, *(each[rank] for by, each in enumerate(sent) if by != rank)]
+        pool = Rest.joined([rest for rest, _ in parts])
+        return pool.take(order), np.concatenate([counts for _, counts in parts])[order]
+
+    def _require_numbers(self, first: int) -> None:
+        if first + self.n > MOST_REPLICAS:
+            raise ConfigError(
+                f"{first + self.n} lattices: a draw knows {MOST_REPLICAS} at most, so n, with the "
+                "numbers of filters, must be as small"
+            )
+
+    # ---------------------------------------------------------------- keeping
+
+    def stored(self) -> dict[str, Array]:
+        """Whole lattices of all ranks."""
+        lattices, joined = self._lattices, self.shares.joined
+        rest = lattices.rest
+        lengths = np.array([len(one) for one in rest.waiting], np.int64)
+        entries = np.concatenate([np.zeros(0, WAITING), *rest.waiting])
+        found = {
+            "particles": joined(lattices.host(lattices.cells)),
+            "counts_by_type": joined(self._by_type),
+            "fired": joined(rest.fired),
+            "spills": joined(rest.spills),
+            "waiting/lengths": joined(lengths),
+            "steps": joined(rest.steps),
+            "done": np.array(self._done),
+            "step": np.array(self._step),
+        }
+        for name in _WAITING_FIELDS:
+            found[f"waiting/{name}"] = joined(np.ascontiguousarray(entries[name]))
+        return found
+
+    def take_up(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what `stored` gave."""
+        if float(arrays["step"]) != self._step:
+            self._step, self._known = float(arrays["step"]), {}
+            self.prepare(self._values, self.n)
+        lattices, own = self._lattices, self.shares.own
+        lattice = lattices.lattice
+        lengths = arrays["waiting/lengths"]
+        fits = arrays["particles"].shape == (self.n, *lattice.shape, lattice.slots)
+        fits = fits and arrays["particles"].dtype == lattice.particle_type
+        fits = fits and arrays["fired"].shape == (self.n, len(lattice.reactions))
+        fits = fits and len(arrays["waiting/site"]) == lengths.sum() and len(lengths) == self.n
+        if not fits:
+            raise ValueError("is damaged: its arrays do not belong together")
+        entries = np.zeros(len(arrays["waiting/site"]), WAITING)
+        entries["next"] = -1
+        for name in _WAITING_FIELDS:
+            entries[name] = arrays[f"waiting/{name}"]
+        waiting = np.split(entries, np.cumsum(lengths)[:-1])
+        cells = np.ascontiguousarray(arrays["particles"][own]).reshape(-1).view(np.uint32)
+        lattices.put(
+            self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
+            Rest(waiting[own], *(arrays[name][own] for name in ("fired", "spills", "steps"))),
+        )
+        self._by_type = arrays["counts_by_type"][own]
+        self._done = int(arrays["done"])
+
+
+def _together(
+    base: LoweredLattice, found: list[LoweredLattice], names: list[str]
+) -> LoweredLattice:
+    """One model for lattices whose rates differ, with passes of reactions enough for all."""
+    for one in found:
+        if not _same_hops(base, one):
+            raise ConfigError(
+                f"{' and '.join(names)} change how particles hop, or what is held at a face: give "
+                "one value for all particles"
+            )
+    passes = base.diffusion_substeps
+    most = max(one.reaction_substeps // passes for one in found)
+    fastest = tuple(
+        replace(reaction, rates=np.max([one.reactions[j].rates for one in found], axis=0))
+        for j, reaction in enumerate(base.reactions)
+    )
+    # A power of two, so that few kernels do for many values.
+    return replace(base, reaction_substeps=passes << (most - 1).bit_length(), reactions=fastest)
+
+
+def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
+    return bool(
+        one.diffusion_substeps == other.diffusion_substeps
+        and (one.hop == other.hop).all()
+        and (one.ghost == other.ghost).all()
+    )
+
+
+def _same(one: LoweredLattice, other: LoweredLattice) -> bool:
+    """Whether kernels and tables of one do for the other, but for rates of each lattice."""
+    rates = all(
+        (a.rates == b.rates).all() for a, b in zip(one.reactions, other.reactions, strict=True)
+    )
+    return rates and one.reaction_substeps == other.reaction_substeps and _same_hops(one, other)

@@ -1,0 +1,259 @@
+"""The tables of a PEtab problem as plain data, read by the package petab."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.network.network import Network
+from tauslab.model.readers.sbml.reader import read_sbml_text
+from tauslab.model.readers.sbml.text import import_libsbml
+from tauslab.runner.petab.likelihood import NOISES, SCALES
+
+Given: TypeAlias = float | str  # a number, or the name of a parameter
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A row of the parameter table; bounds and value on the linear scale."""
+
+    name: str
+    scale: str
+    lower: float
+    upper: float
+    nominal: float
+    estimated: bool
+    prior: tuple[str, float, float] | None
+
+
+@dataclass(frozen=True)
+class Observable:
+    """A row of the observable table."""
+
+    name: str
+    formula: str
+    noise_formula: str
+    scale: str
+    noise: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A row of the measurement table; `before` is the condition of preequilibration, or none."""
+
+    observable: str
+    before: str
+    condition: str
+    time: float
+    value: float
+    observable_parameters: tuple[Given, ...]
+    noise_parameters: tuple[Given, ...]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A problem: its network, libsbml's model, and its tables."""
+
+    network: Network
+    sbml: Any
+    parameters: Mapping[str, Parameter]
+    conditions: Mapping[str, Mapping[str, Given]]
+    observables: Mapping[str, Observable]
+    measurements: tuple[Measurement, ...]
+    frame: Any  # the measurement table of pandas
+
+
+def petab_version_1() -> Any:
+    """The package petab.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what it imports, about coming changes
+            importlib.import_module("petab.v1.math")
+            return importlib.import_module("petab.v1")
+    except ImportError:
+        raise ConfigError(
+            'PEtab needs the package petab, which is not installed: pip install "tauslab[petab]"'
+        ) from None
+
+
+def read_tables(path: Path) -> Tables:
+    """Read a problem, and check it by the linter of petab.
+
+    Raises
+    ------
+    ConfigError
+        petab is not installed, or the problem is not one of Version 1 with an SBML model.
+    ModelError
+        The problem, or its model, is malformed.
+    """
+    petab = petab_version_1()
+    if not path.is_file():
+        raise ModelError(f"{path}: there is no such file")
+    with _told(path):
+        version = petab.load_yaml(path).get("format_version")
+    if str(version).split(".", maxsplit=1)[0] != "1":
+        raise ConfigError(f"{path}: PEtab Version {version} is not supported, Version 1 is")
+    with _told(path):
+        problem = petab.Problem.from_yaml(path)
+    if problem.model is None or problem.model.type_id != "sbml":
+        raise ConfigError(f"{path}: only models in SBML are supported")
+    _lint(petab, problem, path)
+    try:
+        return _tables(petab, problem, path)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}".replace(f"{path}: {path}: ", f"{path}: ")) from None
+
+
+def _tables(petab: Any, problem: Any, path: Path) -> Tables:
+    parameters = {name: _parameter(name, row) for name, row in problem.parameter_df.iterrows()}
+    observables = {
+        name: _observable(str(name), row) for name, row in problem.observable_df.iterrows()
+    }
+    measurements = tuple(
+        _measurement(petab, row, observables) for _, row in problem.measurement_df.iterrows()
+    )
+    conditions = {name: _condition(row) for name, row in problem.condition_df.iterrows()}
+    given = {name: 1.0 for condition in conditions.values() for name in condition}
+    given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
+    network = _network(problem.model.sbml_document, given, path)
+    return Tables(
+        network,
+        problem.model.sbml_document.getModel(),
+        parameters,
+        conditions,
+        observables,
+        measurements,
+        problem.measurement_df,
+    )
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[list[str]]:
+    """Errors of petab, which have many classes, as one of ours; what it logs of errors."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("petab")
+    before = logger.propagate, logger.level
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its own coming changes
+            yield messages
+    except Exception as error:  # noqa: BLE001
+        raise ModelError(f"{path}: {' '.join(str(error).split())}") from None
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate, level = before
+        logger.setLevel(level)
+
+
+def _lint(petab: Any, problem: Any, path: Path) -> None:
+    """Refuse what the linter of petab finds, with its first message."""
+    with _told(path) as messages:
+        failed = petab.lint_problem(problem)
+    if failed:
+        told = " ".join(messages[0].split()) if messages else "it is not valid PEtab"
+        raise ModelError(f"{path}: {told}")
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
+
+
+def _word(row: Any, column: str, allowed: tuple[str, ...]) -> str:
+    """A word of a column, the first that is allowed where there is none."""
+    value = row.get(column)
+    word = allowed[0] if _missing(value) else str(value)
+    if word not in allowed:
+        raise ModelError(f"{column} {word!r} is not supported; it is one of {', '.join(allowed)}")
+    return word
+
+
+def _parameter(name: str, row: Any) -> Parameter:
+    lower, upper, nominal = (
+        math.nan if _missing(row.get(column)) else float(row[column])
+        for column in ("lowerBound", "upperBound", "nominalValue")
+    )
+    prior = None
+    scale = _word(row, "parameterScale", SCALES)
+    if not _missing(kind := row.get("objectivePriorType")):
+        given = row.get("objectivePriorParameters")
+        if _missing(given):
+            if kind != "parameterScaleUniform":
+                raise ModelError(f"parameter {name}: objectivePriorParameters are missing")
+        else:
+            first, second = (float(text) for text in str(given).split(";"))
+            prior = str(kind), first, second
+    return Parameter(name, scale, lower, upper, nominal, bool(int(row["estimate"])), prior)
+
+
+def _observable(name: str, row: Any) -> Observable:
+    return Observable(
+        name,
+        str(row["observableFormula"]),
+        str(row["noiseFormula"]),
+        _word(row, "observableTransformation", SCALES),
+        _word(row, "noiseDistribution", NOISES),
+    )
+
+
+def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> Measurement:
+    before = row.get("preequilibrationConditionId")
+    split = petab.split_parameter_replacement_list
+    name, value, time = row["observableId"], float(row["measurement"]), float(row["time"])
+    if name not in observables:
+        raise ModelError(f"a measurement is of {name!r}, which is no observable")
+    if observables[name].scale != "lin" and not value > 0:
+        raise ModelError(f"a measurement of {name}, {value:g}, has no logarithm")
+    if not time >= 0:
+        raise ModelError(f"a measurement of {name} is at the time {time:g}; times begin at 0")
+    return Measurement(
+        name,
+        "" if _missing(before) else str(before),
+        str(row["simulationConditionId"]),
+        time,
+        value,
+        tuple(split(row.get("observableParameters", ""))),
+        tuple(split(row.get("noiseParameters", ""))),
+    )
+
+
+def _condition(row: Any) -> dict[str, Given]:
+    """What a condition sets; what it leaves empty is not there."""
+    found: dict[str, Given] = {}
+    for name, value in row.items():
+        if name == "conditionName" or _missing(value):
+            continue
+        try:
+            found[str(name)] = float(value)
+        except ValueError:
+            found[str(name)] = str(value)
+    return found
+
+
+def _network(document: Any, given: Mapping[str, float], path: Path) -> Network:
+    """The network; a parameter that the file gives no value has the one of `given`."""
+    libsbml = import_libsbml()
+    model = document.getModel()
+    for name, value in given.items():
+        element = model.getParameter(name)
+        if element is not None and not element.isSetValue():
+            element.setValue(value)
+    return read_sbml_text(libsbml.writeSBMLToString(document), path)

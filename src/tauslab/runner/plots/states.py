@@ -1,0 +1,182 @@
+"""Pictures of states over time: those that a filter finds, and those of cells that divide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tauslab.model.arrays import FloatArray
+from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned
+from tauslab.model.pictures.figures import (
+    BLUE,
+    GREY,
+    new_panels,
+    plot_style,
+    require_suffix,
+    save_figure,
+    shown_name,
+    span_times,
+)
+from tauslab.runner.options.values.texts import some
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DEFAULT_PANELS, _MOST_PANELS, _BINS = 4, 24, 40
+_ALIKE = 1e-6  # of a value: less is rounding
+
+
+class Filtered(Protocol):
+    """What a picture of a filter reads; see `tauslab.FilterResult`."""
+
+    @property
+    def time(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def species(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def mean(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def sd(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def effective_size(self) -> FloatArray: ...  # noqa: D102
+
+
+class Look(Protocol):
+    """All cells at one time; see `tauslab.PopulationResult`."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...  # noqa: D102
+    def __getitem__(self, name: str) -> FloatArray: ...
+
+
+class Cells(Protocol):
+    """What a picture of a population reads; see `tauslab.PopulationResult`."""
+
+    @property
+    def times(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def snapshots(self) -> Sequence[Look]: ...  # noqa: D102
+    @property
+    def log_size(self) -> FloatArray: ...  # noqa: D102
+
+
+def plot_filter(result: Filtered, names: Sequence[str] = (), path: Path | None = None) -> Figure:
+    """Draw the mean of each species given the data so far, with two standard deviations.
+
+    A last panel has the effective number of particles.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, result.species)
+    require_suffix(path)
+    particles = bool((result.effective_size > 0).any())
+    with plot_style():
+        figure, panels = new_panels([None] * (len(chosen) + particles))
+        for name, axes in zip(chosen, panels, strict=False):
+            column = result.species.index(name)
+            _band(axes, result.time, result.mean[:, column], result.sd[:, column])
+            axes.set_ylabel(shown_name(name))
+        if particles:
+            axes = panels[-1]
+            axes.plot(result.time, result.effective_size, color=GREY)
+            axes.set_ylabel("effective particles")
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel("time")
+            span_times(axes, result.time)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def plot_population(
+    result: Cells, names: Sequence[str] = (), t: float | None = None, path: Path | None = None
+) -> Figure:
+    """Draw how many cells there are, and of each name mean and two standard deviations over cells.
+
+    With a time `t`, or where there is one time alone, draw the cells of that time as histograms.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name, time or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, result.snapshots[0].names)
+    require_suffix(path)
+    at = _time_of(result.times, t)
+    with plot_style():
+        figure, panels = new_panels([None] * (len(chosen) + (at is None)))
+        for name, axes in zip(chosen, panels, strict=False):
+            if at is None:
+                columns = [one[name] for one in result.snapshots]
+                means = np.array([column.mean() for column in columns])
+                deviations = np.array([column.std() for column in columns])
+                _band(axes, result.times, means, deviations)
+                axes.set_ylabel(shown_name(name))
+            else:
+                cells = result.snapshots[at][name]
+                axes.hist(cells, _edges(cells).tolist(), color=BLUE, density=True)
+                axes.set_xlabel(f"{shown_name(name)} at t = {result.times[at]:g}")
+                axes.set_ylabel("density")
+        if at is None:
+            axes = panels[-1]
+            axes.plot(result.times, result.log_size / np.log(10), "o-", color=GREY, markersize=3)
+            axes.set_ylabel("log10 of the number of cells")
+            axes.set_xlabel("time")
+            span_times(axes, result.times)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def _chosen(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    chosen = list(names or known[:_DEFAULT_PANELS])
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")
+    if len(chosen) > _MOST_PANELS:
+        raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} names, not {len(chosen)}")
+    return chosen
+
+
+def _time_of(times: FloatArray, t: float | None) -> int | None:
+    """Which time histograms are of; None where courses are drawn."""
+    if t is None:
+        return 0 if len(times) == 1 else None
+    found = np.flatnonzero(times == t)
+    if not len(found):
+        raise ConfigError(
+            f"{assigned('t')}{t:g} is no time of this result: {some(f'{x:g}' for x in times)}"
+        )
+    return int(found[0])
+
+
+def _edges(values: FloatArray) -> FloatArray:
+    """Edges of about 40 bins: between whole numbers for counts, wide for what is all alike."""
+    low, high = float(values.min()), float(values.max())
+    if (values == np.floor(values)).all():
+        step = max(1.0, np.ceil((high - low) / _BINS))
+        return np.asarray(np.arange(low - 0.5, high + step + 0.5, step), np.float64)
+    if high - low < _ALIKE * max(abs(low), abs(high)):
+        low, high = low * (1 - _BINS * _ALIKE), high * (1 + _BINS * _ALIKE)
+    return np.linspace(low, high, _BINS + 1)
+
+
+def _band(axes: Axes, time: FloatArray, mean: FloatArray, deviation: FloatArray) -> None:
+    """A course with two standard deviations on both sides."""
+    style: dict[str, Any] = {"color": BLUE, "alpha": 0.25, "linewidth": 0}
+    axes.fill_between(time, mean - 2 * deviation, mean + 2 * deviation, **style)
+    axes.plot(time, mean, color=BLUE, marker="o" if len(time) == 1 else None)
+    axes.set_xlabel("time")
+    span_times(axes, time)

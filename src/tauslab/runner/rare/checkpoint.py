@@ -1,0 +1,121 @@
+"""Files from which a search for rare events that was ended goes on, with the same bits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.arrays import Array
+from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import assigned, opt
+from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
+from tauslab.runner.particles.store import write_file
+from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.rare.keywords import RareKeywords
+
+if TYPE_CHECKING:
+    import h5py
+
+_FORMAT = "tauslab rare events"
+_NOT_DECIDING = ("device", "output", "quiet", "checkpoint", "checkpoint_every", "coordinate", "set")
+
+
+class RareCheckpoint(Checkpoint):
+    """Arrays by name that are written every so many seconds at most, by rank 0 alone.
+
+    All ranks call all methods together.
+    """
+
+    def take_up(self) -> dict[str, Array]:
+        """What an earlier call kept; nothing where there is no file.
+
+        Raises
+        ------
+        InputFileError
+            The file is damaged, or of another kind.
+        ConfigError
+            It was begun with another model or other options.
+        """
+        if self.path is None:
+            return {}
+        return on_root(self._comm, self._read)
+
+    def save(self, kept: Callable[[], Mapping[str, npt.ArrayLike]], *, last: bool = False) -> None:
+        """Write what is to be kept, if it is time to; `last` says that nothing follows."""
+        if not self.due(last=last):
+            return
+        arrays = kept()
+
+        def fill(file: h5py.File) -> None:
+            file.attrs["format"] = _FORMAT
+            for name, values in arrays.items():
+                file[name] = values
+            file["digest"] = np.frombuffer(self._digest, np.uint8)
+
+        def write() -> None:
+            assert self.path is not None
+            write_file(self.path, fill)
+
+        on_root(self._comm, write)
+
+    def _read(self) -> dict[str, Array]:
+        assert self.path is not None
+        if not self.path.exists():
+            return {}
+        with open_hdf5(self.path) as file, reading(self.path, InputFileError):
+            if file.attrs.get("format") != _FORMAT or "complete" not in file.attrs:
+                raise InputFileError(
+                    f"{self.path} is no checkpoint of a search for rare events: give another "
+                    f"{opt('checkpoint')}"
+                )
+            kept = {name: found[()] for name, found in file.items()}
+        self._require_same(kept.pop("digest", np.zeros(0, np.uint8)).tobytes())
+        return kept
+
+
+NOTHING_KEPT = RareCheckpoint(None, 0.0, b"", SerialCommunicator())
+
+
+def checkpoint_of(
+    given: RareKeywords, comm: Communicator, method: str, model: str, *deciding: object
+) -> RareCheckpoint:
+    """The checkpoint that a call asks for.
+
+    Parameters
+    ----------
+    model
+        The model's digest.
+    deciding
+        What else decides the result, beside the options.
+
+    Raises
+    ------
+    ConfigError
+        No seed is given, so that another call would be another search; or a folder is missing.
+    """
+    path: str | os.PathLike[str] | None = given.checkpoint
+    if path is None:
+        return NOTHING_KEPT
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"{assigned('checkpoint')}{path!r}: the name of a file is expected")
+    if given.seed is None:
+        raise ConfigError(
+            f"{opt('checkpoint')} needs {opt('seed')}: another seed would begin another search"
+        )
+    if not Path(path).absolute().parent.is_dir():
+        raise ConfigError(f"{opt('checkpoint', path)}: there is no folder {Path(path).parent}")
+    options: dict[str, Any] = {
+        name: value for name, value in vars(given).items() if name not in _NOT_DECIDING
+    }
+    options["bins"] = repr(np.asarray(options.get("bins")).tolist())
+    values = {name: float(value) for name, value in sorted((given.set or {}).items())}
+    digest = digest_of(method, model, options, values, *deciding)
+    return RareCheckpoint(path, given.checkpoint_every, digest, comm)

@@ -1,0 +1,137 @@
+"""The options of `tauslab.sensitivity` and ``tauslab sensitivity``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy.typing as npt
+
+from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
+from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
+from tauslab.runner.options.keywords import device_option
+from tauslab.runner.options.places import Device, Name
+from tauslab.runner.options.values.checks import whole
+from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.texts import assignments, count, names
+from tauslab.runner.sensitivity.result import METHODS
+from tauslab.runner.sensitivity.steps import DEFAULT_STEP, DIFFERENCES
+
+Estimator: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
+Difference: TypeAlias = Literal["centred", "forward", "backward"]
+
+DEFAULT_PAIRS = 10_000
+
+
+def parse_times(text: str) -> list[float]:
+    """Times between commas.
+
+    >>> parse_times("1,2.5")
+    [1.0, 2.5]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"{opt('t', text)}: write times between commas, such as {assigned('t')}1,5,10"
+        ) from None
+
+
+def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
+    """One part of all values, or steps by name.
+
+    >>> parse_steps(["0.05"]), parse_steps(["k1=1e-4", "A=2"])
+    (0.05, {'k1': 0.0001, 'A': 2.0})
+    """
+    named = [text for text in texts if "=" in text]
+    try:
+        if len(named) == len(texts):
+            pairs = (text.split("=") for text in texts)
+            return {name.strip(): float(value) for name, value in pairs}
+        (part,) = texts
+        return float(part)
+    except ValueError:
+        raise ConfigError(
+            f"{opt('step', key=' '.join(texts))}: write one part of all values, such as 0.05, or "
+            "steps by name, such as k1=1e-4"
+        ) from None
+
+
+@declared
+@dataclass(frozen=True)
+class SensitivityKeywords:
+    """What `tauslab.sensitivity` takes beside a model."""
+
+    parameters: Sequence[str] | str | None = option(
+        None, "parameters, or species for initial amounts (all parameters but 0)",
+        flag="--parameters", group="model", metavar="A,B", read=names,
+        doc="Names of parameters, or of species for their initial amounts; by default all "
+        "parameters that are numbers other than 0.",
+    )  # fmt: skip
+    outputs: Sequence[str] | str | None = option(
+        None, "of which means: names or expressions (all species that change)",
+        flag="--outputs", group="model", metavar="A,B", read=names,
+        doc='Names of species and observables, or expressions of them such as ``"A * B"`` or '
+        '``"X > 10"`` for a probability; by default all species that reactions change.',
+    )  # fmt: skip
+    _: KW_ONLY
+    t: npt.ArrayLike | None = option(
+        None, "when: one time or several (the model's own end)", flag="--t", group="sampling",
+        metavar="T1,T2", read=parse_times, unit="time of the model",
+        doc="One time or several ``[time]``, increasing; by default the model's own end.",
+    )  # fmt: skip
+    n: int = option(
+        DEFAULT_PAIRS, f"pairs for each parameter; trajectories of a likelihood ratio "
+        f"({DEFAULT_PAIRS})", flag="-n", group="sampling", type=count,
+        check=whole(1, MOST_TRAJECTORIES),
+        doc="Number of pairs of trajectories for each parameter; of trajectories for all "
+        "parameters with ``likelihood-ratio``.",
+    )  # fmt: skip
+    method: Estimator = option(
+        "coupled", "coupled (default): split coupling; common: common reaction paths; "
+        "likelihood-ratio: no step", flag="--method", group="method", choices=METHODS,
+        doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
+        "default. ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. "
+        "Phys. 132, 034103, 2010). ``likelihood-ratio``: without step and bias, and with more "
+        "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
+    )  # fmt: skip
+    step: float | Mapping[str, float] = option(
+        DEFAULT_STEP, "part of every value (0.02), or a step by name; again for more",
+        flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
+        doc="Of differences: a part of each parameter's value; of initial amounts at least one "
+        "molecule. Or steps by name, in the parameter's unit; those not named take 2 %.",
+    )  # fmt: skip
+    difference: Difference = option(
+        "centred", "where the two sides lie (centred)", flag="--difference", group="method",
+        choices=DIFFERENCES,
+        doc="``centred``, ``forward`` or ``backward``. A centred one whose lower side would be "
+        "negative is forward.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
+        metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.",
+    )  # fmt: skip
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter or initial amount", flag="--set", group="model",
+        action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters and initial amounts by name, one number each.",
+    )  # fmt: skip
+    max_steps: int = option(
+        MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
+        check=whole(1, MAX_STEPS),
+        doc="Events after which a trajectory, and its pair, are left out.",
+    )  # fmt: skip
+    device: Device = device_option()
+    output: Name | None = option(
+        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5",
+        doc="File to write, which must be new; or `SensitivityResult.save` it later.",
+    )  # fmt: skip
+    quiet: bool = option(
+        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        command_default=False, doc="Show no progress.",
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""Many lattices that move at once have the bits of one after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emulation import EmulatedLattices
+from lattice_factory import binding, typed
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice import replicas as module
+from tauslab.kernels.lattice.codegen import tile_of
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.replicas import LatticeReplicas
+
+MARKS = (3, 4, 5, 20, 20)
+MODELS = {
+    "crowded": lambda: binding((3, 18, 10), 7.5, slots=8),
+    "typed": lambda: typed((4, 9, 19)),
+}
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    opened = get_backend("cpu", BackendOptions(threads=2))
+    yield opened
+    opened.close()
+
+
+def one_by_one(backend, lattice, numbers, rates=None):
+    """Counts at the marks, and the last state, of each."""
+    found = []
+    for place, number in enumerate(numbers):
+        engine = LatticeEngine(backend, lattice, seed=7, replica=number)
+        for reaction, own in enumerate(() if rates is None else rates[place]):
+            engine.set_rate(reaction, own)
+        engine.load_start()
+        found.append((engine.run_sampled(MARKS).by_type, engine.save()))
+    return found
+
+
+def check(lattices, expected, first=4):
+    """Also after a copy, which goes on as what it was."""
+    counts = lattices.run_sampled(MARKS, range(first, first + len(expected)), seed=7)
+    cells = lattices.host(lattices.cells)
+    for i, (by_type, state) in enumerate(expected):
+        assert (counts[:, i] == by_type).all()
+        assert (cells[i] == state.particles).all()
+        assert (lattices.rest.waiting[i] == state.waiting).all()
+        assert (lattices.rest.fired[i] == state.fired).all()
+        assert lattices.rest.spills[i] == state.spills
+    assert (lattices.rest.steps == MARKS[-1]).all()
+    assert (lattices.count() == counts[-1]).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("size", [0, 2, None])
+def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
+    monkeypatch.setattr(module, "_CAPACITY", 4)  # lists of waiting particles are full at first
+    lattice, numbers = MODELS[name](), range(4, 9)
+    lattices = LatticeReplicas(cpu, lattice)
+    lattices.begin([(lattice, number) for number in numbers], 7)
+    if size is not None:
+        monkeypatch.setattr(lattices, "_of_a_launch", lambda _: size)
+    check(lattices, one_by_one(cpu, lattice, numbers))
+    assert name != "crowded" or lattices.rest.spills.all()
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_each_with_rates_of_its_own(size, cpu, monkeypatch):
+    lattice = typed((4, 9, 19))
+    rates = np.array([[r.rates for r in lattice.reactions]] * 3) * [[[0.0]], [[1.0]], [[2.5]]]
+    fastest = tuple(
+        replace(reaction, rates=own)
+        for reaction, own in zip(lattice.reactions, rates.max(axis=0), strict=True)
+    )
+    lattices = LatticeReplicas(cpu, replace(lattice, reactions=fastest))
+    lattices.begin([(lattice, number) for number in range(3)], 7)
+    lattices.use_rates(rates)
+    monkeypatch.setattr(lattices, "_of_a_launch", lambda _: size)
+    check(lattices, one_by_one(cpu, lattice, range(3), rates), first=0)
+
+
+def test_a_copy_goes_on_as_what_it_was(cpu):
+    lattice = binding((3, 18, 10), 7.5, slots=8)
+    lattices = LatticeReplicas(cpu, lattice)
+    lattices.begin([(lattice, number) for number in range(3)], 7)
+    lattices.run_sampled([10], range(3), seed=7)
+    before = lattices.host(lattices.cells)
+    index = np.array([2, 2, 0, 1])
+    lattices.put(lattices.rows(index), lattices.rest.take(index))
+    assert (lattices.host(lattices.cells) == before[index]).all()
+    lattices.put(lattices.rows(np.array([0])), lattices.rest.take(np.array([0])))
+    lattices.run_sampled([5], [2], seed=8)
+    other = LatticeReplicas(cpu, lattice)
+    other.begin([(lattice, number) for number in range(3)], 7)
+    other.run_sampled([10], range(3), seed=7)
+    other.run_sampled([5], range(3), seed=8)
+    assert (lattices.host(lattices.cells)[0] == other.host(other.cells)[2]).all()
+
+
+def test_threads_of_a_block_have_the_bits_of_one(cpu, tmp_path):
+    lattice = binding((3, 9, 10), 7.5, slots=8)
+    threads = tile_of(lattice, small=True).threads
+    found = []
+    for backend in (cpu, EmulatedLattices(tmp_path, threads, -1, counter=cpu)):
+        lattices = LatticeReplicas(backend, lattice)
+        lattices.begin([(lattice, number) for number in range(2)], 7)
+        lattices.run_sampled([6], range(2), seed=7)
+        found.append((lattices.host(lattices.cells), lattices.rest.spills))
+    assert (found[0][0] == found[1][0]).all()
+    assert (found[0][1] == found[1][1]).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_bits_on_a_gpu(name, cpu):
+    lattice, numbers = MODELS[name](), range(4, 9)
+    expected = one_by_one(cpu, lattice, numbers)
+    gpu = get_backend("cuda", BackendOptions())
+    for size in (0, 2, 5):
+        lattices = LatticeReplicas(gpu, lattice)
+        lattices.begin([(lattice, number) for number in numbers], 7)
+        lattices._of_a_launch = lambda _, size=size: size
+        check(lattices, expected)
+    gpu.close()

@@ -1,0 +1,76 @@
+"""Lattices that run at the same time have the bits of each alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lattice_factory import binding, digest, lowered, typed
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.sharing import replicas_at_a_time
+from tauslab.model.lattice.lattice import Lattice
+
+REPLICAS = (0, 3, 4)
+MARKS = (2, 67, 70)  # longer than a list of tiles is used
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    opened = get_backend("cpu", BackendOptions(threads=2))
+    yield opened
+    opened.close()
+
+
+def engines(backend, lattice, **options):
+    made = [LatticeEngine(backend, lattice, seed=5, replica=r, **options) for r in REPLICAS]
+    for engine in made:
+        engine.load_start()
+    return made
+
+
+def same_as_alone(backend, alone, lattice, **options):
+    """Whether counts, repeats with more room included, and states are those of single runs."""
+    together = engines(backend, lattice, sharing=len(REPLICAS), **options)
+    expected = engines(alone, lattice)
+    assert len({digest(engine) for engine in expected}) == len(REPLICAS)
+    for _ in range(2):  # the second batch goes on with what a repeat has changed
+        started = [engine.start_sampled(MARKS) for engine in together]
+        for engine, finish in zip(expected, started, strict=True):
+            samples, wanted = finish(), engine.run_sampled(MARKS)
+            assert np.array_equal(samples.by_type, wanted.by_type)
+            assert np.array_equal(samples.fired, wanted.fired)
+            assert np.array_equal(samples.spills, wanted.spills)
+    assert [digest(e) for e in together] == [digest(e) for e in expected]
+
+
+# Particles that wait, with too little room at first; types of sites.
+MODELS = {
+    "periodic": (lambda: binding((4, 21, 37), 1.6), {}),
+    "crowded": (lambda: binding((3, 10, 33), 4.8, slots=8), {"capacity": 1}),
+    "typed": (lambda: typed((4, 17, 19)), {}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_threads_of_a_cpu(cpu, name):
+    model, options = MODELS[name]
+    same_as_alone(cpu, cpu, model(), **options)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_shares_of_a_gpu(cpu, name):
+    model, options = MODELS[name]
+    backend = get_backend("cuda", BackendOptions())
+    same_as_alone(backend, cpu, model(), **options)
+    backend.close()
+
+
+def test_as_many_as_gain_and_find_room(cpu):
+    lattice = binding((4, 21, 37), 1.6)
+    assert replicas_at_a_time(cpu, lattice, 1) == 1
+    assert replicas_at_a_time(cpu, lattice, 7) == 2  # a thread each
+    model = Lattice("vast", shape=(2048, 2048, 2048), spacing=1e-8, step=1e-6)
+    model.add_species("A")
+    assert replicas_at_a_time(cpu, lowered(model), 2) == 1  # no machine has memory for two

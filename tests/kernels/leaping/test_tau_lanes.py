@@ -1,0 +1,208 @@
+"""Tau-leaping on SIMD lanes: the same numbers as one trajectory at a time, on any width of vectors.
+
+``TAUSLAB_FUZZ_CASES`` is how many random models there are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from engine_runs import compiler
+from random_models import random_network
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.leaping.tau_leap import (
+    FEWEST_ON_LANES,
+    TauLeap,
+    leaps_on_lanes,
+)
+from tauslab.kernels.network.lowering import lower
+from tauslab.model.network.network import Network
+
+pytestmark = compiler
+NETWORKS = range(int(os.environ.get("TAUSLAB_FUZZ_CASES", "8")))
+MANY = 1000
+
+
+@dataclass
+class Work:
+    """A launch: inputs of `points` rows where constants vary, and what to record."""
+
+    network: Network
+    times: list[float]
+    n: int = 53
+    epsilon: float = 0.03
+    max_steps: int = MAX_STEPS
+    varying: tuple[str, ...] = ()
+    per_point: int = 0
+    before: int = 0
+    threads: int = 1
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def run(work, trajectories, monkeypatch, width=0):
+    """Counts, observables, final counts, status and work of a launch."""
+    given = os.environ.get("TAUSLAB_CXXFLAGS", "-O1")
+    with monkeypatch.context() as patch:
+        patch.setenv("TAUSLAB_CXXFLAGS", f"{given} -DSIMD_LANES={width}" if width else given)
+        return _run(work, trajectories)
+
+
+def _run(work, trajectories):
+    net = work.network
+    backend = get_backend("cpu", BackendOptions(threads=work.threads))
+    values = net.parameter_values()
+    counts = {name: round(x) for name, x in net.initial_amounts(values).items()} | work.counts
+    lowered = lower(net, parameters=values, counts=counts, varying=work.varying)
+    engine = TauLeap(backend, lowered, work.times, work.epsilon, trajectories)
+    assert engine.entry == ("tau_leap" if trajectories == 1 else "tau_lanes")
+    n, k, species = work.n, len(work.times), len(lowered.species)
+    buffers = SampleBuffers(
+        np.full((n, k, species), -7, np.int32),
+        np.full((n, k, len(lowered.observables)), -7.0),
+        np.full((n, species), -7, np.int32), np.full(n, 77, np.uint8),
+        np.zeros(CONTROL_WORDS, np.uint64), np.zeros(len(WORK), np.uint64), engine.scratch(n),
+    )  # fmt: skip
+    rows = -(-n // work.per_point) + 1 if work.per_point else n if work.varying else 1
+    constants = np.zeros((rows, max(1, len(lowered.constants))))
+    constants[:] = np.linspace(0.5, 2.0, rows)[:, None]
+    initial = np.tile(np.array([[counts[s] for s in lowered.species]], np.int32), (rows, 1))
+    launch = Launch(3, n, initial, constants, work.per_point, work.before)
+    stream = backend.stream()
+    engine.start(launch, buffers, stream, seed=11, max_steps=work.max_steps)
+    stream.record().wait()
+    backend.close()
+    return {
+        "counts": buffers.counts, "observables": buffers.observables, "final": buffers.final,
+        "status": buffers.status, "work": buffers.work,
+    }  # fmt: skip
+
+
+def check(work, monkeypatch, *widths):
+    """Lanes of these widths against one trajectory at a time; what they agreed on."""
+    expected = run(work, 1, monkeypatch)
+    for width in widths or (8,):
+        found = run(work, MANY * work.threads, monkeypatch, width)
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array, equal_nan=True), (width, name)
+    return expected | dict(zip(WORK, expected["work"].tolist(), strict=True))
+
+
+def few_channels() -> Network:
+    """Large and small numbers, critical reactions, an enzyme, a law and a rule."""
+    net = Network("few")
+    for name, count in {"E": 600, "S": 9000, "C": 0, "P": 400, "G": 15}.items():
+        net.add_species(name, count)
+    net.add_parameter("k", 1.0)
+    net.add_rule("part", "P / (S + P + 1)")
+    net.add_reaction("E + S -> C", rate=1e-4)
+    net.add_reaction("C -> E + S", rate=0.3)
+    net.add_reaction("C -> E + P", rate="k")
+    net.add_reaction("2 P -> S", rate=1e-3)
+    net.add_reaction("-> 3 S", law="400 * k * (1 + exp(-P / 50))")
+    net.add_reaction("G -> S", rate=0.3)
+    net.add_reaction("S -> G", rate=1e-4)
+    return net
+
+
+def many_channels() -> Network:
+    """More channels than draw for themselves; large and small numbers side by side."""
+    net = Network("many")
+    for i in range(7):
+        net.add_species(f"X{i}", 10 ** (i % 4 + 1))
+    for i in range(7):
+        net.add_reaction(f"X{i} -> X{(i + 1) % 7}", rate=0.2 + 0.3 * i)
+        net.add_reaction(f"X{i} + X{(i + 3) % 7} -> 2 X{(i + 3) % 7}", rate=1e-3 / (i + 1))
+    net.add_reaction("-> X1", rate=30.0)
+    net.add_reaction("X6 ->", rate=0.1)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("network", "width"),
+    [
+        (many_channels, 4),
+        *(pytest.param(few_channels, n, marks=pytest.mark.validate) for n in (1, 2, 4, 8)),
+        *(pytest.param(many_channels, n, marks=pytest.mark.validate) for n in (1, 2, 8)),
+    ],
+)
+def test_leaps_and_exact_events(monkeypatch, network, width):
+    times = [0.0, *np.linspace(0.1, 1.0, 7).tolist(), 1.0 + 1e-9, 4.0]
+    varying = ("k",) if network is few_channels else ()
+    work = Work(network(), times, threads=2, varying=varying, per_point=20 * len(varying), before=9)
+    found = check(work, monkeypatch, width)
+    assert found["leaps"] > 1000
+    assert found["exact_events"] > 1000
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("seed", NETWORKS)
+def test_a_random_network(monkeypatch, seed):
+    dice = random.Random(f"tau lanes {seed}")
+    net, _ = random_network(dice, dice.choice((1, 3, 12, 40)))
+    counts = {name: dice.choice((0, 9, 300, 50_000)) for name in net.initial_amounts()}
+    work = Work(net, [0.0, 0.02, 0.1], n=dice.choice((1, 7, 40)), threads=dice.choice((1, 3)),
+                epsilon=dice.choice((0.01, 0.1, 0.5)), counts=counts,
+                max_steps=dice.choice((5, 300, 3000)))  # fmt: skip
+    check(work, monkeypatch, 8, 4)
+
+
+def steep() -> Network:
+    """Leaps of this size often take more than there is, and are taken back."""
+    net = Network("steep")
+    net.add_species("X", 40)
+    net.add_species("Y", 30)
+    net.add_reaction("3 X -> 3 Y", law="X")
+    net.add_reaction("3 Y -> 3 X", law="Y")
+    net.add_reaction("X ->", rate=0.02)
+    return net
+
+
+@pytest.mark.parametrize("most", [MAX_STEPS, *(pytest.param(n, marks=pytest.mark.validate)
+                                               for n in (0, 1, 17, 101))])  # fmt: skip
+def test_leaps_that_are_taken_back_and_limits_of_steps(monkeypatch, most):
+    work = Work(steep(), [0.0, 0.1, 20.0, 40.0], epsilon=0.99, max_steps=most, n=200)
+    found = check(work, monkeypatch)
+    assert found["halved"] > 0 or most < MAX_STEPS
+    assert (3 in found["status"]) == (most < MAX_STEPS)
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("below", [0, 3, 1000, 100_000])
+def test_counts_that_pass_their_limit_and_numbers_beyond_lanes(monkeypatch, below):
+    """Means of more than 2^36 are drawn alone; some trajectories overflow."""
+    net = Network("burst")
+    net.add_species("X", 2**31 - 1 - below)
+    net.add_species("Y", 2**30)
+    net.add_species("Z", 0)
+    net.add_reaction("-> X", rate=30.0)
+    net.add_reaction("Y -> Y + Z", rate=1e-6)
+    net.add_reaction("Z ->", rate=1.0)
+    net.add_reaction("Y -> Y", rate=1e6)
+    found = check(Work(net, [0.0, 0.1, 1.0, 50.0]), monkeypatch)
+    assert (2 in found["status"]) == (below < 100_000)
+
+
+@pytest.mark.validate
+def test_laws_that_become_negative_and_states_that_absorb(monkeypatch):
+    net = Network("ends")
+    net.add_species("X", 500)
+    net.add_reaction("X ->", law="X * (X - 20)")
+    negative = check(Work(net, [0.0, 0.005, 9.0]), monkeypatch)
+    assert set(negative["status"].tolist()) == {1}
+    net = Network("nan")
+    net.add_species("X", 500)
+    net.add_reaction("X ->", law="X - 3.5")
+    assert set(check(Work(net, [0.0, 0.5, 90.0]), monkeypatch)["status"].tolist()) == {4}
+
+
+def test_lanes_are_for_many_trajectories():
+    backend = get_backend("cpu", BackendOptions(threads=2))
+    found = [leaps_on_lanes(backend, 2 * each) for each in (1, FEWEST_ON_LANES, 0)]
+    assert found == [False, True, True]
+    backend.close()
