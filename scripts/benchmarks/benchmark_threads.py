@@ -1,13 +1,16 @@
 """One CPU: events a second of exact SSA by the number of threads, and where the time goes.
 
     python scripts/benchmarks/benchmark_threads.py -o docs/benchmarks/threads.csv
+    python scripts/benchmarks/benchmark_threads.py --seconds 45 -o docs/benchmarks/threads.csv
 
 Wall seconds of a call of `ts.run` with compiled kernels, for 1, 2, 4, ... threads on as many
 cores, the numbers of threads in turns; the median of the repeats counts. Beside it stands the wall
 time of a longer run, of which start and end are a smaller part. A run records statistics at 101
 times. `kernel` and `sums` are the processor's seconds in the kernel of trajectories and in that of
 statistics, `rest` those of all else, by the same runs: what of it does not run on all threads
-limits the gain. Cores are taken in the order that the system gives them; `--cores` chooses, say one
+limits the gain. `start` are the wall seconds of a run of one trajectory: what every run takes on
+one thread before and after its launches. With `--seconds` repeats end when they would take
+longer than that, all cases together; the number of repeats stands in the table. Cores are taken in the order that the system gives them; `--cores` chooses, say one
 of each pair that shares a core.
 """
 
@@ -49,6 +52,8 @@ class Case:
 
 CASES = (Case("schlogl", 10.0, 5000), Case("michaelis_menten", 50.0, 50_000))
 LONGER = 4  # times as many trajectories
+TRIED = 0.1  # of the trajectories of a short run: so many tell how long runs may be
+WANTED_REPEATS = 3  # in the seconds that are given: runs become shorter for them
 
 
 class Clock:
@@ -100,6 +105,63 @@ def run(case: Case, n: int, threads: int, seed: int) -> tuple[float, float, dict
     return wall, used, clock.seconds, int(np.sum(result.data["profile/events"][()]))
 
 
+class Measured:
+    """Runs of a case on 1, 2, 4, ... threads."""
+
+    def __init__(self, case: Case, counts: list[int], cores: list[int], scale: float) -> None:
+        self.case, self.counts, self.cores = case, counts, cores
+        self.each = max(1, int(case.each * scale))  # trajectories for a thread, in a short run
+        self._found: dict[tuple[int, int], list[tuple[float, list[float]]]] = {}
+
+    def repeat(self, most: int, seconds: float) -> int:
+        """Measure so many times, or with 0 until `seconds` are over; how often it was."""
+        began, repeats, wanted = time.perf_counter(), 0, self.each
+        self.each = max(1, int(wanted * TRIED))
+        self._run_all(1, keep=False)  # compiles
+        begin = time.perf_counter()
+        if not most:
+            self._run_all(1, keep=False)
+            each = (time.perf_counter() - begin) / self.each * (1 + LONGER) * WANTED_REPEATS
+            wanted = min(wanted, int((seconds - (time.perf_counter() - began)) / each))
+        self.each = max(1, wanted)
+        while not most or repeats < most:
+            begin = time.perf_counter()
+            self._run_all(repeats + 2, keep=True)
+            repeats, now = repeats + 1, time.perf_counter()
+            if not most and now - began + (now - begin) > seconds:
+                break
+        return repeats
+
+    def _run_all(self, seed: int, *, keep: bool) -> None:
+        for threads in self.counts:
+            os.sched_setaffinity(0, set(self.cores[:threads]))
+            start = run(self.case, 1, threads, seed)[0]
+            for longer in (1, LONGER) if keep else (1,):
+                wall, used, kernels, events = run(
+                    self.case, self.each * threads * longer, threads, seed
+                )
+                sums = kernels.pop("count_statistics", 0.0)
+                kernel = sum(kernels.values())
+                if keep:
+                    row = [kernel, sums, used - kernel - sums, start]
+                    self._found.setdefault((threads, longer), []).append((events / wall / 1e6, row))
+
+    def rows(self) -> Iterator[list[str]]:
+        """A row of the table for each number of threads, of medians."""
+        rates = {
+            key: statistics.median(rate for rate, _ in rows) for key, rows in self._found.items()
+        }
+        for threads in self.counts:
+            spent = np.median([row for _, row in self._found[threads, 1]], axis=0)
+            own, long = rates[threads, 1], rates[threads, LONGER]
+            yield [
+                self.case.name, str(threads), str(self.each * threads),
+                f"{own:.0f}", f"{own / rates[self.counts[0], 1]:.2f}",
+                f"{long:.0f}", f"{long / rates[self.counts[0], LONGER]:.2f}",
+                *(f"{x:.3f}" for x in spent),
+            ]  # fmt: skip
+
+
 def main() -> int:
     """Measure and write the table."""
     allowed = sorted(os.sched_getaffinity(0))
@@ -107,6 +169,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", help="by default 1, 2, 4, ...")
     parser.add_argument("--cores", type=int, nargs="+", default=allowed, help="in this order")
+    parser.add_argument("--seconds", type=float, default=0.0, help="for all, in place of --repeats")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of trajectories")
     parser.add_argument("-o", "--output", type=Path, default=Path("threads.csv"))
     options = parser.parse_args()
@@ -115,35 +178,18 @@ def main() -> int:
         {2**k for k in range(10) if 2**k < len(cores)} | {len(cores)}
     )
     head = ["model", "threads", "trajectories", "M events/s", "gain", "longer M events/s",
-            "longer gain", "kernel s", "sums s", "rest s"]  # fmt: skip
+            "longer gain", "kernel s", "sums s", "rest s", "start s", "repeats"]  # fmt: skip
     table = [head]
+    share = options.seconds / len(CASES)
     for case in CASES:
-        found: dict[tuple[int, int], list[tuple[float, list[float]]]] = {}
-        for repeat in range(options.repeats + 1):  # the first compiles
-            for threads in counts:
-                os.sched_setaffinity(0, set(cores[:threads]))
-                for longer in (1, LONGER):
-                    n = max(1, int(case.each * options.scale)) * threads * longer
-                    wall, used, kernels, events = run(case, n, threads, repeat + 1)
-                    sums = kernels.pop("count_statistics", 0.0)
-                    kernel = sum(kernels.values())
-                    if repeat:
-                        row = (events / wall / 1e6, [kernel, sums, used - kernel - sums])
-                        found.setdefault((threads, longer), []).append(row)
-        rates = {key: statistics.median(rate for rate, _ in rows) for key, rows in found.items()}
-        for threads in counts:
-            times = np.median([spent for _, spent in found[threads, 1]], axis=0)
-            own, long = rates[threads, 1], rates[threads, LONGER]
-            table.append([
-                case.name, str(threads), str(max(1, int(case.each * options.scale)) * threads),
-                f"{own:.0f}", f"{own / rates[counts[0], 1]:.2f}",
-                f"{long:.0f}", f"{long / rates[counts[0], LONGER]:.2f}",
-                *(f"{x:.3f}" for x in times),
-            ])  # fmt: skip
+        measured = Measured(case, counts, cores, options.scale)
+        repeats = measured.repeat(0 if options.seconds else options.repeats, share)
+        for row in measured.rows():
+            table.append([*row, str(repeats)])
             print(*table[-1], flush=True)
     with options.output.open("w", newline="", encoding="utf-8") as file:
         file.write(f"# {len(cores)} cores of {_processor()}, {platform.system()}; "
-                   f"{host_compiler().version}; median of {options.repeats}\n")  # fmt: skip
+                   f"{host_compiler().version}; medians\n")  # fmt: skip
         csv.writer(file, lineterminator="\n").writerows(table)
     return 0
 

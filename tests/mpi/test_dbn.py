@@ -38,7 +38,8 @@ def test_ranks_count_the_same_tables(same_ranks, tmp_path, alone, ranks):
 
 
 @pytest.mark.gpu
-def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path):
+def test_ranks_that_share_a_gpu_count_the_same_tables(mpirun, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # of several they would take one each
     (tmp_path / "chain.toml").write_text(CHAIN)
     found = []
     for ranks in (1, 3):

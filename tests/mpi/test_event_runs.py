@@ -11,6 +11,7 @@ import time
 
 import h5py
 import pytest
+from delay_models import many_delays
 
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
@@ -61,10 +62,18 @@ def digests(path):
 def test_ranks_workers_and_kills_do_not_change_the_bits(mpirun, tmp_path, method, moves):
     model = tmp_path / "model.toml"
     model.write_text(MODEL + MOVES * moves)
-    run = ["-m", "tauslab", "run", model, "--method", method, "-n", "300", "--t-end", "4",
-           "--points", "9", "--sweep", "dose=list:100,300", "--seed", "5", "--device", "cpu",
-           "--threads", "1", "--block", "16", "--quiet",
-           "--record", "trajectories,statistics,final"]  # fmt: skip
+    compare(mpirun, tmp_path, model, "--method", method, "--sweep", "dose=list:100,300")
+
+
+def test_equations_that_look_back_too(mpirun, tmp_path):
+    model = many_delays().write(tmp_path / "model.toml")
+    compare(mpirun, tmp_path, model, "--method", "ode", "--sample", "tau=uniform(0.2,2)")
+
+
+def compare(mpirun, tmp_path, model, *more):
+    run = ["-m", "tauslab", "run", model, *more, "-n", "300", "--t-end", "4",
+           "--points", "9", "--seed", "5", "--device", "cpu", "--threads", "1", "--block", "16",
+           "--quiet", "--record", "trajectories,statistics,final"]  # fmt: skip
     one = tmp_path / "one.h5"
     subprocess.run([sys.executable, *run, "-o", one], check=True, timeout=200)
     expected = digests(one)

@@ -45,3 +45,50 @@ def test_the_command_speaks_once(same_ranks, tmp_path):
     out = same_ranks(2, words).stdout
     assert out.count("probability of X >= 30") == 1
     assert (tmp_path / "r.h5").exists()
+
+
+GOING_ON = """
+import hashlib, shutil, sys
+import tauslab as ts
+from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.rare.checkpoint import RareCheckpoint
+
+folder, first = sys.argv[1], sys.argv[2] == "first"
+save, number = RareCheckpoint.save, [0]
+
+
+def saving(self, kept, *, last=False):
+    save(self, kept, last=last)
+    number[0] += 1
+    if first and number[0] == 3 and ranks().rank == 0:
+        shutil.copy(self.path, str(self.path) + ".third")
+
+
+RareCheckpoint.save = saving
+net = ts.Network("immigration")
+net.add_species("X", 20)
+net.add_reaction("-> X", rate=10.0)
+net.add_reaction("X ->", rate=0.5)
+told = b""
+for method, walkers in ((ts.weighted_ensemble, 10), (ts.multilevel_splitting, 31)):
+    path = f"{folder}/{method.__name__}.h5" + ("" if first else ".third")
+    number[0] = 0
+    found = method(
+        net, target="X >= 30", t_end=4, walkers=walkers, runs=3, rounds=7, seed=1, device="cpu",
+        checkpoint=path, checkpoint_every=0,
+    )
+    told += found.runs.tobytes() + found.reached.tobytes() + str(found.events).encode()
+if ranks().rank == 0:
+    print("digest", hashlib.sha256(told).hexdigest())
+"""
+
+
+def test_another_number_of_ranks_goes_on(mpirun, tmp_path):
+    digests = [
+        line
+        for ranks, which in ((2, "first"), (3, "second"))
+        for line in mpirun(ranks, ["-c", GOING_ON, str(tmp_path), which]).stdout.splitlines()
+        if line.startswith("digest")
+    ]
+    assert len(digests) == 2
+    assert digests[0] == digests[1]

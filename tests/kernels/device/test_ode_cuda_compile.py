@@ -107,6 +107,20 @@ def test_steps_that_adapt():
         assert stack <= 8 * (arrays + 4) * (variables + 1) + 512
 
 
+@pytest.mark.parametrize(
+    "file", ["ode/dopri5.cc", pytest.param("ode/rosenbrock.cc", marks=pytest.mark.validate)]
+)
+def test_equations_that_look_back_compile(file):
+    network = Network("back")
+    network.add_species("x", "cos(time)")
+    network.add_parameter("tau", 1)
+    network.add_rate("x", "-delay(x, tau) * delay(x, 1 + x * x) ^ 1.5")
+    system = system_of(network, varying=["tau"])
+    found = jacobian(system)
+    header = ode_header(system, more=lambda _, writer: jacobian_functions(found, writer))
+    usage_of(file, header)
+
+
 def test_parts_of_long_functions_compile():
     network = Network("parts")
     for name in "xyz":

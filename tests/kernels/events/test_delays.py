@@ -97,9 +97,9 @@ def test_what_begins_is_seen_at_once_and_what_ends_at_its_time():
 def test_delays_that_are_no_times():
     net = queue(delay="if(what == 1, -1, if(what == 2, 0 / 0, 1 / 0))")
     net.add_parameter("what", 1)
-    with pytest.warns(UserWarning, match="nan"):
+    with pytest.warns(UserWarning, match="negative_delay"):
         result = run(net, n=5, sweep={"what": [1, 2, 3]})
-    assert result.status.tolist() == [[4] * 5, [4] * 5, [0] * 5]
+    assert result.status.tolist() == [[9] * 5, [4] * 5, [0] * 5]
     assert not result.counts("X")[2].any()  # what never completes
 
 

@@ -18,7 +18,6 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.leaping.tau_leap import (
     FEWEST_ON_LANES,
-    LARGEST_ON_LANES,
     TauLeap,
     leaps_on_lanes,
 )
@@ -202,10 +201,8 @@ def test_laws_that_become_negative_and_states_that_absorb(monkeypatch):
     assert set(check(Work(net, [0.0, 0.5, 90.0]), monkeypatch)["status"].tolist()) == {4}
 
 
-def test_lanes_are_for_many_trajectories_and_networks_of_moderate_size():
+def test_lanes_are_for_many_trajectories():
     backend = get_backend("cpu", BackendOptions(threads=2))
-    found = [leaps_on_lanes(backend, 3, 2 * each) for each in (1, FEWEST_ON_LANES, 0)]
+    found = [leaps_on_lanes(backend, 2 * each) for each in (1, FEWEST_ON_LANES, 0)]
     assert found == [False, True, True]
-    most = LARGEST_ON_LANES
-    assert [leaps_on_lanes(backend, size, MANY) for size in (most, most + 1)] == [True, False]
     backend.close()

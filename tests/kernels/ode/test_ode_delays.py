@@ -80,6 +80,16 @@ def test_a_delay_below_0_that_is_written_is_refused():
         run(net, [0.0, 1.0])
 
 
+def test_bits_depend_on_the_trajectory_alone():
+    """Threads change nothing; ranks, kills and what is resumed: tests/mpi/test_event_runs.py."""
+    points = {"tau": [0.2, 0.7, 1, 3]}
+    one, two = (
+        run(many_delays(), TIMES, sweep=points, device=ts.CPU(threads=threads))
+        for threads in (1, 2)
+    )
+    assert digest_lines(one, None) == digest_lines(two, None)
+
+
 @pytest.mark.gpu
 def test_a_gpu_gives_the_bits_of_the_cpu():
     for solver in ("dopri5", "rosenbrock"):

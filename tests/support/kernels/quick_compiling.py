@@ -9,11 +9,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tauslab.kernels.backends.compilers import FLAGS, host_compiler
+from tauslab.kernels.backends.compilers import FLAGS, Compiler, host_compiler
 from tauslab.model.errors import DeviceError
 
 LIGHT = "-Og -ftree-sra"  # compiles in half the time of -O1; half as fast without the second
 FULL = "-O3"  # as users compile
+PLAIN = "-O1"  # which every compiler knows; g++ alone takes the others
 # As csrc/simd/lanes.h includes it: g++ 12 sees faults in its own header.
 _HEADER = """#pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -29,6 +30,8 @@ def quick_flags(level: str = LIGHT) -> str:
     To parse the compiler's header of vector instructions takes g++ 0.3 s, more than to compile
     most kernels. It is parsed once for each level and session.
     """
+    if _gcc() is None:
+        return FULL if level == FULL else PLAIN
     header = _parsed_header(level)
     return level if header is None else f"{level} -include {shlex.quote(str(header))}"
 
@@ -41,17 +44,22 @@ def without_header(flags: Sequence[str]) -> tuple[str, ...]:
     return (*flags[:at], *flags[at + 2 :])
 
 
-def _parsed_header(level: str) -> Path | None:
-    """The header beside what g++ made of it, or none where g++ is not used or has no such header.
-
-    g++ takes what it made of a header only with the same flags, and the text of the header else.
-    """
+def _gcc() -> Compiler | None:
+    """The compiler of this machine if it is g++."""
     try:
         compiler = host_compiler()
     except DeviceError:
         return None
-    if compiler.name != "g++":
-        return None
+    return compiler if compiler.name == "g++" else None
+
+
+def _parsed_header(level: str) -> Path | None:
+    """The header beside what g++ made of it, or none where g++ has no such header.
+
+    g++ takes what it made of a header only with the same flags, and the text of the header else.
+    """
+    compiler = _gcc()
+    assert compiler is not None
     folder = Path(os.environ["TAUSLAB_CACHE_DIR"]).parent / f"parsed{level.replace(' ', '')}"
     header = folder / "instructions.h"
     if not header.exists():

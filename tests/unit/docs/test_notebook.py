@@ -67,7 +67,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
     assert ts.run(turnover(), n=5, times=[1], device="cpu").n == 5
 
 
-@pytest.mark.usefixtures("interruptible")
+@pytest.mark.usefixtures("interruptible", "one_block_launches")
 @pytest.mark.parametrize("record", ["trajectories", "statistics,final"])
 def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path, record):
     options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": ts.CPU(threads=1)}

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "tauslab"
 LAYERS = ("model", "kernels", "decomposition", "runner")  # an arrow points to the left only
 # Rooms of the runner, the lowest first: one may import those before it.
 ROOMS = ("ranks", "options", "output", "results", "plots", "ensemble", "dbn", "lattice", "cme",
-         "particles", "dask", "api", "cli")  # fmt: skip
+         "particles", "populations", "sensitivity", "rare", "dask", "api", "cli")  # fmt: skip
 MOST_FILES = 13  # of a folder, beside its `__init__`
 HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {

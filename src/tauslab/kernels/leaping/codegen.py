@@ -8,7 +8,6 @@ leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limi
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
@@ -267,7 +266,7 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
             continue
         terms = [f"{float(copies)!r}"]
         terms += [f"{float(m)!r} / (count - {float(m)!r})" for m in range(1, copies)]
-        ratio = float(Fraction(order, copies))
+        ratio = order / copies
         text = " + ".join(terms)
         formulas.append(text if ratio == 1.0 else f"{ratio!r} * ({text})")
     return formulas

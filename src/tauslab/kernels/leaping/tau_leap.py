@@ -31,8 +31,6 @@ _FOLDERS = {_LEAP: "leaping", _CHECKED_LEAP: "leaping", _LANES: "leaping/lanes"}
 
 # Trajectories for each thread from which those on SIMD lanes are faster.
 FEWEST_ON_LANES = 4
-# Up to here the vectors of a leap are straight-line code that compiles in seconds.
-LARGEST_ON_LANES = 64
 
 
 class TauLeap:
@@ -61,8 +59,7 @@ class TauLeap:
         self._epsilon = epsilon
         self._parked_words = parked_words(network)
         self._launcher = Launcher(backend, times)
-        lanes = leaps_on_lanes(backend, len(network.reactions), trajectories)
-        self.entry = _LANES if lanes else _LEAP
+        self.entry = _LANES if leaps_on_lanes(backend, trajectories) else _LEAP
         self.program = _compiled(backend, network, self.entry)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
@@ -171,7 +168,7 @@ def _compiled(backend: Backend, network: LoweredNetwork, entry: str) -> Program:
     )
 
 
-def leaps_on_lanes(backend: Backend, reactions: int, trajectories: int) -> bool:
-    """Whether trajectories of a network leap on SIMD lanes; of 0 trajectories nobody knows."""
+def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:
+    """Whether so many trajectories leap on SIMD lanes; 0: nobody knows how many there are."""
     few = 0 < trajectories < FEWEST_ON_LANES * backend.multiprocessors
-    return backend.style.lanes and not few and reactions <= LARGEST_ON_LANES
+    return backend.style.lanes and not few

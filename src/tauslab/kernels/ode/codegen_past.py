@@ -8,7 +8,7 @@ from tauslab.kernels.network.codegen import literal
 from tauslab.kernels.ode.graph import RUNNING, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
 
-PAST_INCLUDES = "#define HAS_DELAYS\n"
+PAST_INCLUDES = "#define HAS_PAST\n"
 # Jumps are followed from one derivative to the next up to this one, or as long as their images
 # are not more than so many.
 _HIGHEST_ORDER, _MOST_IMAGES = 5, 1100

@@ -12,7 +12,6 @@ import decimal
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 
 from tauslab.model.errors import ModelError
@@ -162,6 +161,8 @@ def _pow(x: float, y: float) -> float:
 
 def _positive_power(x: float, y: float) -> float:
     if abs(y) <= _LARGEST_EXACT_POWER and y == int(y):
+        from fractions import Fraction
+
         try:
             return float(Fraction(x) ** int(y))
         except OverflowError:

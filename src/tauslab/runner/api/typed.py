@@ -28,6 +28,11 @@ R_co = TypeVar("R_co", covariant=True)
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 
+# What users type for the option of another function.
+_CALLED = {
+    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "n": ("runs", "samples"),
+    "particles": ("n",), "trajectories": ("n",), "path": ("output",), "file": ("output",),
+}  # fmt: skip
 _SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
 
 
@@ -95,7 +100,8 @@ def _meant(name: str, allowed: list[str]) -> str:
     homes = [one.__name__ for one in _SETTINGS if name in {f.name for f in fields(one)}]
     if homes:
         return ": it belongs to " + " and ".join(f"ts.{home}({name}=...)" for home in homes)
-    near = difflib.get_close_matches(name, allowed, n=1)
+    near = [one for one in _CALLED.get(name, ()) if one in allowed]
+    near += difflib.get_close_matches(name, allowed, n=1)
     return f": is {near[0]}= meant?" if near else ""
 
 

@@ -17,6 +17,9 @@ Interval = tuple[float, float]
 # So it has so many trajectories for each where they are short: where a core, or a multiprocessor of
 # a GPU, fires no more events for them than in half a second.
 _ROUNDS, _CORE_EVENTS, _MULTIPROCESSOR_EVENTS = 8, 2e7, 5e8
+# Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
+# which it takes about 2 ms with 64 cores.
+_LEAST_EVENTS = 8e6
 
 
 class LaneLike(Protocol):
@@ -103,7 +106,8 @@ def launch_blocks(
     style, processors = engine.backend.style, engine.backend.multiprocessors
     if style.lanes and events_each > 0:
         short = int(_CORE_EVENTS * processors / events_each)
-        fill = max(fill, min(_ROUNDS * together, short))
+        long = int(_LEAST_EVENTS * processors / events_each)
+        fill = max(fill, min(_ROUNDS * together, short), long)
     elif style.warps and events_each > 0 and not task.record.trajectories:
         short = int(_MULTIPROCESSOR_EVENTS * processors / events_each)
         even = share * block if sharers == 1 else share * block // (2 * LANES)

@@ -128,6 +128,13 @@ class Chain:
     log_likelihood: FloatArray
     accepted: BoolArray
 
+    def __repr__(self) -> str:
+        """One line: of what, how many steps, how often they moved."""
+        lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)
+        return (
+            f"<Chain of {', '.join(self.parameters)}: {lengths} steps, {self.acceptance:.0%} moved>"
+        )
+
     def __getitem__(self, name: str) -> FloatArray:
         """Values ``[step]`` or ``[chain, step]`` of a parameter."""
         if name not in self.parameters:

@@ -1,4 +1,4 @@
-"""`tauslab.Ensemble`: particles of a network that live on the device."""
+"""`tauslab.Ensemble`: particles of a model that live on the device."""
 
 from __future__ import annotations
 
@@ -53,34 +53,37 @@ _ENDS = {
 
 
 class Ensemble:
-    """n particles of a network: advance them, weigh them, copy them, as often as you like.
+    """n particles of a network or a lattice: advance, weigh and copy them as often as you like.
 
     The state stays on the device between calls. A draw is a pure function of seed, round and
     particle, where each advance is a round; weights are summed in one fixed order on the host. So
-    the same calls give the same bits on any device and on any number of ranks. Under ``mpirun``
-    all ranks make the same calls, and each holds and advances its share of the particles; one goes
-    to another rank where an ancestor of it is there.
+    the same calls give the same bits on any device and on any number of ranks; of ``ode`` devices
+    agree within errors of steps. Under ``mpirun`` all ranks make the same calls, and each holds and
+    advances its share of the particles; one goes to another rank where an ancestor of it is there.
 
     Parameters
     ----------
     model
-        A network that ``ssa`` or ``tau`` can run. With events, rate rules or laws of the time it is
-        ``ssa``; what waits and what they set goes with a particle wherever it is copied.
+        A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
+        reactions, where what waits and what they set goes with a particle wherever it is copied.
+        Under ``ode`` without triggers and delays. Or a lattice: a particle is all of it.
     n
-        Number of particles.
+        Number of particles; of lattices 65,536 at most.
     seed
         64 bits; drawn if not given.
     device
         As of `tauslab.run`.
     parameters
-        Values of parameters and initial amounts by name: one for all, or an array ``[n]``.
+        Values of parameters and initial amounts by name: one for all, or an array ``[n]``. Of
+        lattices, what changes hops has one value for all.
     initial
         Laws of initial counts by species, drawn for each particle: see `tauslab.cme`.
     method
-        ``ssa``, the default, or ``tau``; or their settings. With ``tau`` a leap ends at every
-        advance, so that results depend on the times between.
+        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau`` a leap ends at
+        every advance, so that results depend on the times between. With ``ode`` particles are
+        amounts, and their steps go on from advance to advance. Not of lattices.
     max_steps
-        Steps of a particle in one advance at most.
+        Steps of a particle in one advance at most; not of lattices.
 
     Attributes
     ----------
@@ -177,7 +180,10 @@ class Ensemble:
 
     @property
     def counts(self) -> Any:
-        """A copy of the counts ``[particle, species]``; -1 where a particle has ended."""
+        """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
+
+        Amounts, f64, of ``ode``; NaN where one has ended.
+        """
         counts = self.joined(self._motion.own_counts())
         counts[~self.alive] = self._motion.missing
         return counts
@@ -193,7 +199,10 @@ class Ensemble:
 
     @property
     def observables(self) -> dict[str, FloatArray]:
-        """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended."""
+        """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended.
+
+        Of lattices counts in the sites of each type, ``A_in_membrane``, where there are several.
+        """
         if not self._observables:
             return {}
         table = self.joined(self._motion.observe_own(self.time))
@@ -295,6 +304,7 @@ class Ensemble:
     def advance(self, t: float) -> None:
         """Move all particles to time `t`, one round; at the present time nothing happens.
 
+        A lattice makes the steps that are over at `t`: the last one ends at `t` or before.
         A particle that overflows, meets a NaN or takes too many steps has ended: its weight is 0,
         and its counts are -1; the others go on.
 
@@ -413,6 +423,7 @@ class Ensemble:
     def set(self, **values: float | npt.ArrayLike) -> None:
         """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
 
+        Counts of lattices cannot be given: they do not say in which sites particles are.
         Events whose triggers the new values turn true come at once.
 
         Raises

@@ -228,6 +228,11 @@ class Observations:
     """
 
     def __init__(self, data: Any, observe: Observe) -> None:
+        if not (callable(observe) or hasattr(observe, "items")):
+            raise ConfigError(
+                f"observe={observe!r} is not allowed: noise by column, such as "
+                '{"X": "normal(sd=10)"}, or a function'
+            )
         self._function = observe if callable(observe) else None
         self.models = (
             ()

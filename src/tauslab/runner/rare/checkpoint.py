@@ -103,6 +103,8 @@ def checkpoint_of(
     path: str | os.PathLike[str] | None = given.checkpoint
     if path is None:
         return NOTHING_KEPT
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"--checkpoint {path!r}: the name of a file is expected")
     if given.seed is None:
         raise ConfigError("--checkpoint needs --seed: another seed would begin another search")
     if not Path(path).absolute().parent.is_dir():

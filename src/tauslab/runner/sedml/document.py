@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tauslab.model.errors import ConfigError, ModelError
+
+_T = TypeVar("_T")
+_MOST_VALUES = 10**7  # samples of a time course, values of a range
 
 
 @dataclass(frozen=True)
@@ -80,22 +83,27 @@ class Generator:
 
 @dataclass(frozen=True)
 class OutputData:
-    """A report, or the data of a plot: identifiers, labels and generators of its data sets."""
+    """A report, or the data of a plot: identifiers, labels and generators of its data sets.
+
+    `curves` are those of a plot. A figure has no data sets.
+    """
 
     kind: str
     name: str
     sets: tuple[tuple[str, str, str], ...]
+    curves: tuple[str, ...] = ()
 
 
 @dataclass
 class Experiment:
-    """What a SED-ML file asks for, by identifier."""
+    """What a SED-ML file asks for, by identifier; `refused` is what is not supported."""
 
     models: dict[str, ModelSource] = field(default_factory=dict)
     simulations: dict[str, TimeCourse] = field(default_factory=dict)
     tasks: dict[str, Task | RepeatedTask] = field(default_factory=dict)
     generators: dict[str, Generator] = field(default_factory=dict)
     outputs: dict[str, OutputData] = field(default_factory=dict)
+    refused: dict[str, ConfigError] = field(default_factory=dict)
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -106,7 +114,7 @@ def read_experiment(path: Path) -> Experiment:
     ModelError
         libsedml finds an error: its message, with the line.
     ConfigError
-        The file asks for what is not supported, by name; or python-libsedml is not installed.
+        python-libsedml is not installed.
     """
     try:
         libsedml = importlib.import_module("libsedml")
@@ -122,15 +130,15 @@ def read_experiment(path: Path) -> Experiment:
             raise ModelError(f"{path.name}, line {error.getLine()}: {message}")
     found = Experiment()
     reader = _Reader(libsedml, path.name)
-    found.models = {m.getId(): reader.model(m) for m in _each(document.getListOfModels())}
-    found.simulations = {
-        s.getId(): reader.simulation(s) for s in _each(document.getListOfSimulations())
-    }
-    found.tasks = {t.getId(): reader.task(t) for t in _each(document.getListOfTasks())}
-    found.generators = {
-        g.getId(): reader.generator(g) for g in _each(document.getListOfDataGenerators())
-    }
-    found.outputs = {o.getId(): reader.output(o) for o in _each(document.getListOfOutputs())}
+    found.models = reader.all(document.getListOfModels(), reader.model, found.refused)
+    found.simulations = reader.all(
+        document.getListOfSimulations(), reader.simulation, found.refused
+    )
+    found.tasks = reader.all(document.getListOfTasks(), reader.task, found.refused)
+    found.generators = reader.all(
+        document.getListOfDataGenerators(), reader.generator, found.refused
+    )
+    found.outputs = reader.all(document.getListOfOutputs(), reader.output, found.refused)
     return found
 
 
@@ -143,6 +151,18 @@ class _Reader:
 
     def __init__(self, libsedml: Any, label: str) -> None:
         self._libsedml, self._label = libsedml, label
+
+    def all(
+        self, items: Any, read: Callable[[Any], _T], refused: dict[str, ConfigError]
+    ) -> dict[str, _T]:
+        """Elements of a list by identifier; what is not supported goes to `refused`."""
+        found = {}
+        for item in _each(items):
+            try:
+                found[item.getId()] = read(item)
+            except ConfigError as error:
+                refused[item.getId()] = error
+        return found
 
     def _refused(self, element: Any, why: str) -> ConfigError:
         what = f"{element.getElementName()} {element.getId()}".strip()
@@ -172,6 +192,8 @@ class _Reader:
             raise self._refused(simulation, f"it begins at {times[0]:g}; only 0 is supported")
         if not (0 <= times[1] < times[2] < float("inf")) or steps < 1:
             raise self._refused(simulation, "its times do not increase")
+        if steps > _MOST_VALUES:
+            raise self._refused(simulation, f"{steps} samples are more than {_MOST_VALUES}")
         parameters = [] if algorithm is None else _each(algorithm.getListOfAlgorithmParameters())
         return TimeCourse(
             *times,
@@ -215,6 +237,8 @@ class _Reader:
         steps = one.getNumberOfSteps()
         if steps is None or steps < 1 or steps > 2**31:
             steps = one.getNumberOfPoints()
+        if steps > _MOST_VALUES:
+            raise self._refused(one, f"{steps} values are more than {_MOST_VALUES}")
         first, last, kind = one.getStart(), one.getEnd(), one.getType()
         parts = [i / steps for i in range(steps + 1)]
         if kind == "linear":
@@ -244,12 +268,22 @@ class _Reader:
                 for d in _each(output.getListOfDataSets())
             )
             return OutputData("SedReport", name, sets)
-        if kind != "plot2D":
-            raise self._refused(output, "only reports and plot2D are supported")
+        if kind == "figure":
+            return OutputData("SedFigure", name, ())
+        if kind not in ("plot2D", "plot3D"):
+            raise self._refused(output, "only reports, plots and figures are supported")
+        curves = output.getListOfCurves() if kind == "plot2D" else output.getListOfSurfaces()
         used: dict[str, None] = {}
-        for curve in _each(output.getListOfCurves()):
-            used |= {curve.getXDataReference(): None, curve.getYDataReference(): None}
-        return OutputData("SedPlot2D", name, tuple((key, key, key) for key in used))
+        for curve in _each(curves):
+            own = [curve.getXDataReference(), curve.getYDataReference()]
+            own += [curve.getZDataReference()] if kind == "plot3D" else []
+            used |= dict.fromkeys(filter(None, own))
+        return OutputData(
+            f"SedPlot{kind[-2:]}",
+            name,
+            tuple((key, key, key) for key in used),
+            tuple(curve.getId() for curve in _each(curves)),
+        )
 
     def _math(self, element: Any) -> str:
         if element.getMath() is None:

@@ -28,7 +28,7 @@ from tauslab.runner.sedml.document import (
     Task,
     Variable,
 )
-from tauslab.runner.sedml.kisao import method_of
+from tauslab.runner.sedml.kisao import algorithm_of, method_of
 from tauslab.runner.sedml.targets import expression_of, set_attribute, settable, target_of
 
 _TIME = "urn:sedml:symbol:time"
@@ -38,10 +38,11 @@ _DEEPEST = 100  # models that come from models
 
 @dataclass(frozen=True)
 class Run:
-    """Values of variables of a task ``[time]``, with repeats ``[repeat, time]``; and the seed."""
+    """Values of variables of a task ``[time]``, or ``[repeat, time]``; its seed and algorithm."""
 
     values: dict[str, FloatArray]
     seed: int
+    algorithm: str
 
 
 def expression_of_mathml(text: str, where: str) -> Expression:
@@ -86,6 +87,7 @@ class Runner:
         """
         where = f"{self._place.name}: task {name}"
         task, inner = self._tasks(name, where)
+        self._require(inner.simulation)
         simulation = self._experiment.simulations.get(inner.simulation)
         if simulation is None:
             raise ConfigError(f"{where}: there is no simulation {inner.simulation!r}")
@@ -115,13 +117,22 @@ class Runner:
             course = times if recorded is None else _course(rows, recorded)
             course = np.broadcast_to(course, (count, len(times)))
             found[key] = course if isinstance(task, RepeatedTask) else course[0]
-        return Run(found, result.seed)
+        solver = str(result.attributes.get("ode_solver", ""))
+        return Run(found, result.seed, algorithm_of(method, solver))
+
+    def _require(self, name: str) -> None:
+        """Refuse an element that could not be read."""
+        if name in self._experiment.refused:
+            raise self._experiment.refused[name]
 
     def _tasks(self, name: str, where: str) -> tuple[Task | RepeatedTask, Task]:
         """A task, and the plain one that it repeats, or is."""
+        self._require(name)
         task = self._experiment.tasks.get(name)
         if task is None:
             raise ConfigError(f"{where}: there is no such task")
+        if isinstance(task, RepeatedTask):
+            self._require(task.task)
         inner = self._experiment.tasks.get(task.task) if isinstance(task, RepeatedTask) else task
         if not isinstance(inner, Task):
             raise ConfigError(f"{where}: it repeats what is no plain task, which is not supported")
@@ -131,9 +142,11 @@ class Runner:
         """Network of a model with its changes, and libsbml's document."""
         libsbml = import_libsbml()
         chain: list[ModelSource] = []
+        self._require(name)
         while name in self._experiment.models and len(chain) < _DEEPEST:
             chain.append(self._experiment.models[name])
             name = chain[-1].source.removeprefix("#")
+            self._require(name)
         source = chain[-1].source if chain else name
         place = (self._place.parent / source).resolve()
         if ":" in source or not place.is_relative_to(self._root) or not place.is_file():

@@ -61,6 +61,7 @@ def method_of(
     ConfigError
         There is none, or a parameter is not known.
     """
+    algorithm, parameters = _spelt(algorithm), {_spelt(k): v for k, v in parameters.items()}
     seed: int | None = None
     told: dict[str, float] = {}
     for key, text in parameters.items():
@@ -76,10 +77,23 @@ def method_of(
         return (TauLeaping(epsilon=told[_EPSILON]) if _EPSILON in told else TauLeaping()), seed
     if algorithm in EQUATIONS:
         return ODE(rtol=told.get(_RELATIVE, 1e-6), atol=told.get(_ABSOLUTE, 1e-9)), seed
+    told = f"the algorithm {algorithm} is none of ours" if algorithm else "no algorithm is given"
     raise ConfigError(
-        f"{where}: the algorithm {algorithm or 'is not given'} is none of ours; exact: "
+        f"{where}: {told}; exact: "
         f"{', '.join(EXACT)}; leaps: {', '.join(LEAPS)}; equations: {', '.join(EQUATIONS)}"
     )
+
+
+def algorithm_of(method: SSA | TauLeaping | ODE, solver: str) -> str:
+    """What ran, as BioSimulators spells it; `solver` is that of equations."""
+    if isinstance(method, ODE):
+        return f"KISAO_{'0000033' if solver == 'rosenbrock' else '0000087'}"
+    return f"KISAO_{'0000029' if isinstance(method, SSA) else '0000084'}"
+
+
+def _spelt(identifier: str) -> str:
+    """``KISAO_0000019`` as ``KISAO:0000019``."""
+    return identifier.replace("KISAO_", "KISAO:")
 
 
 def _number(text: str, where: str) -> float:

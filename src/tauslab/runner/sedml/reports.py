@@ -54,16 +54,24 @@ def run_archive(
     if not overwrite and (folder / REPORTS).exists():
         raise OutputError(f"{folder / REPORTS} exists; --overwrite replaces it")
     computed: list[tuple[PurePosixPath, str, OutputData, list[FloatArray]]] = []
+    notes: list[str] = []
     with tempfile.TemporaryDirectory() as unpacked:
         root = Path(unpacked)
         for place in unpack(path, root):
             experiment = read_experiment(root / place)
             for name, data in _data(experiment, root / place, root, options).items():
                 computed.append((place, name, experiment.outputs[name], data))
+            notes += [
+                f"{place}: {name}: no picture is drawn, its data are written"
+                if output.sets
+                else f"{place}: {name}: a figure is not drawn"
+                for name, output in experiment.outputs.items()
+                if output.kind != "SedReport"
+            ]
     if not computed:
         raise ConfigError(f"{path}: its experiments have no outputs")
     try:
-        return _write(folder, computed)
+        return [*write_outputs(folder, computed), *notes]
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror or error}") from None
 
@@ -73,32 +81,52 @@ def _data(
 ) -> dict[str, list[FloatArray]]:
     """Values of the data sets of every output, each task run once."""
     where = place.name
-    used: dict[str, dict[str, Variable]] = {}  # of each task, by generator and variable
+    for error in experiment.refused.values():
+        raise error
+    runner = Runner(experiment, place, root, options)
+    values: dict[str, FloatArray] = {}
+    for task, variables in variables_of_tasks(experiment, where).items():
+        values |= runner.run(task, variables).values
+    names = {name for output in experiment.outputs.values() for _, _, name in output.sets}
+    found = {name: generated(experiment, name, values, where) for name in sorted(names)}
+    return {
+        name: [found[generator] for _, _, generator in output.sets]
+        for name, output in experiment.outputs.items()
+        if output.sets
+    }
+
+
+def variables_of_tasks(experiment: Experiment, where: str) -> dict[str, dict[str, Variable]]:
+    """Variables that outputs ask for, of each task, by generator and variable.
+
+    Raises
+    ------
+    ConfigError
+        An output names a generator that is not there.
+    """
+    used: dict[str, dict[str, Variable]] = {}
     for output in experiment.outputs.values():
         for _, _, name in output.sets:
+            if name in experiment.refused:
+                raise experiment.refused[name]
             if name not in experiment.generators:
                 raise ConfigError(f"{where}: there is no data generator {name!r}")
             for key, variable in experiment.generators[name].variables.items():
                 used.setdefault(variable.task, {})[f"{name}/{key}"] = variable
-    runner = Runner(experiment, place, root, options)
-    values: dict[str, FloatArray] = {}
-    for task, variables in used.items():
-        values |= runner.run(task, variables).values
-    found: dict[str, FloatArray] = {}
-    for name, generator in experiment.generators.items():
-        own = {key: values.get(f"{name}/{key}") for key in generator.variables}
-        if any(course is None for course in own.values()):
-            continue  # no output asks for it
-        known = {key: course for key, course in own.items() if course is not None}
-        tree = expression_of_mathml(generator.math, f"{where}: data generator {name}")
-        found[name] = evaluated(tree, {**generator.parameters, **known}, where)
-    return {
-        name: [found[generator] for _, _, generator in output.sets]
-        for name, output in experiment.outputs.items()
-    }
+    return used
 
 
-def _write(
+def generated(
+    experiment: Experiment, name: str, values: Mapping[str, FloatArray], where: str
+) -> FloatArray:
+    """Values of a data generator, whose variables `values` holds by generator and variable."""
+    generator = experiment.generators[name]
+    known = {key: values[f"{name}/{key}"] for key in generator.variables}
+    tree = expression_of_mathml(generator.math, f"{where}: data generator {name}")
+    return evaluated(tree, {**generator.parameters, **known}, where)
+
+
+def write_outputs(
     folder: Path, computed: list[tuple[PurePosixPath, str, OutputData, list[FloatArray]]]
 ) -> list[str]:
     """Write everything; the HDF5 file comes last, under its name when it is whole."""
@@ -114,6 +142,11 @@ def _write(
             shape = _write_csv(target, output, data)
             _write_dataset(file, str(place), name, output, data)
             lines.append(f"{target}: {len(data)} data sets of {' x '.join(map(str, shape))} values")
+        for group in {str(place) for place, _, _, _ in computed}:
+            for path in (PurePosixPath(group), *PurePosixPath(group).parents):
+                if path.name:
+                    file[str(path)].attrs["uri"] = str(path)
+                    file[str(path)].attrs["combineArchiveLocation"] = str(path)
     shutil.move(whole, folder / REPORTS)
     return [*lines, f"{folder / REPORTS}: all of them"]
 

@@ -76,7 +76,11 @@ class Expectation:
         return self.with_jacobian(theta)[0]
 
     def with_jacobian(
-        self, theta: npt.ArrayLike, *, seed: int | None = None
+        self,
+        theta: npt.ArrayLike,
+        *,
+        seed: int | None = None,
+        conditions: Mapping[str, npt.ArrayLike] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Means ``[..., time, output]`` and their derivatives ``[..., time, output, p]``.
 
@@ -86,12 +90,15 @@ class Expectation:
             Values of the parameters, or initial amounts, ``[p]``.
         seed
             Of this call alone, which then does not count.
+        conditions
+            Values ``[condition]`` by name, of this call alone, in place of those given at first.
 
         Raises
         ------
         ConfigError
-            `theta` has another shape, or a value that the model does not allow.
+            `theta` or a condition has another shape, or a value that the model does not allow.
         """
+        held = self._held(conditions or {})
         given = np.asarray(theta, np.float64)
         if given.shape != (len(self.parameters),) or not np.isfinite(given).all():
             raise ConfigError(
@@ -102,8 +109,8 @@ class Expectation:
         network.validate()
         options = replace(self._options, seed=self._seed_of_call() if seed is None else seed)
         found = differences(
-            network, self._steps(network), self.outputs, options, "coupled",
-            self._backend, self._comm, self.conditions or None,
+            network, self._steps(network, held), self.outputs, options, "coupled",
+            self._backend, self._comm, held or None,
         )  # fmt: skip
         mean, jacobian = found.mean, np.moveaxis(found.value, 1, -1)
         return (mean, jacobian) if self.conditions else (mean[0], jacobian[0])
@@ -125,15 +132,28 @@ class Expectation:
         """Give the device back."""
         self.close()
 
-    def _steps(self, network: Network) -> tuple[Step, ...]:
+    def _held(self, conditions: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
+        """The conditions of a call."""
+        held = dict(self.conditions)
+        for name, given in conditions.items():
+            values = np.asarray(given, np.float64)
+            if name not in held or values.shape != held[name].shape:
+                raise ConfigError(
+                    f"conditions: {name} must be one of those given at first, and as long: "
+                    f"{', '.join(held) or 'none'}"
+                )
+            held[name] = values
+        return held
+
+    def _steps(self, network: Network, held: Mapping[str, FloatArray]) -> tuple[Step, ...]:
         """Steps that every condition allows."""
-        number = len(next(iter(self.conditions.values()), (0,)))
+        number = len(next(iter(held.values()), (0,)))
         for row in range(1, number):
             other = with_settings(
-                network, {name: float(column[row]) for name, column in self.conditions.items()}
+                network, {name: float(column[row]) for name, column in held.items()}
             )
             steps_of(other, self.parameters, self._step, "centred")
-        first = {name: float(column[0]) for name, column in self.conditions.items()}
+        first = {name: float(column[0]) for name, column in held.items()}
         return steps_of(with_settings(network, first), self.parameters, self._step, "centred")
 
     def _seed_of_call(self) -> int:

@@ -260,6 +260,11 @@ class SensitivityResult:
         return (self.high - self.low)[:, None, None]
 
     def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
+        if not isinstance(names, tuple) or len(names) != 2:
+            raise ConfigError(
+                f"result[{names!r}] is not known: take a parameter and an output, such as "
+                f"result[{self.parameters[0]!r}, {self.outputs[0]!r}]"
+            )
         parameter, output = names
         for name, known in ((parameter, self.parameters), (output, self.outputs)):
             if name not in known:

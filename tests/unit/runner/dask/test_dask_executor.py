@@ -110,7 +110,8 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 
 
 @needs_dask
-def test_a_run_that_was_stopped_is_resumed(client, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("one_block_launches")
+def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
     from tauslab.model.readers.read import read_network
     from tauslab.runner.api.executor import run_job
     from tauslab.runner.options.ensemble import Options

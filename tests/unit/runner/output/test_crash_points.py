@@ -52,7 +52,7 @@ def check_wreck(job, path):
                 digest_lines(result)
 
 
-@strides(7)  # which 2 and 3 do not divide: all kinds of attempts below are met
+@strides(11)  # which 2 and 3 do not divide: all kinds of attempts below are met
 @pytest.mark.parametrize("record", CRASH_JOBS)
 @pytest.mark.parametrize(("ranks", "parts"), [(1, None), (2, None), (2, VIEW)])
 def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
@@ -84,7 +84,7 @@ def test_killed_twice(tmp_path):
     whole = tmp_path / "whole.h5"
     job.run(whole)
     expected, rng = contents(whole), np.random.default_rng(8)
-    for index in range(12):
+    for index in range(8):
         path = tmp_path / f"{index}.h5"
         for _ in range(2):
             attempt(job, path, int(rng.integers(1, 4)), MortalDisk(int(rng.integers(5, 40))))
@@ -93,7 +93,7 @@ def test_killed_twice(tmp_path):
         assert contents(path) == expected
 
 
-@strides(5)
+@strides(8)
 @pytest.mark.parametrize("record", CRASH_JOBS)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_power_lost(tmp_path, record, ranks, stride):

@@ -65,6 +65,20 @@ def test_conditions_are_refused(conditions):
         left(conditions=conditions)
 
 
+def test_conditions_of_one_call():
+    """Those of this call alone; others must be known, and as long."""
+    given, other = left(conditions={"X": [50, 100]}), np.array([55.0, 105.0])
+    name = "X"
+    again, _ = left(conditions={name: other}).with_jacobian([0.7], seed=3)
+    found, _ = given.with_jacobian([0.7], seed=3, conditions={name: other})
+    assert np.array_equal(found, again)
+    before, _ = given.with_jacobian([0.7], seed=3)
+    assert not np.array_equal(found, before)
+    for wrong in ({"q": other}, {name: other[:-1]}):
+        with pytest.raises(ts.ConfigError, match="one of those given at first, and as long"):
+            given.with_jacobian([0.7], conditions=wrong)
+
+
 def test_the_chain_rule():
     rng = np.random.default_rng(1)
     jacobian, gradient = rng.normal(size=(3, 2, 4, 5)), rng.normal(size=(3, 2, 4))
@@ -94,6 +108,10 @@ def test_the_example_descends(monkeypatch):
     assert losses[0] == pytest.approx(26.51, abs=0.01)
     assert losses[1] < losses[0]
     assert fit_promoter.exact_loss(13.6086, 8.1503) == pytest.approx(4.3932, abs=1e-4)
+    every = fit_promoter.fit_all(steps=4, n=20, device="cpu")
+    losses = [fit_promoter.exact_loss(*every[k][:2], every[k][2:]) for k in (0, -1)]
+    assert losses[0] == pytest.approx(26.51, abs=0.01)
+    assert losses[1] < losses[0]
     sys.modules.pop("fit_promoter")
 
 

@@ -14,6 +14,7 @@
 
 // Stored in /status: more reactions wait for their completion than the queue holds.
 constexpr u8 DELAY_QUEUE_FULL = 8;
+constexpr u8 NEGATIVE_DELAY = 9;  // a delay is below 0
 constexpr u64 REACTION_BITS = 16;
 
 // Arguments of the kernels of networks with events.

@@ -21,7 +21,7 @@ struct AssignVariable {
 };
 
 // What looks back does beside; nothing where nothing looks back.
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
 constexpr bool LOOKS_BACK = true;
 #else
 constexpr bool LOOKS_BACK = false;
@@ -115,7 +115,7 @@ DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, Giv
         const bool whole = turns && !LOOKS_BACK;
         const double end = limit_step(c, t, limit);
         look_from(c, x, step.f);
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
         method.from_rates(step.f);
 #endif
         u8 ended =

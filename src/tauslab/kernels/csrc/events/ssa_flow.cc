@@ -123,7 +123,7 @@ KERNEL(ssa_flow, const EventArguments arguments) {
             const double delay = reaction_delay(reaction, x, inputs);
             const bool is_known = delay >= 0;
             if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
-                ended = is_known ? DELAY_QUEUE_FULL : (u8)NOT_A_NUMBER;
+                ended = is_known ? DELAY_QUEUE_FULL : delay < 0 ? NEGATIVE_DELAY : (u8)NOT_A_NUMBER;
                 continue;
             }
             stop = tl_min(stop, delayed.first());

@@ -14,6 +14,12 @@
 #include "math/basic.h"
 #include "device/prelude.h"
 
+// Of one trajectory this is a branch; the form for lanes is in simd/lanes.h.
+template <class Real>
+DEVICE void set_where(bool here, Real &to, Real value) {
+    if (here) to = value;
+}
+
 template <class Real>
 DEVICE Real larger(Real a, Real b) {
     return b > a ? b : a;
@@ -68,7 +74,7 @@ struct LimitOf {
     DEVICE_MEMBER Real time() const { return top / bottom; }
     DEVICE_MEMBER void bound(Real change, Real speed) {
         const auto shorter = change * bottom < top * speed;
-        top = shorter ? change : top, bottom = shorter ? speed : bottom;
+        set_where(shorter, top, change), set_where(shorter, bottom, speed);
     }
 };
 typedef LimitOf<double> Limit;
@@ -101,7 +107,7 @@ typedef PlanOf<double> Plan;
 template <class Real, class Condition>
 DEVICE Real share(Real propensity, Condition critical, PlanOf<Real> &plan) {
     plan.a0 += propensity;
-    plan.critical = critical ? plan.critical + propensity : plan.critical;
+    set_where(critical, plan.critical, plan.critical + propensity);
     return critical ? number<Real>(0.0) : propensity;
 }
 
@@ -141,7 +147,8 @@ DEVICE double small_cell(double mean) {
 
 template <class Real, class Chosen>
 DEVICE void choose(int channel, Real propensity, Real target, Real &sum, Chosen &chosen) {
-    chosen = propensity > 0 && (chosen < 0 || sum <= target) ? Chosen{} + channel : chosen;
+    const Chosen here = Chosen{} + channel;
+    set_where(propensity > 0 && (chosen < 0 || sum <= target), chosen, here);
     sum += propensity;
 }
 

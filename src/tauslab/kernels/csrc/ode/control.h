@@ -73,7 +73,7 @@ DEVICE_SELDOM Time first_step(const Real *x, const Constants &c, Time t, Time sp
 }
 
 #ifndef ON_LANES
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
 #include "ode/past/steps.h"
 #endif
 
@@ -81,7 +81,7 @@ DEVICE_SELDOM Time first_step(const Real *x, const Constants &c, Time t, Time sp
 template <class Method>
 DEVICE double attempt_step(Method &method, Real *x, GivenConstants c, double t, double h,
                            double end) {
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     return attempt_looking_back(method, x, c, t, h, end);
 #else
     return method.attempt(x, c, t, h, end);
@@ -135,7 +135,7 @@ template <class Method>
 DEVICE void take_turns(const OdeJob &job, Method &method, i64,
                        [[maybe_unused]] double *history = nullptr) {
     Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     History steps;
     steps.at = history;
     WithHistory past = {c, &steps};
@@ -144,7 +144,7 @@ DEVICE void take_turns(const OdeJob &job, Method &method, i64,
     for (;;) {
         const i64 row = take_row(job.next_row, job.rows);
         if (row >= job.rows) break;
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
         run_with_events(job, row, method, x, past);
 #elif defined(HAS_EVENTS)
         run_with_events(job, row, method, x, c);

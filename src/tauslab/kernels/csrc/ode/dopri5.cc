@@ -38,7 +38,7 @@ struct DormandPrince {
         return first_step(x, c, t, span, allowed, ORDER, d[0], d[1], d[2]);
     }
     DEVICE_MEMBER Time attempt(Real *x, GivenConstants c, Time t, Time h, Time end);
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     DEVICE_MEMBER const Real *rates_here() const { return d[0]; }
     DEVICE_MEMBER void from_rates(const Real *f) {
         for (int i = 0; i < N_VARIABLES; ++i) d[0][i] = f[i];
@@ -49,7 +49,7 @@ struct DormandPrince {
 #endif
 };
 
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
 // Dense output of order 4 (Hairer, Norsett & Wanner 1993, II.6): the weights of the last coefficient, by stage.
 TABLE double DENSE[STAGES] = {-12715105075.0 / 11282082432,  0.0,
                               87487479700.0 / 32700410799,   -10690763975.0 / 1880347072,
@@ -113,7 +113,7 @@ TRAJECTORIES_TOGETHER(ode_dopri5)
 KERNEL(ode_dopri5, const AdaptiveArguments arguments) {
     const OdeJob &job = arguments.job;
     DormandPrince method = {{arguments.relative, arguments.absolute}, arguments.most, 0, 0, 0, 0, true, {}};
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     take_turns(job, method, GLOBAL_SIZE, arguments.scratch + THREAD_OFFSET(HISTORY_WORDS));
 #else
     take_turns(job, method, GLOBAL_SIZE);

@@ -45,7 +45,7 @@ struct OdeJob {
 };
 
 // The constants of a trajectory, as functions take them; with its past where equations look back.
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
 #include "ode/past/history.h"
 typedef const WithHistory &GivenConstants;
 #else

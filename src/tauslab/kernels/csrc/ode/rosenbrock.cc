@@ -136,7 +136,7 @@ struct Rosenbrock {
         return first_step(x, c, t, span, allowed, ORDER, rates, u[0], u[1]);
     }
     DEVICE_MEMBER Time attempt(Real *x, GivenConstants c, Time t, Time h, Time end);
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     DEVICE_MEMBER const Real *rates_here() const { return rates; }
     DEVICE_MEMBER void from_rates(const Real *f) {
         for (int i = 0; i < N_VARIABLES; ++i) rates[i] = f[i];
@@ -147,7 +147,7 @@ struct Rosenbrock {
 #endif
 };
 
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
 // Dense output of order 3, as in the authors' program RODAS: weights of two coefficients, by stage.
 TABLE double DENSE[2][STAGES - 1] = {{10.12623508344586, -7.487995877610167, -34.80091861555747,
                                       -7.992771707568823, 1.025137723295662},
@@ -237,7 +237,7 @@ TRAJECTORIES_TOGETHER(ode_rosenbrock)
 
 KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
     const OdeJob &job = a.job;
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     constexpr i64 WORDS = N_CELLS + N_ENTRIES + HISTORY_WORDS;
 #else
     constexpr i64 WORDS = N_CELLS + N_ENTRIES;
@@ -258,7 +258,7 @@ KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
                          {},
                          {},
                          {}};
-#ifdef HAS_DELAYS
+#ifdef HAS_PAST
     take_turns(job, method, GLOBAL_SIZE, own + (N_CELLS + N_ENTRIES) * THREAD_STRIDE);
 #else
     take_turns(job, method, GLOBAL_SIZE);

@@ -196,6 +196,12 @@ DEVICE Mask lanes_of(u32 bits) {
 #endif
 }
 
+#if SIMD_LANES > 1
+DEVICE void set_where(Mask here, Real &to, Real value) {
+    to = here ? value : to;
+}
+#endif
+
 // A bit for each lane on which a <= b and c > 0.
 DEVICE u32 lanes_in_order(Real a, Real b, Real c) {
 #if defined(ON_AVX512)

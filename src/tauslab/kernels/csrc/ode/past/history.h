@@ -81,7 +81,7 @@ DEVICE void start_history(History &past, const State &x) {
 }
 
 // The step that was just made becomes an entry.
-DEVICE_SHARED void keep_step(History &past, double end) {
+DEVICE_SELDOM void keep_step(History &past, double end) {
     const i64 entry = past.written;
     const double begin = past.now;
     ++past.written;
@@ -118,7 +118,7 @@ DEVICE double next_image(History &past, const WithHistory &c, int lookup) {
 
 // Whether a lookup whose lag moves has come to a jump, at time `t` in state `x`.
 template <class State>
-DEVICE_SHARED bool came_to_jump(History &past, const State &x, const WithHistory &c, double t) {
+DEVICE_SELDOM bool came_to_jump(History &past, const State &x, const WithHistory &c, double t) {
     for (int k = 0; k < N_LOOKUPS; ++k)
         if (!IS_CONSTANT_LAG[k] && moving_time(k, x, c, t) >= next_jump(past, k, HIGHEST_OF_MOVING))
             return true;
@@ -133,7 +133,7 @@ DEVICE void pass_jump(History &past, int lookup) {
 
 // Lags that move may have been set anew.
 template <class State>
-DEVICE_SHARED void look_anew(History &past, const State &x, const WithHistory &c) {
+DEVICE_SELDOM void look_anew(History &past, const State &x, const WithHistory &c) {
     for (int k = 0; k < N_LOOKUPS; ++k) {
         if (IS_CONSTANT_LAG[k]) continue;
         const double s = moving_time(k, x, c, past.now);
@@ -143,7 +143,7 @@ DEVICE_SHARED void look_anew(History &past, const State &x, const WithHistory &c
 }
 
 // The first time at which a lookup comes to a jump.
-DEVICE_SHARED double next_image(History &past, const WithHistory &c) {
+DEVICE_SELDOM double next_image(History &past, const WithHistory &c) {
     double first = from_bits(0x7ff0000000000000ull);
     for (int k = 0; k < N_LOOKUPS; ++k)
         if (IS_CONSTANT_LAG[k]) first = tl_min(first, next_image(past, c, k));
@@ -152,7 +152,7 @@ DEVICE_SHARED double next_image(History &past, const WithHistory &c) {
 
 // Lookups go on to the right of the jumps to which they have come. Whether there was one.
 template <class State>
-DEVICE_SHARED bool pass_images(History &past, const State &x, const WithHistory &c) {
+DEVICE_SELDOM bool pass_images(History &past, const State &x, const WithHistory &c) {
     bool any = false;
     for (int k = 0; k < N_LOOKUPS; ++k) {
         if (IS_CONSTANT_LAG[k]) {
@@ -200,7 +200,7 @@ struct EntryCoefficients {
 };
 
 // The entry in which a lookup finds time `s`, which is before `now`.
-DEVICE_SHARED i64 entry_at(History &past, int lookup, double s, double t) {
+DEVICE_SELDOM i64 entry_at(History &past, int lookup, double s, double t) {
     const i64 first = first_kept(past), last = past.written - 1;
     i64 e = past.found[lookup];
     e = e < first ? first : e > last ? last : e;
@@ -222,7 +222,7 @@ DEVICE_SHARED i64 entry_at(History &past, int lookup, double s, double t) {
 // Value or slope (by time) of delayed variable `m` at time `s`, at or after `now`: of what is foreseen, else of the
 // step before, if the way is smooth, else along the rates.
 template <bool SLOPE>
-DEVICE_SHARED double ahead(History &past, int m, double s) {
+DEVICE_SELDOM double ahead(History &past, int m, double s) {
     past.overlapped = true;
     const double *a = past.foreseen + COEFFICIENTS * m;
     if (past.length > 0) {
@@ -240,7 +240,7 @@ DEVICE_SHARED double ahead(History &past, int m, double s) {
 }
 
 template <bool SLOPE>
-DEVICE_SHARED double looked_up(const WithHistory &c, int lookup, int m, double s, double t) {
+DEVICE_SELDOM double looked_up(const WithHistory &c, int lookup, int m, double s, double t) {
     History &past = *c.history;
     if (past.written == 0 && s <= past.now) return SLOPE ? 0.0 : past.x[m];
     const bool near = IS_CONSTANT_LAG[lookup] && tl_abs(s - past.now) <= SAME_TIME * t;
@@ -254,13 +254,13 @@ DEVICE_SHARED double looked_up(const WithHistory &c, int lookup, int m, double s
 
 // What delayed variable `m` was at time `s`, read by `lookup` at time `t`, at which it is `x`. A time that is still to
 // come has no number.
-DEVICE_SHARED double past(const WithHistory &c, int lookup, int m, double s, double x, double t) {
+DEVICE double past(const WithHistory &c, int lookup, int m, double s, double x, double t) {
     if (!(s < t)) return s - t <= fused(SAME_TIME, t, DELAY_SLACK) ? x : tl_nan();
     return looked_up<false>(c, lookup, m, s, t);
 }
 
 // And how fast it changed.
-DEVICE_SHARED double past_slope(const WithHistory &c, int lookup, int m, double s, double t) {
+DEVICE double past_slope(const WithHistory &c, int lookup, int m, double s, double t) {
     return s < t ? looked_up<true>(c, lookup, m, s, t) : 0.0;
 }
 

@@ -13,23 +13,26 @@ constexpr double UNSETTLED = 100.0;  // the error of a step that does not settle
 // `Method::rates_here` are the rates at `x`, which `from_rates` sets; `dense` writes the polynomial of a step for delayed
 // variables.
 template <class Method>
-DEVICE_SHARED double attempt_looking_back(Method &method, Real *x, const WithHistory &c, double t,
-                                          double h, double end) {
+DEVICE double attempt_looking_back(Method &method, Real *x, const WithHistory &c, double t,
+                                   double h, double end) {
     History &past = *c.history;
     Real start[N_VARIABLES + 1], f[N_VARIABLES + 1], y[N_VARIABLES + 1];
     past.length = 0, past.overlapped = past.lost = false;
     for (int i = 0; i < N_VARIABLES; ++i) start[i] = x[i], f[i] = method.rates_here()[i];
-    double error = method.attempt(x, c, t, h, end);
-    for (int turn = 0; past.overlapped && error <= 1.0; ++turn) {
+    double error = 0;
+    for (int turn = 0;; ++turn) {
+        error = method.attempt(x, c, t, h, end);
+        if (!(error <= 1.0 && past.overlapped)) break;
+        if (turn > 0) {
+            ErrorNorm change = no_error(method.allowed);
+            for (int i = 0; i < N_VARIABLES; ++i) change.add(x[i] - y[i], x[i], y[i]);
+            if (change.value() <= SETTLED) break;
+        }
         method.dense(start, f, x, h, past.foreseen);
-        past.length = h;
         for (int i = 0; i < N_VARIABLES; ++i) y[i] = x[i], x[i] = start[i];
         method.from_rates(f);
-        if (turn == MOST_AGAIN) return past.length = 0, UNSETTLED;
-        error = method.attempt(x, c, t, h, end);
-        ErrorNorm change = no_error(method.allowed);
-        for (int i = 0; i < N_VARIABLES; ++i) change.add(x[i] - y[i], x[i], y[i]);
-        if (error <= 1.0 && change.value() <= SETTLED) break;
+        if (turn == MOST_AGAIN) return UNSETTLED;
+        past.length = h;
     }
     past.length = 0;
     if (error <= 1.0) method.dense(start, f, x, h, past.foreseen);

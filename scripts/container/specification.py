@@ -1,0 +1,122 @@
+"""Write biosimulators.json: what BioSimulators wants to know of this program.
+
+python scripts/container/specification.py            # writes it
+python scripts/container/specification.py --check    # fails where it is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tauslab import __version__
+from tauslab.runner.options.methods import DEFAULT_EPSILON
+from tauslab.runner.sedml.kisao import EQUATIONS, EXACT, LEAPS
+
+FILE = Path(__file__).with_name("biosimulators.json")
+_HOW = ["library", "command-line application", "BioSimulators Docker image"]
+_AT = "/sbml:sbml/sbml:model/sbml:listOf"
+_VARIABLES = {
+    "species amounts or concentrations": f"{_AT}Species/sbml:species",
+    "parameter values": f"{_AT}Parameters/sbml:parameter",
+    "compartment sizes": f"{_AT}Compartments/sbml:compartment",
+    "reaction rates": f"{_AT}Reactions/sbml:reaction",
+}
+_TOLERANCES = {
+    "KISAO_0000209": ("relative tolerance", "float", "1e-6"),
+    "KISAO_0000211": ("absolute tolerance", "float", "1e-9"),
+}
+_SEED = {"KISAO_0000488": ("seed", "integer", None)}
+_EPSILON = {"KISAO_0000228": ("tau-leaping epsilon", "float", str(DEFAULT_EPSILON))}
+
+
+def specification() -> dict[str, Any]:
+    """What the file holds."""
+    image = {"url": None, "format": _term("EDAM", "format_3973"), "operatingSystemType": "Linux"}
+    families = (
+        (EXACT, "SBO_0000295", _SEED),
+        (LEAPS, "SBO_0000295", _SEED | _EPSILON),
+        (EQUATIONS, "SBO_0000293", _TOLERANCES),
+    )
+    return {
+        "id": "tauslab",
+        "name": "tauslab",
+        "version": __version__,
+        "description": "Stochastic chemistry on many GPUs: the same seed, the same bits, anywhere.",
+        "urls": [],
+        "image": image,
+        "cli": None,
+        "pythonApi": {"package": "tauslab", "module": "tauslab"},
+        "authors": [{"firstName": None, "middleName": None, "lastName": "tauslab developers"}],
+        "references": {"identifiers": [], "citations": []},
+        "license": {"namespace": "SPDX", "id": "BSD-3-Clause"},
+        "algorithms": [
+            _algorithm(key, name, framework, parameters)
+            for names, framework, parameters in families
+            for key, name in names.items()
+        ],
+        "interfaceTypes": _HOW,
+        "supportedOperatingSystemTypes": ["Linux"],
+        "supportedProgrammingLanguages": [{"namespace": "Linguist", "id": "Python"}],
+        "biosimulators": {
+            "specificationVersion": "1.0.0",
+            "imageVersion": "1.0.0",
+            "validated": False,
+        },
+    }
+
+
+def _term(namespace: str, key: str, version: str | None = None) -> dict[str, Any]:
+    return {"namespace": namespace, "id": key, "version": version, "supportedFeatures": []}
+
+
+def _algorithm(
+    key: str, name: str, framework: str, parameters: Mapping[str, tuple[str, str, str | None]]
+) -> dict[str, Any]:
+    return {
+        "id": name.lower().replace(" ", "-"),
+        "name": name,
+        "kisaoId": {"namespace": "KISAO", "id": key.replace(":", "_")},
+        "modelingFrameworks": [{"namespace": "SBO", "id": framework}],
+        "modelFormats": [_term("EDAM", "format_2585")],
+        "modelChangePatterns": [],
+        "simulationFormats": [_term("EDAM", "format_3685", f"L1V{v}") for v in (1, 2, 3, 4)],
+        "archiveFormats": [_term("EDAM", "format_3686")],
+        "parameters": [
+            {
+                "kisaoId": {"namespace": "KISAO", "id": own},
+                "id": told.replace(" ", "_"),
+                "name": told,
+                "type": kind,
+                "value": value,
+                "recommendedRange": None,
+                "availableSoftwareInterfaceTypes": _HOW,
+            }
+            for own, (told, kind, value) in parameters.items()
+        ],
+        "outputDimensions": [{"namespace": "SIO", "id": "SIO_000418"}],
+        "outputVariablePatterns": [
+            *({"name": told, "type": "float", "target": path} for told, path in _VARIABLES.items()),
+            {"name": "time", "type": "float", "symbol": "urn:sedml:symbol:time"},
+        ],
+        "availableSoftwareInterfaceTypes": _HOW,
+        "dependencies": [],
+        "citations": [],
+    }
+
+
+def main() -> None:
+    """Write the file, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    text = json.dumps(specification(), indent=2) + "\n"
+    if parser.parse_args().check:
+        raise SystemExit(FILE.read_text(encoding="utf-8") != text)
+    FILE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
