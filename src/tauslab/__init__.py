@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.errors import OutputError as OutputError
     from tauslab.model.errors import StoppedEarly as StoppedEarly
     from tauslab.model.errors import TauslabError as TauslabError
+    from tauslab.model.errors import UnknownKeyword as UnknownKeyword
     from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
     from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
     from tauslab.model.generators.networks import random_network as random_network
@@ -81,6 +82,7 @@ _HOMES = {
         "OutputError",
         "StoppedEarly",
         "TauslabError",
+        "UnknownKeyword",
     ),
     "tauslab.model.lattice.lattice": ("Lattice",),
     "tauslab.model.generators.networks": (

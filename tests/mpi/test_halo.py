@@ -97,9 +97,9 @@ def require_refusal(done, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"transport": "peer"}, "--halo peer: rank 0 cannot reach the device memory of rank 1"),
-        ({"transport": "mpi"}, "--halo mpi: this MPI does not say"),
-        ({"transport": "pigeon"}, "--halo pigeon: choose one of auto, peer, shared, host"),
+        ({"transport": "peer"}, 'halo="peer": rank 0 cannot reach the device memory of rank 1'),
+        ({"transport": "mpi"}, 'halo="mpi": this MPI does not say'),
+        ({"transport": "pigeon"}, 'halo="pigeon": choose one of auto, peer, shared, host'),
         ({"depth": 7}, "a slab of 6 plane(s) is thinner than the halo, which is 7 deep"),
     ],
 )
@@ -118,7 +118,7 @@ def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
     if asked.returncode:
         assert done.returncode == 0
     else:
-        require_refusal(done, "--halo mpi: this MPI does not say")
+        require_refusal(done, 'halo="mpi": this MPI does not say')
 
 
 @pytest.mark.gpu

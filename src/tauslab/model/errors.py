@@ -5,6 +5,7 @@
     TauslabError
     |-- ModelError            a model that is wrong, or that an engine cannot honour  (ValueError)
     |-- ConfigError           an option, a name or a value the user gave              (ValueError)
+    |   `-- UnknownKeyword    a keyword that a function does not have                 (TypeError)
     |-- DecompositionError    work that cannot be cut over the ranks there are        (ValueError)
     |-- DeviceError           a device, compiler or driver that is not there          (RuntimeError)
     |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
@@ -23,6 +24,8 @@ allowed.  ``exit_code`` is what the command line returns.
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from tauslab.model.option_names import assigned
 
 
 class TauslabError(Exception):
@@ -50,6 +53,10 @@ class ConfigError(TauslabError, ValueError):
     """An option, name or value given by the user is not allowed."""
 
     exit_code = 2
+
+
+class UnknownKeyword(ConfigError, TypeError):
+    """A function has no keyword of that name."""
 
 
 class DecompositionError(TauslabError, ValueError):
@@ -108,7 +115,9 @@ class StoppedEarly(TauslabError, RuntimeError):
 
 
 def one_of(option: str, value: object, allowed: Iterable[str]) -> None:
-    """A `ConfigError` that names `option`, unless `value` is one of the words `allowed`."""
+    """A `ConfigError` that names the option of field `option`, unless `value` is in `allowed`."""
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
-        raise ConfigError(f"{option} {value!r} is not known; allowed are {', '.join(words)}")
+        raise ConfigError(
+            f"{assigned(option)}{value!r} is not known; allowed are {', '.join(words)}"
+        )

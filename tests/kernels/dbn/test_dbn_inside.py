@@ -284,7 +284,7 @@ def test_what_counts_is_chosen_with_the_layout():
     found = chosen_to_count(system(), replace(plain, memory_warps="on"), counting("after"))
     assert (found.memory, found.planes) == (True, 0)
     for wishes in (Wishes("single", "warps", memory_warps="off"), Wishes("single", "global")):
-        with pytest.raises(ConfigError, match="--counting inside needs --ode-layout thread, or"):
+        with pytest.raises(ConfigError, match='counting="inside" needs layout="thread", or'):
             chosen_to_count(system(), wishes, counting("inside"))
 
 

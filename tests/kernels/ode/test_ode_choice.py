@@ -137,5 +137,5 @@ def test_what_cannot_be_is_refused():
         model.add_rate(f"X{i}", f"-X{i}")
     with pytest.raises(ConfigError, match="needs more shared memory"):
         chosen(system_of(model), Wishes("double", "warps", 4))
-    with pytest.raises(ConfigError, match="--ode-memory-warps on needs more shared memory"):
+    with pytest.raises(ConfigError, match='with memory_warps="on" needs more shared memory'):
         chosen(system_of(model), Wishes("double", "thread", memory_warps="on"))

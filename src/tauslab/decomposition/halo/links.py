@@ -11,6 +11,7 @@ from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.model.errors import DecompositionError
+from tauslab.model.option_names import opt
 
 TRANSPORTS = ("auto", "peer", "shared", "host", "mpi")  # what --halo takes
 _TRIED_WORDS = 16  # of messages that are never sent
@@ -44,9 +45,9 @@ def open_halo(
         The transport is not possible here; the same on every rank.
     """
     if transport not in TRANSPORTS:
-        raise DecompositionError(f"--halo {transport}: choose one of {', '.join(TRANSPORTS)}")
+        raise DecompositionError(f"{opt('halo', transport)}: choose one of {', '.join(TRANSPORTS)}")
     if transport == "mpi":
-        _agree(comm, None if mpi_takes_device_memory() else _NOT_CUDA_AWARE)
+        _agree(comm, None if mpi_takes_device_memory() else _not_cuda_aware())
     words = kernels.message_words
     links: list[Link | None] = [None, None]
     opened: list[Peers] = []
@@ -102,18 +103,19 @@ def slowest_transport(
     return "host"
 
 
-_NOT_CUDA_AWARE = (
-    "--halo mpi: this MPI does not say that it sends device memory (MPIX_Query_cuda_support); "
-    "use --halo auto, peer, shared or host"
-)
+def _not_cuda_aware() -> str:
+    return (
+        f"{opt('halo', 'mpi')}: this MPI does not say that it sends device memory "
+        f"(MPIX_Query_cuda_support); use {opt('halo', 'auto')}, peer, shared or host"
+    )
 
 
 def _refusal(name: str, rank: int, peers: Peers) -> str | None:
     memory = "device memory" if name == "peer" else "memory"
     for other, reason in sorted(peers.refusals.items()):
         return (
-            f"--halo {name}: rank {rank} cannot reach the {memory} of rank {other}: {reason}; "
-            "use --halo auto or host"
+            f"{opt('halo', name)}: rank {rank} cannot reach the {memory} of rank {other}: "
+            f"{reason}; use {opt('halo', 'auto')} or host"
         )
     return None
 

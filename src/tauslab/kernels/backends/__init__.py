@@ -36,7 +36,7 @@ def choose_backend(name: str) -> str:
     ConfigError
         There is none of that name.
     """
-    one_of("--device", name, ("auto", *backend_names()))
+    one_of("device", name, ("auto", *backend_names()))
     if name != "auto":
         return name
     return next(known for known in backend_names() if device_count(known) > 0)

@@ -46,6 +46,7 @@ from tauslab.kernels.backends.compilers import (
 )
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
+from tauslab.model.option_names import opt
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
@@ -98,7 +99,7 @@ class _Threads(ThreadPoolExecutor):
             begun = len(self._threads)
             raise DeviceError(
                 f"the system starts {begun} of {threads} threads ({error}): choose fewer by "
-                "--threads, or allow more (ulimit -u, ulimit -v)"
+                f"{opt('threads')}, or allow more (ulimit -u, ulimit -v)"
             ) from None
         finally:
             started.set()

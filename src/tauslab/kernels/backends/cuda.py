@@ -36,6 +36,7 @@ from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_ver
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError
 from tauslab.model.files.extras import installing
+from tauslab.model.option_names import opt
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
@@ -214,8 +215,8 @@ class CudaBackend:
         available = count()
         if options.index >= available:
             raise DeviceError(
-                f"CUDA device {options.index} does not exist: {_what_is_there(available)}; "
-                "use --device auto or cpu"
+                f"CUDA device {options.index} does not exist: {_what_is_there(available)}; use "
+                f"{opt('device', 'auto')} or cpu"
             )
         import cupy
 

@@ -13,6 +13,7 @@ from tauslab.kernels.backends.base import Backend, Event, KernelSource, Program,
 from tauslab.kernels.dbn.entries import Entries, Family, Keys
 from tauslab.model.arrays import Array, FloatArray, IntArray, UintArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 MOST_BINS = 250  # a bin is a byte, and 255 stands for none
 _ENTRIES = ("bin_double", "bin_single", "count_dense", "count_sparse", "move_entries")
@@ -426,7 +427,8 @@ def _require_memory(backend: Backend, n_bytes: int, what: str) -> None:
     if n_bytes > free:
         raise ConfigError(
             f"{what} needs {n_bytes / 2**30:.3g} GiB, and {backend.describe()} has "
-            f"{free / 2**30:.3g} GiB left: take fewer --intervals, --unknown or --points"
+            f"{free / 2**30:.3g} GiB left: take fewer {opt('intervals')}, {opt('unknown')} or "
+            f"{opt('points')}"
         )
 
 

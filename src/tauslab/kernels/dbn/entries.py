@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import UintArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 _WORD = 1 << 63  # what a word of a key stays below
 
@@ -57,7 +58,7 @@ class Keys:
             raise ConfigError(
                 f"the table of {family.name} has {float(math.prod(sizes)):.3g} entries at each of "
                 f"{times - 1} steps, since {len(family.parents)} nodes decide it: at most "
-                f"{float(_WORD) ** 2:.3g} can be numbered; take fewer --intervals"
+                f"{float(_WORD) ** 2:.3g} can be numbered; take fewer {opt('intervals')}"
             )
         return cls(sizes, split)
 

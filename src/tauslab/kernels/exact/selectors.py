@@ -22,6 +22,7 @@ from tauslab.kernels.exact.owners import can_be_owned
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 SELECTORS = ("linear", "tree", "pdm", "cr", "rssa")
 
@@ -114,12 +115,12 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     """
     if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
         raise ConfigError(
-            f"--selector linear is for 1 to {LARGEST_LINEAR} reactions, not "
+            f"{opt('selector', 'linear')} is for 1 to {LARGEST_LINEAR} reactions, not "
             f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
         )
     if forced == "cr" and len(network.reactions) > LARGEST_GROUPED:
         raise ConfigError(
-            f"--selector cr is for up to {LARGEST_GROUPED} reactions, not "
+            f"{opt('selector', 'cr')} is for up to {LARGEST_GROUPED} reactions, not "
             f"{len(network.reactions)}: use tree or pdm"
         )
     if forced is not None:

@@ -10,6 +10,7 @@ from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 if TYPE_CHECKING:
     from tauslab.kernels.leaping.event_tau import EventTau
@@ -41,11 +42,13 @@ def leaping_engine(
     """
     if network.dynamics is not None:
         if checked:
-            raise ConfigError("--post-leap-check is not for models with events: leave it out")
+            raise ConfigError(
+                f"{opt('post_leap_check')} is not for models with events: leave it out"
+            )
         if leaper_of(network) != "unrolled":
             raise ConfigError(
                 f"tau runs models with events of up to {LARGEST_LEAPING} reactions, not "
-                f"{len(network.reactions)}; --method ssa can run it"
+                f"{len(network.reactions)}; {opt('method', 'ssa')} can run it"
             )
         from tauslab.kernels.leaping.event_tau import EventTau
 
@@ -56,7 +59,8 @@ def leaping_engine(
         return TauLeap(backend, network, times, epsilon, trajectories)
     if checked:
         raise ConfigError(
-            f"--post-leap-check works for networks of up to {LARGEST_LEAPING} reactions, and this "
-            f"one has {len(network.reactions)}: leave it out, or use --method ssa"
+            f"{opt('post_leap_check')} works for networks of up to {LARGEST_LEAPING} reactions, "
+            f"and this one has {len(network.reactions)}: leave it out, or use "
+            f"{opt('method', 'ssa')}"
         )
     return FineTau(backend, network, times, epsilon)

@@ -32,6 +32,7 @@ from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 # Where a kernel is.
 FILES = {
@@ -115,12 +116,12 @@ class Ode:
         if system.looks_back and (settings.solver == "rk4" or settings.precision == "single"):
             raise ConfigError(
                 "the model has delays, which need steps that adapt and double precision: "
-                "--ode-solver dopri5 or rosenbrock, --precision double"
+                f"{opt('solver', 'dopri5')} or rosenbrock, {opt('precision', 'double')}"
             )
         if system.triggered and settings.solver == "rk4":
             raise ConfigError(
-                "--ode-solver rk4 makes fixed steps and finds no trigger of an event between them: "
-                "use dopri5 or rosenbrock"
+                f"{opt('solver', 'rk4')} makes fixed steps and finds no trigger of an event "
+                "between them: use dopri5 or rosenbrock"
             )
         self.backend, self.system, self.settings = backend, system, settings
         self.priors = priors or Priors()

@@ -31,6 +31,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.time_relations import Switches
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
+from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
 
 
@@ -260,7 +261,7 @@ class _OdeLowering:
         if draws_in(reaction.delay):
             raise ModelError(
                 f"reaction {reaction.name}: its delay draws random numbers, which ode does not; "
-                "--method ssa can run it"
+                f"{opt('method', 'ssa')} can run it"
             )
         wait = self.tree(reaction.delay)
         if self.graph.stages[wait] == RUNNING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.option_names import assigned, opt
 
 SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 PRECISIONS = {"double": "double", "single": "float"}  # and the C++ type of each
@@ -69,34 +70,38 @@ class OdeSettings:
     def __post_init__(self) -> None:
         """Check the choices."""
         for option, value, allowed in (
-            ("ode-solver", self.solver, SOLVERS),
-            ("ode-layout", self.layout, LAYOUTS),
-            ("ode-memory-warps", self.memory_warps, MEMORY_WARPS),
-            ("ode-balance", self.balance, BALANCES),
+            ("solver", self.solver, SOLVERS),
+            ("layout", self.layout, LAYOUTS),
+            ("memory_warps", self.memory_warps, MEMORY_WARPS),
+            ("balance", self.balance, BALANCES),
             ("precision", self.precision, tuple(PRECISIONS)),
         ):
-            one_of(f"--{option}", value, allowed)
+            one_of(option, value, allowed)
         self._check_warps()
         if not 2 <= self.delay_history <= MOST_HISTORY:
             raise ConfigError(
-                f"--delay-history {self.delay_history} is not allowed: a whole number from 2 to "
-                f"{MOST_HISTORY}"
+                f"{opt('delay_history', self.delay_history)} is not allowed: a whole number from 2 "
+                f"to {MOST_HISTORY}"
             )
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise ConfigError(
-                f"--substeps {self.substeps} is not allowed: a whole number from 1 to "
+                f"{opt('substeps', self.substeps)} is not allowed: a whole number from 1 to "
                 f"{MOST_SUBSTEPS}"
             )
-        for option, number in (("--rtol", self.rtol), ("--atol", self.atol)):
+        for option, number in (("rtol", self.rtol), ("atol", self.atol)):
             if not 0 < number < 1e300:
-                raise ConfigError(f"{option} {number:g} is not allowed: a finite number above 0")
+                raise ConfigError(
+                    f"{assigned(option)}{number:g} is not allowed: a finite number above 0"
+                )
 
     def _check_warps(self) -> None:
         if not 0 <= self.warps <= MOST_SPLIT:
             raise ConfigError(
-                f"--ode-warps {self.warps} is not allowed: a whole number from 1 to {MOST_SPLIT}"
+                f"{opt('warps', self.warps)} is not allowed: a whole number from 1 to {MOST_SPLIT}"
             )
         if self.warps and self.layout not in ("auto", "warps"):
-            raise ConfigError(f"--ode-warps needs --ode-layout warps, not {self.layout}")
+            raise ConfigError(f"{opt('warps')} needs {opt('layout', 'warps')}, not {self.layout}")
         if self.memory_warps == "on" and self.layout == "global":
-            raise ConfigError("--ode-memory-warps on needs --ode-layout thread or warps")
+            raise ConfigError(
+                f"{opt('memory_warps', 'on')} needs {opt('layout', 'thread')} or warps"
+            )

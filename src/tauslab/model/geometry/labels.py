@@ -111,7 +111,10 @@ def _one_line(text: str) -> str:
 
 @contextlib.contextmanager
 def _unlogged() -> Iterator[list[str]]:
-    """What tifffile logs about damage, in place of lines on the standard error."""
+    """What tifffile logs about damage, in place of lines on the standard error.
+
+    What a library uses of NumPy that is deprecated is no matter of who reads a file.
+    """
     logged: list[str] = []
     logger = logging.getLogger("tifffile")
     handler = logging.Handler(logging.WARNING)
@@ -120,7 +123,9 @@ def _unlogged() -> Iterator[list[str]]:
     logger.addHandler(handler)
     logger.propagate = False
     try:
-        yield logged
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield logged
     finally:
         logger.removeHandler(handler)
         logger.propagate = before

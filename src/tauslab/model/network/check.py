@@ -11,6 +11,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
+from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -29,10 +30,10 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
 _MOST_REACTIONS = 12  # that are listed
 # How amounts in another unit can be counted, and what else helps.
 _HINTS = {
-    "reversible": "--net-laws lets them go backwards while their law is negative",
-    "mole": "--molecules converts them, --amounts counts reads them as counts",
-    "scaled unit": "--molecules converts them, --amounts counts reads them as counts",
-    "mass": "--amounts counts reads them as counts",
+    "reversible": ("net_laws",),
+    "mole": ("molecules", "amounts"),
+    "scaled unit": ("molecules", "amounts"),
+    "mass": ("amounts",),
 }
 
 # How a message calls many of a kind; a kind that is not here is called by its name.
@@ -64,6 +65,16 @@ _PLURAL = {
 }
 
 
+def _hint_of(kind: str) -> str:
+    """What helps a model that has a feature of that kind; empty where nothing is known."""
+    ways = {
+        "net_laws": f"{opt('net_laws')} lets them go backwards while their law is negative",
+        "molecules": f"{opt('molecules')} converts them",
+        "amounts": f"{opt('amounts', 'counts')} reads them as counts",
+    }
+    return "; " + ", ".join(ways[one] for one in _HINTS[kind]) if kind in _HINTS else ""
+
+
 def require_support(network: Network, method: str) -> None:
     """Refuse a model that `method` cannot simulate as it is meant.
 
@@ -78,19 +89,19 @@ def require_support(network: Network, method: str) -> None:
         where = f"{network.source_path}: " if network.source_path is not None else ""
         raise ModelError(
             f"{where}rate rules are not supported by tau in a model without reactions, where "
-            "nothing leaps; --method ssa or ode can run it"
+            f"nothing leaps; {opt('method', 'ssa')} or ode can run it"
         )
     refused = [f for f in network.features if method in refusing(f, [method])]
     if refused:
         first = refused[0]
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
-        hints = f"; {_HINTS[first.kind]}" if first.kind in _HINTS else ""
+        hints = _hint_of(first.kind)
         if first.kind == "missing value" and not first.element.startswith("reaction"):
-            hints = f"; --set {first.element.split()[-1]}=VALUE gives one"
+            hints = f"; {assigned('set', key=first.element.split()[-1])}VALUE gives one"
         able = [other for other in ("ssa", "ode") if _can_run(network, other)]
         if able:
-            hints += f"; --method {' or '.join(able)} can run it"
+            hints += f"; {opt('method', able[0])}{' or ode' * (len(able) > 1)} can run it"
         raise ModelError(
             f"{name}{first.element}: {_PLURAL.get(first.kind, first.kind)} are not supported "
             f"by {method}; {first.message}{more}{hints}"
@@ -167,7 +178,7 @@ def check_rates(
         value = known[form.constant]
         if not (math.isfinite(value) and (negative or value >= 0)):
             allowed = "finite" if negative else "finite and 0 or more"
-            hint = "; --net-laws lets it go backwards" if -math.inf < value < 0 else ""
+            hint = f"; {opt('net_laws')} lets it go backwards" if -math.inf < value < 0 else ""
             raise ModelError(
                 f"reaction {reaction.name}: its rate constant is {value:g}; it must be "
                 f"{allowed}{hint}"
@@ -302,7 +313,7 @@ def _report_names(network: Network) -> list[str]:
     lines = [f"observables: {_shortened(observables)}"] if observables else []
     known = network.labels.items()
     labels = [f"{name} is {label}" for name, label in known if label not in (name, f"{name}()")]
-    return lines + ([f"patterns: {_shortened(labels)} (--json: all)"] if labels else [])
+    return lines + ([f"patterns: {_shortened(labels)} ({opt('json')}: all)"] if labels else [])
 
 
 def _observables(network: Network) -> list[str]:

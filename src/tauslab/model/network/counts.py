@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable, Mapping
 
 from tauslab.model.errors import ModelError
+from tauslab.model.option_names import assigned, opt
 
 MOST = 2**31 - 1
 _ROOM = 1e6  # molecules that a suggested compartment leaves the species that has most
-_FEWER = "--amounts F, without --molecules, counts F of each unit"
 
 
 def round_counts(
@@ -46,7 +46,7 @@ def round_counts(
         if not any(counts.values()):
             text = (
                 "all initial amounts are below a molecule and were rounded to 0 (amounts in moles "
-                "need --molecules)"
+                f"need {opt('molecules')})"
             )
         warn(f"{text}: {some(dict.fromkeys(changed))}")
     return counts
@@ -54,12 +54,14 @@ def round_counts(
 
 def _smaller(count: int, compartment: tuple[str, float] | None) -> str:
     """The option that helps against so large an amount: a smaller compartment, or equations."""
+    fewer = f"{opt('amounts', 'F')}, without {opt('molecules')}, counts F of each unit"
     if compartment is None or not compartment[1] > 0:
-        return f"; {_FEWER}, and --method ode has no such limit"
+        return f"; {fewer}, and {opt('method', 'ode')} has no such limit"
     name, size = compartment
     return (
-        f"; a smaller compartment may hold fewer: --set {name}={size * _ROOM / count:.0e}, "
-        f"{_FEWER}, and --method ode has no such limit"
+        "; a smaller compartment may hold fewer: "
+        f"{assigned('set', key=name)}{size * _ROOM / count:.0e}, {fewer}, and "
+        f"{opt('method', 'ode')} has no such limit"
     )
 
 

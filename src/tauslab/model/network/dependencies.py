@@ -8,6 +8,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 
 
 def right_sides(network: Network) -> dict[str, frozenset[str]]:
@@ -75,6 +76,6 @@ def parents(
     for name in unknown:
         if name not in used:
             raise ConfigError(
-                f"--unknown {name}: no equation reads it, so nothing would be learnt about it"
+                f"{opt('unknown', name)}: no equation reads it, so nothing would be learnt about it"
             )
     return found

@@ -10,6 +10,7 @@ from typing import Any
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import value_of
 
 AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019
@@ -53,7 +54,9 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     """
     if per_unit is not None:
         if not (math.isfinite(per_unit) and per_unit > 0):
-            raise ConfigError(f"--amounts {per_unit:g} is not allowed: counts of a unit, above 0")
+            raise ConfigError(
+                f"{opt('amounts', per_unit)} is not allowed: counts of a unit, above 0"
+            )
         return _scaled(network, float(per_unit), chosen=True)
     troubled = [feature for feature in network.features if feature.kind in _KINDS]
     per_unit = network.molecules_per_unit
@@ -66,7 +69,7 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
             why = "a result does not keep the size of their unit: give the SBML file"
         raise ModelError(
             f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since "
-            f"{why}; --amounts counts reads them as counts"
+            f"{why}; {opt('amounts', 'counts')} reads them as counts"
         )
     return _scaled(network, per_unit, chosen=False)
 
@@ -74,7 +77,9 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
 def as_chosen(network: Network, molecules: bool, amounts: float | None) -> Network:  # noqa: FBT001
     """The network as the options ``--molecules`` and ``--amounts`` count its amounts."""
     if molecules and amounts is not None:
-        raise ConfigError("--molecules and --amounts are two ways to count: give one of them")
+        raise ConfigError(
+            f"{opt('molecules')} and {opt('amounts')} are two ways to count: give one of them"
+        )
     return in_molecules(network, amounts) if molecules or amounts is not None else network
 
 
@@ -129,7 +134,7 @@ def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     if chosen:
         unit_of_file = network.amount_unit or "unit"
         result.count_unit = f"counts of {1 / per_unit:g} {unit_of_file}"
-        result.notes.append(f"amounts are {result.count_unit}, as --amounts chose")
+        result.notes.append(f"amounts are {result.count_unit}, as was chosen")
     else:
         result.notes.append(f"amounts are molecules: {per_unit:g} of them are a unit of the file")
     return result

@@ -46,6 +46,7 @@ from tauslab.model.network.parts import (
     TimedEvent,
     draw_refused,
 )
+from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
@@ -625,7 +626,7 @@ class Network(NetworkData):
             signed = set(self.species)
         for name, amount in amounts.items():
             if not (math.isfinite(amount) and (amount >= -0.5 or negative or name in signed)):
-                hint = "; --method ode can run it" if math.isfinite(amount) else ""
+                hint = f"; {opt('method', 'ode')} can run it" if math.isfinite(amount) else ""
                 raise ModelError(
                     f"species {name}: initial amount {amount:g} is not allowed, "
                     f"it must be 0 or more{hint}"

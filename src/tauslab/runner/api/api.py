@@ -16,7 +16,7 @@ from tauslab.runner.api.typed import chosen, runs, takes
 from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
-from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
 
 
-@speaks_python
+@checks_keywords
 def read(path: str | os.PathLike[str]) -> Model:
     """Read a `Network` or `Lattice`: SBML, BioNetGen ``.net``, ``.bngl``, TOML, ``.lm``, our files.
 
@@ -46,7 +46,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     return readers.read(Path(path))
 
 
-@speaks_python
+@checks_keywords
 def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     path: str | os.PathLike[str],
 ) -> AnyResult:

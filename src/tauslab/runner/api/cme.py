@@ -16,11 +16,11 @@ from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.solve import solve
 from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
+from tauslab.runner.options.values.unknown import checks_keywords
 
 
-@speaks_python
+@checks_keywords
 def cme(
     model: Network | str | os.PathLike[str],
     times: npt.ArrayLike,

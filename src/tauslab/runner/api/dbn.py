@@ -28,7 +28,7 @@ from tauslab.runner.options.keywords import Numbers, Values
 from tauslab.runner.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.runner.options.places import Device, device_settings, file_settings
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.results.dbn.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
@@ -76,7 +76,7 @@ def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNet
     return build_network(network, settings, ranks())
 
 
-@speaks_python
+@checks_keywords
 def check_property(  # noqa: PLR0913
     model: Network | str | os.PathLike[str],
     formula: str,

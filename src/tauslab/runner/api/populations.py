@@ -17,8 +17,8 @@ from tauslab.runner.options.places import Device, device_settings
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.populations.division import Division, Fraction
 from tauslab.runner.populations.growth import Population
 from tauslab.runner.populations.result import PopulationResult
@@ -28,7 +28,7 @@ from tauslab.runner.ranks.job import agreed_seed
 _FOLLOW = ("population", "tree", "lineage")
 
 
-@speaks_python
+@checks_keywords
 def population(  # noqa: PLR0913 - keywords
     model: Network | str | os.PathLike[str],
     times: npt.ArrayLike,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from tauslab.model.errors import ConfigError
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.places import CPU, GPU, Dask, Output
 from tauslab.runner.options.values.definition import with_options
-from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.unknown import unknown_keyword
 
 if TYPE_CHECKING:
     from tauslab.model.lattice.lattice import Lattice
@@ -28,11 +26,6 @@ R_co = TypeVar("R_co", covariant=True)
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 
-# What users type for the option of another function.
-_CALLED = {
-    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "n": ("runs", "samples"),
-    "particles": ("n",), "trajectories": ("n",), "path": ("output",), "file": ("output",),
-}  # fmt: skip
 _SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
 
 
@@ -86,23 +79,14 @@ def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
 
     Raises
     ------
-    ConfigError
+    UnknownKeyword
         One that it does not have; the message says where it belongs, or which may be meant.
     """
     allowed = [one.name for one in fields(keywords)]  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
-            raise ConfigError(f"{name}= is no option of {what}{_meant(name, allowed)}")
+            raise unknown_keyword(name, allowed, what, _SETTINGS)
     return keywords(**options)
-
-
-def _meant(name: str, allowed: list[str]) -> str:
-    homes = [one.__name__ for one in _SETTINGS if name in {f.name for f in fields(one)}]
-    if homes:
-        return ": it belongs to " + " and ".join(f"ts.{home}({name}=...)" for home in homes)
-    near = [one for one in _CALLED.get(name, ()) if one in allowed]
-    near += difflib.get_close_matches(name, allowed, n=1)
-    return f": is {near[0]}= meant?" if near else ""
 
 
 def runs(
@@ -132,13 +116,13 @@ def takes(
 
 
 def documented(function: Callable[..., Any], *classes: Callable[..., object]) -> Any:
-    """Write the keywords of dataclasses into signature and docstring, and let errors name them."""
+    """Write the keywords of dataclasses into signature and docstring."""
     own = inspect.signature(function)
     found = {n: one for n, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
     for made in classes:
         for name, one in inspect.signature(made).parameters.items():
             found.setdefault(name, one.replace(kind=one.KEYWORD_ONLY))
-    wrapped: Any = speaks_python(function)
+    wrapped: Any = function
     wrapped.__signature__ = own.replace(parameters=list(found.values()))
     kinds = [made for made in classes if isinstance(made, type)]
     wrapped.__doc__ = with_options(function.__doc__ or "", *kinds)

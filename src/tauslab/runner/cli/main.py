@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tauslab._version import __version__
 from tauslab.model.errors import TauslabError
+from tauslab.model.option_names import command_line
 from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
 from tauslab.runner.cli.tools import (
@@ -22,7 +23,6 @@ from tauslab.runner.cli.tools import (
     require_text,
     shortened,
 )
-from tauslab.runner.options.values.spelling import command_spelling
 from tauslab.runner.ranks.all_ranks import ranks
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out, command_spelling():
+    with safe_streams() as out, command_line():
         return _main(argv, out)
 
 

@@ -13,11 +13,11 @@ from tauslab.model.host_memory import require_memory
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import warn
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.projection import Projection
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.runner.options.values.spelling import warn
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
 

@@ -14,7 +14,8 @@ from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
-from tauslab.runner.options.dask import DaskOptions
+from tauslab.model.option_names import opt
+from tauslab.runner.options.dask import DaskOptions, tls_options
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.values.sbatch import sbatch_lines
 
@@ -83,7 +84,7 @@ class Workers:
             if now - self._stopping > _STOP_SECONDS:
                 raise StoppedEarly(
                     "stopped on request; Dask workers did not end what they had in hand: "
-                    "--resume completes the file"
+                    f"{opt('resume')} completes the file"
                 )
 
     def wait_for_one(self) -> None:
@@ -152,7 +153,7 @@ def _client(stack: contextlib.ExitStack, chosen: DaskOptions, cluster: Any) -> A
         return where
     by_file = isinstance(where, str) and where.endswith(".json")
     if by_file and not Path(where).is_file():
-        raise ConfigError(f"--scheduler {where}: there is no such scheduler file")
+        raise ConfigError(f"{opt('scheduler', where)}: there is no such scheduler file")
     options = {"scheduler_file": where} if by_file else {"address": where}
     if chosen.tls is not None:
         options["security"] = _security(chosen)
@@ -163,10 +164,9 @@ def _client(stack: contextlib.ExitStack, chosen: DaskOptions, cluster: Any) -> A
     # A TypeError is what Dask raises for an address in TLS without certificates.
     except (OSError, ValueError, TypeError, TimeoutError) as error:
         raise ConfigError(
-            f"--scheduler {where}: no Dask scheduler answers there ({type(error).__name__}); "
-            "give local, slurm, an address such as tcp://node1:8786, or a scheduler file; one with "
-            "tls:// needs the scheduler's certificates: --dask-tls-ca, --dask-tls-cert, "
-            "--dask-tls-key"
+            f"{opt('scheduler', where)}: no Dask scheduler answers there ({type(error).__name__}); "
+            "give local, slurm, an address such as tcp://node1:8786, or a scheduler file; one "
+            f"with tls:// needs the scheduler's certificates: {tls_options()}"
         ) from None
 
 
@@ -242,8 +242,8 @@ def _security(chosen: DaskOptions) -> Any:
         security.get_connection_args("client")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise ConfigError(
-            f"--dask-tls-ca {authority}, --dask-tls-cert {certificate}, --dask-tls-key {key}: "
-            f"these are no certificates and key in PEM that fit each other ({_first_line(error)})"
+            f"{tls_options()}: {authority}, {certificate} and {key} are no certificates and key in "
+            f"PEM that fit each other ({_first_line(error)})"
         ) from None
     return security
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tauslab._version import __version__
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers, open_workers
 from tauslab.runner.dask.lanes import DaskLanes, call
@@ -42,11 +43,13 @@ def run_on_workers(
 ) -> Result:
     """Run an ensemble on Dask workers; arguments and errors as for `run_network`."""
     if options.append is not None or options.until is not None:
-        raise ConfigError("--executor dask excludes --append and --until: leave it out")
+        raise ConfigError(
+            f"{opt('executor', 'dask')} excludes {opt('append')} and {opt('until')}: leave it out"
+        )
     if comm.size > 1:
         raise ConfigError(
-            f"--executor dask has its own workers, but mpirun or srun started {comm.size} ranks: "
-            "start one process"
+            f"{opt('executor', 'dask')} has its own workers, but mpirun or srun started "
+            f"{comm.size} ranks: start one process"
         )
     with written_by_us(options.output, comm):
         return _run_on_workers(network, options, stop)

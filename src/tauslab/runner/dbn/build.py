@@ -17,6 +17,7 @@ from tauslab.kernels.ode.engine import Ode
 from tauslab.model.arrays import UintArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.dbn.lane import (
     LANES,
     DbnLane,
@@ -117,7 +118,7 @@ def _build(
 def _require_counting(options: DbnOptions, engine: Ode) -> None:
     if options.counting == "inside" and not engine.counts:
         raise ConfigError(
-            "--counting inside needs a GPU and --ode-solver rk4; here "
+            f"{opt('counting', 'inside')} needs a GPU and {opt('solver', 'rk4')}; here "
             f"{engine.backend.describe()} runs {engine.settings.solver}"
         )
 

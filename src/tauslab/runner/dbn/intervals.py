@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import value_of
 from tauslab.runner.options.dbn import PILOT, DbnOptions
 from tauslab.runner.results.dbn.network import FloatArray
@@ -45,8 +46,8 @@ def edges_of(
     samples = pilot[np.isfinite(pilot)].astype(np.float64)
     if not len(samples):
         raise ConfigError(
-            f"{name} is not a finite number at any time of the first {PILOT} trajectories: "
-            "take more --substeps or steps that adapt, or give it a --range"
+            f"{name} is not a finite number at any time of the first {PILOT} trajectories: take "
+            f"more {opt('substeps')} or steps that adapt, or give it a {opt('ranges')}"
         )
     low, high = given or rounded_range(samples.min(), samples.max())
     if low == high:

@@ -12,6 +12,7 @@ from tauslab.decomposition.blocks import Blocks, storage_block_size
 from tauslab.kernels.ode.engine import Ode
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import opt
 from tauslab.runner.dbn.intervals import edges_of
 from tauslab.runner.dbn.lane import lane_room, nominal_course, pilot_samples
 from tauslab.runner.dbn.parts import gathered, next_attempt, parts_of, remove_parts
@@ -67,11 +68,13 @@ def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
             _require_equal_settings(task, found[0], path)
         return found
     if path.exists() and not options.overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite, --resume or another -o")
+        raise ConfigError(
+            f"{path} exists: give {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+        )
     if (parts := parts_of(path)) and not options.overwrite:
         raise ConfigError(
-            f"{parts[0].parent} holds what a build of {path} had counted when it was killed: "
-            "give --resume, --overwrite or another -o"
+            f"{parts[0].parent} holds what a build of {path} had counted when it was killed: give "
+            f"{opt('resume')}, {opt('overwrite')} or another {opt('output')}"
         )
     return None
 

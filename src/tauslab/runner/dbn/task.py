@@ -17,6 +17,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import require_support
 from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.ensemble.ode_task import SLACK
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.dbn import DEFAULT_SOLVER, DbnOptions
@@ -119,23 +120,23 @@ def _check_names(network: Network, options: DbnOptions, nodes: list[str]) -> Non
     for name in options.unknown:
         if name not in known:
             raise ConfigError(
-                f"--unknown {name}: neither a parameter nor a species of {network.name}; "
+                f"{opt('unknown', name)}: neither a parameter nor a species of {network.name}; "
                 f"parameters: {some(network.parameters)}; species: {some(network.species)}"
             )
     drawn = {name for text in options.sample for name in Sampling.parse([text]).names}
     for option, names in (
-        ("--range", [*options.ranges]),
-        ("--intervals", [*options.own_intervals]),
-        ("--edges", [*options.edges]),
+        ("ranges", [*options.ranges]),
+        ("intervals", [*options.own_intervals]),
+        ("edges", [*options.edges]),
     ):
         for name in names:
-            if name not in nodes and not (option == "--range" and name in options.unknown):
+            if name not in nodes and not (option == "ranges" and name in options.unknown):
                 raise ConfigError(
-                    f"{option} {name}: no variable of {network.name} and not --unknown; "
-                    f"variables and unknown parameters: {', '.join(nodes[:12])}"
+                    f"{opt(option, key=name)}: no variable of {network.name} and not "
+                    f"{opt('unknown')}; variables and unknown parameters: {', '.join(nodes[:12])}"
                 )
     for name in sorted(drawn - set(options.unknown)):
-        raise ConfigError(f"--sample {name}: only what is --unknown is drawn")
+        raise ConfigError(f"{opt('sample', key=name)}: only what is {opt('unknown')} is drawn")
 
 
 def _sampling(
@@ -160,7 +161,7 @@ def _around(name: str, value: float) -> tuple[float, float]:
     """Half to twice the model's own value."""
     if not value > 0:
         raise ConfigError(
-            f"--unknown {name}: its value in the model is {value:g}, so it needs a range: "
-            f"--range {name}=LO:HI"
+            f"{opt('unknown', name)}: its value in the model is {value:g}, so it needs a range: "
+            f"{assigned('ranges', key=name)}LO:HI"
         )
     return value / 2, value * 2

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned
 from tauslab.runner.options.record import HistogramSpec
 
 GROUP = 4096  # trajectories between two tests
@@ -67,16 +68,20 @@ class UntilSpec:
         found = mean or share
         if found is None:
             raise ConfigError(
-                f"--until {text!r}: write mean(SPECIES [at TIME]) or P(SPECIES>COUNT [at TIME]), "
-                "then rel or ci and a number, for instance 'mean(X) rel 0.01'"
+                f"{assigned('until')}{text!r}: write mean(SPECIES [at TIME]) or P(SPECIES>COUNT "
+                "[at TIME]), then rel or ci and a number, for instance 'mean(X) rel 0.01'"
             )
         *_, t, measure, goal = found.groups()
         try:
             numbers = None if t is None else float(t), float(goal)
         except ValueError:
-            raise ConfigError(f"--until {text!r}: {t} or {goal} is not a number") from None
+            raise ConfigError(
+                f"{assigned('until')}{text!r}: {t} or {goal} is not a number"
+            ) from None
         if not 0 < numbers[1] < math.inf:
-            raise ConfigError(f"--until {text!r}: {goal} is not allowed, a number above 0")
+            raise ConfigError(
+                f"{assigned('until')}{text!r}: {goal} is not allowed, a number above 0"
+            )
         relation, threshold = ("", 0) if share is None else (share[2], int(share[3]))
         t_and_goal = numbers[0], measure == "rel", numbers[1]
         return cls(text.strip(), found[1], *t_and_goal, relation, threshold)

@@ -19,6 +19,7 @@ import numpy as np
 from tauslab.decomposition.blocks import runs
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.model.errors import DeviceFailed, TauslabError
+from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.lane import Delivery
 from tauslab.runner.ensemble.lanes import LaneLike, Lanes
 from tauslab.runner.ensemble.task import Task
@@ -52,7 +53,7 @@ def device_work() -> Iterator[None]:
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise DeviceFailed(
-            f"the device of {host_name()} failed: {first}; --resume completes the run"
+            f"the device of {host_name()} failed: {first}; {opt('resume')} completes the run"
         ) from error
 
 

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.ensemble.convergence import GROUP, Convergence, UntilSpec
 from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options, Portion
-from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
 from tauslab.runner.output.format.statistics import (
@@ -85,7 +85,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = layout_of(setup.task, comm)
         layout = _whole(layout, base.n + added, base.block, whole.first)
         layout.attributes["parts_n"] = base.parts_n
-        on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "--append"))
+        on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "append"))
         with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
             run_portion(setup, setup.task, comm, stop).close()
 
@@ -114,13 +114,17 @@ def _told_of(what: str, how: str = "") -> Iterator[None]:
 def _base(path: Path, options: Options) -> _Base:
     """Read the result to append to; what the options leave open is as there."""
     if not path.exists():
-        raise ConfigError(f"--append {options.append}: {path} does not exist")
+        raise ConfigError(f"{opt('append', options.append)}: {path} does not exist")
     with open_result(path) as result:
         stored = result.attributes
         if not result.complete:
-            raise ConfigError(f"--append: {path} is unfinished; --resume completes it")
+            raise ConfigError(
+                f"{opt('append')}: {path} is unfinished; {opt('resume')} completes it"
+            )
         if result.method == "ode":
-            raise ConfigError(f"--append: {path} was made by ode; it adds to runs of ssa and tau")
+            raise ConfigError(
+                f"{opt('append')}: {path} was made by ode; it adds to runs of ssa and tau"
+            )
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
@@ -137,8 +141,8 @@ def _look_at_portion(beside: Path, first: int, added: int) -> None:
     begun = existing_text(beside, "n")
     if begun != str(added):
         raise ConfigError(
-            f"--append {added}: {beside} holds the beginning of --append {begun}; the same command "
-            "completes that, or remove this file"
+            f"{opt('append', added)}: {beside} holds the beginning of {opt('append', begun)}; the "
+            "same command completes that, or remove this file"
         )
 
 
@@ -175,7 +179,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
         layout = agree(comm, lambda: layout_of(wanted.task, comm))
         if path is not None and done:
             same = replace(layout, n=done.n)
-            on_root(comm, lambda: require_same_run(path, same, "--resume"))
+            on_root(comm, lambda: require_same_run(path, same, "resume"))
             if done.met or options.n <= done.n:
                 return agree(comm, lambda: open_result(path))
         fixed = agree(comm, lambda: _with_sums(wanted, until))
@@ -190,7 +194,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
             while not tests.met and tests.done < options.n:
                 run = str(pieces[0].attributes["run"]) if pieces else None
                 task = _next_task(setup.task, tests, path, run, comm)
-                n, how = task.options.n, "" if path is None else f"--resume completes {path}"
+                n, how = task.options.n, "" if path is None else f"{opt('resume')} completes {path}"
                 with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
                     pieces.append(run_portion(setup, task, comm, stop))
                 tests.test(_tested(pieces[-1], until, index), task.options.n)
@@ -217,15 +221,17 @@ def _finished(path: Path, options: Options) -> _Finished | None:
     begun = portions(path)
     if not options.resume and (path.exists() or begun):
         what = "exists" if path.exists() else f"was begun ({begun[0].name} is a portion of it)"
-        raise ConfigError(f"{path} {what}; use --overwrite, --resume or another -o")
+        raise ConfigError(
+            f"{path} {what}; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+        )
     if not path.exists():
         return None
     with open_result(path) as result:
         found = result.attributes.get("until")
         if not result.complete or found != options.until:
             raise ConfigError(
-                f"{path} holds another run: its --until is {found}, not {options.until}; "
-                "--resume needs the same job"
+                f"{path} holds another run: its {opt('until')} is {found}, not {options.until}; "
+                f"{opt('resume')} needs the same job"
             )
         words = str(result.attributes.get("until_sums", "")).split()
         met = bool(result.attributes["until_met"]) or not words  # an earlier version wrote none
@@ -239,7 +245,7 @@ def _portion_path(path: Path, before: int) -> Path:
 
 def _refuse_varying(options: Options) -> Options:
     if options.sweep is not None or any(np.ndim(v) for v in options.set.values()):
-        raise ConfigError("--until needs the same values for all trajectories, so no sweep")
+        raise ConfigError(f"{opt('until')} needs the same values for all trajectories, so no sweep")
     return options
 
 
@@ -248,13 +254,14 @@ def _with_sums(wanted: Setup, until: UntilSpec) -> Setup:
     task, record = wanted.task, wanted.task.record
     if until.species not in task.species:
         raise ConfigError(
-            f"--until {until.text!r}: {until.species} is not a recorded species; "
+            f"{assigned('until')}{until.text!r}: {until.species} is not a recorded species; "
             f"recorded are {', '.join(task.species)}"
         )
     extra = until.histogram
     if extra is not None and any(h.species == until.species for h in record.histograms):
         raise ConfigError(
-            f"--until {until.text!r} and --record histogram:{until.species} exclude each other"
+            f"{assigned('until')}{until.text!r} and "
+            f"{opt('record', 'histogram:' + until.species)} exclude each other"
         )
     histograms = record.histograms if extra is None else (*record.histograms, extra)
     more = replace(record, statistics=True, histograms=histograms)
@@ -272,7 +279,7 @@ def _time_index(until: UntilSpec, task: Task) -> int:
     nearest = int(np.argmin(np.abs(times - until.t)))
     if abs(times[nearest] - until.t) > 1e-9 * max(1.0, abs(float(times[-1]))):
         raise ConfigError(
-            f"--until {until.text!r}: {until.t:g} is not a sample time; the nearest is "
+            f"{assigned('until')}{until.text!r}: {until.t:g} is not a sample time; the nearest is "
             f"{times[nearest]:g}"
         )
     return nearest
@@ -340,15 +347,15 @@ def _joined(
     """The first `tests.done` trajectories of all portions. Collective."""
     if not tests.met and comm.rank == 0:
         warn(
-            f"--until {tests.until.text!r} was not met by {options.n} trajectories: the half "
-            f"width is {tests.until.half_width(tests.sums):.3g}",
+            f"{assigned('until')}{tests.until.text!r} was not met by {options.n} trajectories: the "
+            f"half width is {tests.until.half_width(tests.sums):.3g}",
             stacklevel=2,
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
     if "approximate" in attributes:
         attributes["approximate"] = f"{attributes['approximate']}; {OF_SAMPLING}"
         if comm.rank == 0:
-            warn(f"--until {tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
+            warn(f"{assigned('until')}{tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
     attributes["n_limit"] = options.n
     attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)

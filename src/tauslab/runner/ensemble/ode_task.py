@@ -15,6 +15,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.option_names import assigned, warn
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
@@ -25,7 +26,6 @@ from tauslab.runner.ensemble.task import (
 )
 from tauslab.runner.options.ensemble import FloatArray, Options
 from tauslab.runner.options.record import Record
-from tauslab.runner.options.values.spelling import warn
 
 _NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
 
@@ -42,7 +42,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     """
     check_names(network, options)
     network, options, rows, _ = choose_values(network, options)
-    network = with_settings(network, options.sample.typical(), "--sample")
+    network = with_settings(network, options.sample.typical(), "sample")
     network.validate()
     values = network.parameter_values()
     check_rates(network, values, negative=True)
@@ -95,8 +95,8 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
     largest = max((abs(amounts[name]) for name in moved), default=0.0)
     if chosen.solver != "rk4" and 0 < largest < _MANY * chosen.atol:
         warn(
-            f"no amount is above {largest:.2g} at the start, and --atol {chosen.atol:g} allows "
-            f"errors of that size: give one such as --atol {largest * 1e-9:.0e}",
+            f"no amount is above {largest:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
+            f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}",
             stacklevel=2,
         )
 

@@ -19,6 +19,7 @@ from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.model.errors import StoppedEarly
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import command_line, warn
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
@@ -30,7 +31,6 @@ from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_mea
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
@@ -214,7 +214,8 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     if options.sample.names:
         attributes["sample"] = "; ".join(options.sample.texts)
     if isinstance(method, TauLeaping):
-        attributes["approximate"] = approximation(method.epsilon)
+        with command_line():  # files hold one spelling
+            attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}

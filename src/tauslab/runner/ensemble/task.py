@@ -20,6 +20,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.options.ensemble import FloatArray, Options
 from tauslab.runner.options.methods import (
@@ -32,8 +33,7 @@ from tauslab.runner.options.methods import (
     with_choices,
 )
 from tauslab.runner.options.record import SAMPLED, Record
-from tauslab.runner.options.sweep import Design, Sweep
-from tauslab.runner.options.values.spelling import warn
+from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.texts import some
 
 if TYPE_CHECKING:
@@ -216,10 +216,13 @@ def prepare(network: Network, options: Options) -> Task:
     )
     selector = options.method.selector if isinstance(options.method, SSA) else None
     if lowered.dynamics is not None and selector not in (None, "linear"):
-        raise ConfigError(f"--selector {selector} is not for models with events: leave it out")
+        raise ConfigError(
+            f"{opt('selector', selector)} is not for models with events: leave it out"
+        )
     if lowered.dynamics is not None and options.common:
         raise ModelError(
-            f"{network.name} has events, or laws that depend on the time: --common cannot run it"
+            f"{network.name} has events, or laws that depend on the time: {opt('common')} cannot "
+            "run it"
         )
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
@@ -261,9 +264,9 @@ def recorded_names(network: Network, options: Options) -> tuple[str, ...] | None
     for spec in options.record.summaries:
         if spec.quantity not in network.species and spec.quantity not in network.rules:
             raise ConfigError(
-                f"--record summary:{spec.name}: {spec.quantity} is neither a species nor an "
-                f"observable of {network.name}; it has {some([*network.species, *network.rules])}"
-                f"{_called(network, spec.quantity)}"
+                f"{opt('record', 'summary:' + spec.name)}: {spec.quantity} is neither a species "
+                f"nor an observable of {network.name}; it has "
+                f"{some([*network.species, *network.rules])}{_called(network, spec.quantity)}"
             )
     used = [h.species for h in options.record.histograms]
     return tuple(dict.fromkeys([*used, *(s.quantity for s in options.record.summaries)]))
@@ -278,8 +281,8 @@ def check_names(network: Network, options: Options) -> None:
     for name in options.species or ():
         if name not in network.species and name not in network.rules:
             raise ConfigError(
-                f"--species {name}: not a species of {network.name}; "
-                f"it has {some(network.species)}{_called(network, name)}"
+                f"{opt('species', name)}: not a species of {network.name}; it has "
+                f"{some(network.species)}{_called(network, name)}"
             )
 
 
@@ -288,13 +291,14 @@ def checked_record(task: Task) -> Record:
     record = task.options.record or _default_record(task)
     if record.statistics and not task.species:
         raise ConfigError(
-            "--species needs a species, not observables only, for --record statistics"
+            f"{opt('species')} needs a species, not observables only, for {opt('record')} "
+            "statistics"
         )
     for histogram in record.histograms:
         if task.system is not None:
             raise ConfigError(
-                f"--record histogram of {histogram.species}: histograms are of counts, not of the "
-                "amounts of ode; record trajectories"
+                f"{opt('record')} histogram of {histogram.species}: histograms are of counts, not "
+                "of the amounts of ode; record trajectories"
             )
         if histogram.species not in task.species:
             why = f"not a recorded species; recorded are {some(task.species)}"
@@ -302,9 +306,9 @@ def checked_record(task: Task) -> Record:
                 why = (
                     "an observable, not a count; record trajectories: plot makes histograms of them"
                 )
-            raise ConfigError(f"--record histogram of {histogram.species}: {why}")
+            raise ConfigError(f"{opt('record')} histogram of {histogram.species}: {why}")
     if record.sampled and not task.options.sample.names:
-        raise ConfigError("--record sampled needs --sample: nothing is drawn")
+        raise ConfigError(f"{opt('record', 'sampled')} needs {opt('sample')}: nothing is drawn")
     for spec in record.summaries:
         spec.summary(task.options.times, task.counted, task.reals)
     return record
@@ -332,7 +336,7 @@ def _default_record(task: Task) -> Record:
 
 
 def with_settings(
-    network: Network, settings: Mapping[str, float | FloatArray], option: str = "--set"
+    network: Network, settings: Mapping[str, float | FloatArray], option: str = "set"
 ) -> Network:
     """A copy in which parameters and initial amounts have the values that were set.
 
@@ -354,7 +358,7 @@ def with_settings(
             species[name] = replace(species[name], initial=Number(value))
         else:
             raise ConfigError(
-                f"{option} {name}: neither a parameter nor a species of {network.name}; "
+                f"{column_of(option, name)}: neither a parameter nor a species of {network.name}; "
                 f"parameters: {some(parameters)}; species: {some(network.species)}"
                 f"{_called(network, name)}"
             )
@@ -395,8 +399,9 @@ def _warn_of_net_laws(network: Network) -> None:
     both = [f.element for f in network.features if f.kind == "net law"]
     if both:
         warn(
-            "laws that may be negative (--net-laws): these go backwards then, so that means follow "
-            f"the laws, and noise is the least that they allow: {some(dict.fromkeys(both))}",
+            f"laws that may be negative ({opt('net_laws')}): these go backwards then, so that "
+            "means follow the laws, and noise is the least that they allow: "
+            f"{some(dict.fromkeys(both))}",
             stacklevel=2,
         )
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import StoppedEarly
+from tauslab.model.option_names import opt
 from tauslab.runner.lattice.group import Group
 from tauslab.runner.options.hook_view import LatticeView
 from tauslab.runner.options.lattice import LatticeTask
@@ -234,7 +235,7 @@ class ReplicaRuns:
             raise StoppedEarly(
                 f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
                 f"of {self._called()}",
-                "" if output is None else f"--resume completes {output}",
+                "" if output is None else f"{opt('resume')} completes {output}",
             )
         if plan.checkpoint:
             self._checkpoint()

@@ -16,6 +16,7 @@ from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
@@ -118,16 +119,18 @@ def _stored_sweep(options: LatticeOptions) -> Sweep | None:
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:
     path = options.output
     if options.overwrite and options.resume:
-        raise ConfigError("--overwrite and --resume exclude each other")
+        raise ConfigError(f"{opt('overwrite')} and {opt('resume')} exclude each other")
     if path is None:
         if comm.local_size < comm.size:
             raise ConfigError("a lattice on several nodes needs an output that all of them can see")
         return
     require_place(path)
     if path.exists() and not options.overwrite and not options.resume:
-        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+        raise ConfigError(
+            f"{path} exists; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+        )
     if path.exists() and options.resume and not is_lattice_result(path):
-        raise ConfigError(f"{path} is not a lattice run, so --resume cannot go on from it")
+        raise ConfigError(f"{path} is not a lattice run, so {opt('resume')} cannot go on from it")
 
 
 def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
@@ -140,8 +143,8 @@ def _grid(task: LatticeTask, comm: Communicator) -> RankGrid:
         check_grid(grid, comm.size, task.runs, task.lattice.shape[0], least=least)
     if options.halo == "self" and grid.slabs > 1:
         raise ConfigError(
-            f"--halo self is for one rank, and here {grid.slabs} share a lattice: choose another "
-            "or --slabs 1"
+            f"{opt('halo', 'self')} is for one rank, and here {grid.slabs} share a lattice: choose "
+            f"another or {assigned('slabs')}1"
         )
     return grid
 
@@ -163,7 +166,7 @@ def _require_room(task: LatticeTask, comm: Communicator, grid: RankGrid, *, comp
         raise ConfigError(
             f"{path}: {task.samples} samples and {task.frames} frames are "
             f"{in_bytes(task.least_bytes)} or more; {in_bytes(free)} are free there: choose "
-            "--count-every and --frame-every"
+            f"{opt('count_every')} and {opt('frame_every')}"
         )
 
 
@@ -177,7 +180,7 @@ def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions
     if len(ranks) > 1:
         raise ConfigError(
             f"ranks {', '.join(map(str, ranks))} on {mine[0]} would share one GPU: start one rank "
-            "for each GPU, or say --share-gpu"
+            f"for each GPU, or say {opt('share')}"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.files.extras import installing
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.values.sbatch import sbatch_words
 
 EXECUTORS = ("mpi", "dask")
@@ -49,24 +50,29 @@ class DaskOptions:
 
     def __post_init__(self) -> None:
         """Check that the packages are there and that the choices go together."""
-        _require("distributed", "--executor dask needs dask and distributed", "dask")
+        _require("distributed", f"{opt('executor', 'dask')} needs dask and distributed", "dask")
         if self.scheduler == "slurm":
-            _require("dask_jobqueue", "--scheduler slurm needs dask-jobqueue", "slurm")
+            _require("dask_jobqueue", f"{opt('scheduler', 'slurm')} needs dask-jobqueue", "slurm")
             if self.workers is None:
-                raise ConfigError("--scheduler slurm needs --workers, for example --workers 1:16")
+                raise ConfigError(
+                    f"{opt('scheduler', 'slurm')} needs {opt('workers')}, for example "
+                    f"{assigned('workers')}1:16"
+                )
         elif self.directives:
-            raise ConfigError("--sbatch is for --scheduler slurm only")
+            raise ConfigError(f"{opt('sbatch')} is for {opt('scheduler', 'slurm')} only")
         for path in self.tls or ():
             if not path.is_file():
-                raise ConfigError(f"--dask-tls-... {path}: there is no such file")
+                raise ConfigError(f"{tls_options()}: {path}: there is no such file")
         plain = isinstance(self.scheduler, str) and self.scheduler.startswith(("tcp://", "ws://"))
         if self.tls is not None and plain:
             raise ConfigError(
-                f"--scheduler {self.scheduler}: with certificates its address begins with tls://"
+                f"{opt('scheduler', self.scheduler)}: with certificates its address begins with "
+                "tls://"
             )
         if self.workers is not None and not self.starts_workers:
             raise ConfigError(
-                "--workers is for --scheduler local and slurm: a scheduler that runs has its own"
+                f"{opt('workers')} is for {opt('scheduler', 'local')} and slurm: a scheduler that "
+                "runs has its own"
             )
 
     @property
@@ -91,15 +97,14 @@ def dask_options(
     ConfigError
         An option that is not known or goes with ``--executor dask`` only; a package is missing.
     """
-    one_of("--executor", executor, EXECUTORS)
+    one_of("executor", executor, EXECUTORS)
     if executor == "mpi":
-        given = {"--scheduler": scheduler, "--workers": workers, "--sbatch": sbatch or None}
-        given["--dask-tls-ca, --dask-tls-cert, --dask-tls-key"] = (
-            None if tls is None or not any(tls) else tls
-        )
-        for option, value in given.items():
+        given = {"scheduler": scheduler, "workers": workers, "sbatch": sbatch or None}
+        named = {opt(name): value for name, value in given.items()}
+        named[tls_options()] = None if tls is None or not any(tls) else tls
+        for option, value in named.items():
             if value is not None:
-                raise ConfigError(f"{option} goes with --executor dask only")
+                raise ConfigError(f"{option} goes with {opt('executor', 'dask')} only")
         return None
     return DaskOptions(
         "local" if scheduler is None else scheduler,
@@ -107,6 +112,11 @@ def dask_options(
         sbatch_words(sbatch),
         _certificates(tls),
     )
+
+
+def tls_options() -> str:
+    """The options of certificates, as a message names them: three flags, or one keyword."""
+    return ", ".join(dict.fromkeys(map(opt, ("dask_tls_ca", "dask_tls_cert", "dask_tls_key"))))
 
 
 def _certificates(
@@ -117,9 +127,7 @@ def _certificates(
     if not given:
         return None
     if len(given) != 3:
-        raise ConfigError(
-            "TLS needs three files: --dask-tls-ca, --dask-tls-cert and --dask-tls-key"
-        )
+        raise ConfigError(f"TLS needs three files: {tls_options()}")
     return given[0], given[1], given[2]
 
 
@@ -134,8 +142,8 @@ def _range(workers: int | str | None) -> tuple[int, int] | None:
         fewest, most = -1, -1
     if not 1 <= fewest <= most <= _MOST_WORKERS:
         raise ConfigError(
-            f"--workers {workers} is not allowed: a number such as 4, or fewest and most such as "
-            "1:16"
+            f"{opt('workers', workers)} is not allowed: a number such as 4, or fewest and most "
+            "such as 1:16"
         )
     return fewest, most
 

@@ -13,8 +13,10 @@ import numpy as np
 from tauslab.kernels.dbn.count_tables import MOST_BINS
 from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
 from tauslab.runner.options.methods import ODE
+from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import whole_number
 
@@ -32,7 +34,7 @@ def parse_samples(text: str | int) -> int:
     """Read a number of trajectories, which may be written as ``3e6``."""
     number = whole_number(text)
     if number is None:
-        raise ConfigError(f"--samples {text}: a whole number is needed, such as 3e6")
+        raise ConfigError(f"{opt('samples', text)}: a whole number is needed, such as 3e6")
     return number
 
 
@@ -123,22 +125,22 @@ class DbnOptions(DbnChoices):
                 f"a dynamic Bayesian network has 2 to {MOST_TIMES} time points, each with tables "
                 f"of its own; {len(self.times)} are given"
             )
-        _whole("--threads", self.threads, 0, MOST_THREADS)
+        within("threads", self.threads, 0, MOST_THREADS)
         if self.integration.substeps is not None:
-            _whole("--substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
-        _whole("--samples", self.samples, 1, MOST_TRAJECTORIES)
+            within("substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
+        within("samples", self.samples, 1, MOST_TRAJECTORIES)
         if self.block is not None:
-            _whole("--block", self.block, 1, MOST_TRAJECTORIES)
+            within("block", self.block, 1, MOST_TRAJECTORIES)
         if self.seed is not None:
-            _whole("--seed", self.seed, 0, 2**64 - 1)
+            within("seed", self.seed, 0, 2**64 - 1)
         for name, value in [("", self.intervals), *self.own_intervals.items()]:
-            _whole(f"--intervals {name}".strip(), value, 1, MOST_BINS)
-        one_of("--spacing", self.spacing, SPACINGS)
-        one_of("--counting", self.counting, COUNTINGS)
+            within("intervals", value, 1, MOST_BINS, key=name)
+        one_of("spacing", self.spacing, SPACINGS)
+        one_of("counting", self.counting, COUNTINGS)
         if len(set(self.unknown)) < len(self.unknown):
-            raise ConfigError(f"--unknown names {_twice(self.unknown)} twice")
+            raise ConfigError(f"{opt('unknown')} names {_twice(self.unknown)} twice")
         if self.overwrite and self.resume:
-            raise ConfigError("--overwrite and --resume exclude each other")
+            raise ConfigError(f"{opt('overwrite')} and {opt('resume')} exclude each other")
 
     @property
     def integration(self) -> OdeSettings:
@@ -147,28 +149,30 @@ class DbnOptions(DbnChoices):
 
     def _check_by_name(self) -> None:
         """Check lists and what is given by name, of whatever kind a program gives it."""
-        for flag, texts in (("--unknown", self.unknown), ("--sample", self.sample)):
+        for name, texts in (("unknown", self.unknown), ("sample", self.sample)):
             listed = isinstance(texts, tuple | list)
             if not listed or not all(isinstance(text, str) for text in texts):
-                raise ConfigError(f"{flag} {texts!r}: a list of texts is expected")
-        for flag, by_name, kind in (
-            ("--range", self.ranges, "pairs of numbers"),
-            ("--intervals", self.own_intervals, "whole numbers"),
-            ("--edges", self.edges, "lists of numbers"),
-            ("--set", self.set, "numbers"),
+                raise ConfigError(f"{assigned(name)}{texts!r}: a list of texts is expected")
+        for given, by_name, kind in (
+            ("ranges", self.ranges, "pairs of numbers"),
+            ("intervals", self.own_intervals, "whole numbers"),
+            ("edges", self.edges, "lists of numbers"),
+            ("set", self.set, "numbers"),
         ):
             if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
-                raise ConfigError(f"{flag} {by_name!r}: {kind} by name are expected")
+                raise ConfigError(f"{assigned(given)}{by_name!r}: {kind} by name are expected")
         for name, pair in self.ranges.items():
-            if len(_numbers(f"--range {name}", pair)) != 2:
-                raise ConfigError(f"--range {name}: two numbers are expected, not {pair!r}")
+            if len(_numbers(opt("ranges", key=name), pair)) != 2:
+                raise ConfigError(
+                    f"{opt('ranges', key=name)}: two numbers are expected, not {pair!r}"
+                )
         for name, value in self.set.items():
-            _numbers(f"--set {name}", [value])
+            _numbers(opt("set", key=name), [value])
         for name, (low, high) in self.ranges.items():
             if not (low < high and math.isfinite(high - low)):
                 raise ConfigError(
-                    f"--range {name}={low:g}:{high:g}: the lower end must be below the upper, "
-                    "and both finite"
+                    f"{assigned('ranges', key=name)}{low:g}:{high:g}: the lower end must be "
+                    "below the upper, and both finite"
                 )
         for name, own in self.edges.items():
             check_edges(name, own)
@@ -176,12 +180,12 @@ class DbnOptions(DbnChoices):
 
 def check_edges(name: str, edges: FloatArray) -> None:
     """Refuse edges of intervals that are not increasing finite numbers."""
-    edges = _numbers(f"--edges {name}", edges)
+    edges = _numbers(opt("edges", key=name), edges)
     good = 2 <= len(edges) <= MOST_BINS + 1 and np.isfinite(edges).all()
     if not good or not (np.diff(edges) > 0).all():
         raise ConfigError(
-            f"--edges {name}={','.join(f'{x:g}' for x in edges)}: give 2 to {MOST_BINS + 1} finite "
-            "numbers that increase"
+            f"{assigned('edges', key=name)}{','.join(f'{x:g}' for x in edges)}: give 2 to "
+            f"{MOST_BINS + 1} finite numbers that increase"
         )
 
 
@@ -193,7 +197,9 @@ def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
         try:
             low, high = (float(word) for word in values.split(":"))
         except ValueError:
-            raise ConfigError(f"--range {text}: write NAME=LO:HI with two numbers") from None
+            raise ConfigError(
+                f"{opt('ranges', key=text)}: write NAME=LO:HI with two numbers"
+            ) from None
         found[name.strip()] = (low, high)
     return found
 
@@ -206,7 +212,7 @@ def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
         try:
             found[name.strip()] = np.array([float(word) for word in values.split(",")])
         except ValueError:
-            raise ConfigError(f"--edges {text}: write NAME=a,b,c with numbers") from None
+            raise ConfigError(f"{opt('edges', key=text)}: write NAME=a,b,c with numbers") from None
     return found
 
 
@@ -218,18 +224,14 @@ def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
         try:
             number = int(value)
         except ValueError:
-            raise ConfigError(f"--intervals {text}: write K or NAME=K, a whole number") from None
+            raise ConfigError(
+                f"{opt('intervals', key=text)}: write K or NAME=K, a whole number"
+            ) from None
         if equals:
             own[name.strip()] = number
         else:
             every = number
     return every, own
-
-
-def _whole(option: str, value: int, low: int, high: int) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:
-        raise ConfigError(f"{option} {value} is not allowed: a whole number from {low} to {high}")
 
 
 def _numbers(option: str, values: Any) -> FloatArray:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.option_names import opt
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.runner.options.methods import ODE, SSA, Method, given_in
@@ -137,22 +138,25 @@ class Options(CommonChoices, EnsembleChoices):
 
     def __post_init__(self) -> None:
         """Check every value that needs no model."""
-        within("-n", self.n, 1, MOST_TRAJECTORIES)
+        within("n", self.n, 1, MOST_TRAJECTORIES)
         check_values(self)
         check_threads(self.threads)
         self._check_sample()
-        one_of("--device", self.device, ("auto", *backend_names()))
+        one_of("device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
-            raise ConfigError("--species needs at least one name")
+            raise ConfigError(f"{opt('species')} needs at least one name")
         if self.output is None and self.resume:
-            raise ConfigError("--resume needs the output file of the run to go on with")
-        one_of("--writer", self.writer, WRITERS)
+            raise ConfigError(f"{opt('resume')} needs the output file of the run to go on with")
+        one_of("writer", self.writer, WRITERS)
         check_compress(self.compress)
-        within("--first", self.first, 0, MOST_TRAJECTORIES - self.n)
+        within("first", self.first, 0, MOST_TRAJECTORIES - self.n)
         if isinstance(self.method, ODE) and (self.append is not None or self.until is not None):
-            raise ConfigError("--append and --until need --method ssa, tau or auto, not ode")
+            raise ConfigError(
+                f"{opt('append')} and {opt('until')} need {opt('method', 'ssa')}, "
+                "tau or auto, not ode"
+            )
         if isinstance(self.method, ODE) and self.first:
-            raise ConfigError("--first needs --method ssa, tau or auto, not ode")
+            raise ConfigError(f"{opt('first')} needs {opt('method', 'ssa')}, tau or auto, not ode")
         if self.common:
             self._check_common()
         if self.append is not None:
@@ -189,35 +193,40 @@ class Options(CommonChoices, EnsembleChoices):
 
     def _check_common(self) -> None:
         if not isinstance(self.method, SSA):
-            raise ConfigError(f"--common needs --method ssa, not {self.method.word}")
+            raise ConfigError(
+                f"{opt('common')} needs {opt('method', 'ssa')}, not {self.method.word}"
+            )
         if self.method.selector not in (None, "linear") or self.method.presimulation:
             raise ConfigError(
-                "--common finds the next reaction in its own way: leave out --selector"
+                f"{opt('common')} finds the next reaction in its own way: leave out "
+                f"{opt('selector')}"
             )
 
     def _check_append(self, number: int) -> None:
-        within("--append", number, 1, MOST_TRAJECTORIES)
+        within("append", number, 1, MOST_TRAJECTORIES)
         if self.output is None or self.overwrite or self.until is not None:
             what = "needs the finished file to add to" if self.output is None else (
-                "and --overwrite exclude each other" if self.overwrite else
-                "and --until exclude each other"
+                f"and {opt('overwrite')} exclude each other" if self.overwrite else
+                f"and {opt('until')} exclude each other"
             )  # fmt: skip
-            raise ConfigError(f"--append {what}")
+            raise ConfigError(f"{opt('append')} {what}")
         if any(np.ndim(values) for values in self.set.values()):
-            raise ConfigError("--append needs the same values for all trajectories")
+            raise ConfigError(f"{opt('append')} needs the same values for all trajectories")
 
     def _check_sample(self) -> None:
         if self.sample.names and self.method.word != ODE.word:
-            raise ConfigError("--sample needs --method ode")
+            raise ConfigError(f"{opt('sample')} needs {opt('method', 'ode')}")
         for name in self.sample.names:
             if name in self.set or (self.sweep is not None and name in self.sweep.names):
-                raise ConfigError(f"{name} is drawn by --sample and also set or swept: choose one")
+                raise ConfigError(
+                    f"{name} is drawn by {opt('sample')} and also set or swept: choose one"
+                )
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.total > MOST_TOTAL:
             raise ConfigError(
-                f"-n {self.n} at {sweep.points} points gives {self.total} trajectories: "
-                f"at most {MOST_TOTAL}"
+                f"{opt('n', self.n)} at {sweep.points} points gives {self.total} trajectories: at "
+                f"most {MOST_TOTAL}"
             )
         for name, values in self.set.items():
             if np.ndim(values):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.model.option_names import opt
 from tauslab.runner.options.lattice import Hook, LatticeChoices
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
@@ -45,7 +46,7 @@ def device_option() -> Device:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    "sampled: what --sample drew"
+    f"sampled: what {opt('sample')} drew"
 )
 
 
@@ -283,14 +284,17 @@ class MoleculesFlag:
     molecules: bool = option(
         False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
         group="model", action="store_true", python=False,
+        in_python=lambda _: "ts.in_molecules(model)",
     )  # fmt: skip
     amounts: float | None = option(
         None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
         type=counts_of_a_unit, metavar="counts|F", python=False,
+        in_python=lambda v: f"ts.in_molecules(model, {1 if v == 'counts' else v or '...'})",
     )  # fmt: skip
     net_laws: bool = option(
         False, "let reactions go backwards while their law is negative", flag="--net-laws",
         group="model", action="store_true", python=False,
+        in_python=lambda _: "ts.with_net_laws(model)",
     )  # fmt: skip
 
 

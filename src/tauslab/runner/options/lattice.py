@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError, TauslabError
 from tauslab.model.lattice.limits import MAX_HOP
-from tauslab.runner.options.sweep import Design, Sweep
+from tauslab.model.option_names import assigned, opt
+from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.texts import count
 
@@ -148,25 +149,29 @@ class LatticeOptions(LatticeChoices):
     def __post_init__(self) -> None:
         """Check what needs no model."""
         for name, value, least, most in (
-            ("--count-every", self.count_every, 1, MOST_STEPS),
-            ("--frame-every", self.frame_every, 0, MOST_STEPS),
-            ("--replicas", self.replicas, 1, MOST_REPLICAS),
-            ("--threads", self.threads, 0, 4096),
-            ("--seed", self.seed, 0, 2**64 - 1),
-            ("--checkpoint-steps", self.checkpoint_steps, 0, MOST_STEPS),
-            ("--slabs", self.slabs, 1, MOST_STEPS),
-            ("--halo-depth", self.halo_depth, 0, MOST_STEPS),
+            ("count_every", self.count_every, 1, MOST_STEPS),
+            ("frame_every", self.frame_every, 0, MOST_STEPS),
+            ("replicas", self.replicas, 1, MOST_REPLICAS),
+            ("threads", self.threads, 0, 4096),
+            ("seed", self.seed, 0, 2**64 - 1),
+            ("checkpoint_steps", self.checkpoint_steps, 0, MOST_STEPS),
+            ("slabs", self.slabs, 1, MOST_STEPS),
+            ("halo_depth", self.halo_depth, 0, MOST_STEPS),
         ):
             if value is not None and not least <= value <= most:
-                raise ConfigError(f"{name} {value}: it must be {least} to {most}")
+                raise ConfigError(f"{assigned(name)}{value}: it must be {least} to {most}")
         if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
-            raise ConfigError(f"--t-end {self.t_end:g}: it must be finite and above 0")
+            raise ConfigError(f"{assigned('t_end')}{self.t_end:g}: it must be finite and above 0")
         if not self.checkpoint_every > 0:
-            raise ConfigError(f"--checkpoint-every {self.checkpoint_every:g}: it must be above 0")
+            raise ConfigError(
+                f"{assigned('checkpoint_every')}{self.checkpoint_every:g}: it must be above 0"
+            )
         if self.rebalance_every is not None and not self.rebalance_every >= 0:
-            raise ConfigError(f"--rebalance-every {self.rebalance_every:g}: it must be 0 or more")
+            raise ConfigError(
+                f"{assigned('rebalance_every')}{self.rebalance_every:g}: it must be 0 or more"
+            )
         if self.halo not in HALOS:
-            raise ConfigError(f"--halo {self.halo}: it must be one of {', '.join(HALOS)}")
+            raise ConfigError(f"{opt('halo', self.halo)}: it must be one of {', '.join(HALOS)}")
         if self.sweep is not None:
             self._check_sweep(self.sweep)
         for every, hook in self.hooks:
@@ -176,8 +181,8 @@ class LatticeOptions(LatticeChoices):
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.runs > MOST_RUNS:
             raise ConfigError(
-                f"--replicas {self.replicas} at {sweep.points} points are {self.runs} runs: at "
-                f"most {MOST_RUNS}"
+                f"{opt('replicas', self.replicas)} at {sweep.points} points are {self.runs} runs: "
+                f"at most {MOST_RUNS}"
             )
         for name in self.set:
             if name in sweep.names:
@@ -318,7 +323,7 @@ def point_seed(seed: int, point: int) -> int:
 
 def set_parameters(model: Lattice, given: Mapping[str, float]) -> dict[str, float] | None:
     """Values of ``--set``, None if there are none; ConfigError where the model has no such name."""
-    _require_names(model, given, "--set")
+    _require_names(model, given, "set")
     return {name: float(value) for name, value in given.items()} or None
 
 
@@ -330,8 +335,8 @@ def _require_names(model: Lattice, names: Iterable[str], origin: str) -> None:
         if not is_start(model, name):
             known = ", ".join(model.parameters) or "none"
             raise ConfigError(
-                f"{origin} {name}: {model.name} has no parameter or species of that name; "
-                f"parameters: {known}; species: {', '.join(model.species)}"
+                f"{column_of(origin, name)}: {model.name} has no parameter or species of "
+                f"that name; parameters: {known}; species: {', '.join(model.species)}"
             )
 
 
@@ -353,12 +358,14 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     lattice, passes = _lattices(model, options)
     t_end = options.t_end if options.t_end is not None else model.t_end
     if t_end is None:
-        raise ModelError(f"{model.name} says no end time: give one, for instance --t-end 10")
+        raise ModelError(
+            f"{model.name} says no end time: give one, for instance {assigned('t_end')}10"
+        )
     wanted = t_end / lattice.step * (1 - 1e-12)
     if not wanted * int(passes[:, 0].max()) < MOST_STEPS - 1:
         raise ConfigError(
-            f"--t-end {t_end:g}: these are {wanted:.3g} steps of {lattice.step:.3g} s; at most "
-            "2^48 are done"
+            f"{assigned('t_end')}{t_end:g}: these are {wanted:.3g} steps of {lattice.step:.3g} s; "
+            "at most 2^48 are done"
         )
     steps = max(1, math.ceil(wanted))
     every = options.count_every or max(1, steps // _SAMPLES)

@@ -20,9 +20,9 @@ from tauslab.kernels.ode.settings import (
     OdeSettings,
 )
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.option_names import opt
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import Stored, declared, definitions, option
-from tauslab.runner.options.values.spelling import python_spelling
 from tauslab.runner.options.values.stored import taken
 from tauslab.runner.options.values.texts import count
 
@@ -37,7 +37,7 @@ Balance: TypeAlias = Literal["cost", "equal"]
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
 DEFAULT_EPSILON = 0.03
-_OF_EQUATIONS = "needs --method ode"
+_OF_EQUATIONS = "needs {ode}"
 
 
 @declared
@@ -67,13 +67,13 @@ class _Leaps:
     epsilon: float = option(
         DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
         metavar="E", stored=Stored(always=True),
-        elsewhere="is the error of leaps: use it with --method tau or auto",
+        elsewhere="is the error of leaps: use it with {tau} or auto",
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
     post_leap_check: bool = option(
         False, "shorten leaps that changed too much", flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
-        elsewhere="has nothing to check with --method {method}: use it with tau or auto",
+        elsewhere="has nothing to check with {method}: use it with tau or auto",
         doc="Check every leap after it was made, and shorten those in which a species changed by "
         "more than `epsilon` allows. More accurate, and slower.",
     )  # fmt: skip
@@ -98,7 +98,7 @@ class SSA(_Pilot):
     selector: Selector | None = option(
         None, "how ssa finds the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True),
-        elsewhere="is a choice of exact simulation: use --method ssa",
+        elsewhere="is a choice of exact simulation: use {ssa}",
         doc="``linear``, ``tree``, ``pdm``, ``cr`` or ``rssa``, how the next reaction is found; "
         "all draw from the same law. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
@@ -107,18 +107,17 @@ class SSA(_Pilot):
     delay_queue: int = option(
         DELAY_QUEUE, "delayed reactions that may wait (1024)", flag="--delay-queue", metavar="N",
         type=count, stored=Stored(),
-        elsewhere="is of delayed reactions, which exact simulation has: use --method ssa",
+        elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
         doc="Delayed reactions that may wait for their completion in a trajectory, 16 bytes each; "
         "one more ends the trajectory with status ``delay_queue``.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the values."""
-        with python_spelling():
-            check_selector(self.selector)
-            check_team(self.team)
-            check_presimulation(self.presimulation)
-            check_delay_queue(self.delay_queue)
+        check_selector(self.selector)
+        check_team(self.team)
+        check_presimulation(self.presimulation)
+        check_delay_queue(self.delay_queue)
 
 
 @declared
@@ -140,8 +139,7 @@ class TauLeaping(_Leaps):
 
     def __post_init__(self) -> None:
         """Check the values."""
-        with python_spelling():
-            check_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
 
 
 @declared
@@ -165,10 +163,9 @@ class Auto(_Leaps, _Pilot):
 
     def __post_init__(self) -> None:
         """Check the values."""
-        with python_spelling():
-            check_epsilon(self.epsilon)
-            check_team(self.team)
-            check_presimulation(self.presimulation)
+        check_epsilon(self.epsilon)
+        check_team(self.team)
+        check_presimulation(self.presimulation)
 
 
 @declared
@@ -254,14 +251,13 @@ class ODE:
         """For the engine; `default` is the solver where neither it nor `substeps` are given."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         own = {name: value for name, value in given.items() if value is not None}
-        with python_spelling():
-            try:
-                return _integration(default, own)
-            except (TypeError, ValueError) as error:
-                if isinstance(error, ConfigError):
-                    raise
-                told = ", ".join(f"{name}={value!r}" for name, value in own.items())
-                raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
+        try:
+            return _integration(default, own)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            told = ", ".join(f"{name}={value!r}" for name, value in own.items())
+            raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
 
     def settled(self, default: str = "auto") -> ODE:
         """The same with all that decides numbers given: of the solver's own, None for others."""
@@ -273,11 +269,15 @@ class ODE:
 def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
     name = own.pop("solver", None) or ("rk4" if "substeps" in own else default)
     if name == "auto" != default:
-        raise ConfigError("--ode-solver auto is a choice of runs: use dopri5, rosenbrock or rk4")
+        raise ConfigError(
+            f"{opt('solver', 'auto')} is a choice of runs: use dopri5, rosenbrock or rk4"
+        )
     if "substeps" in own and name != "rk4":
-        raise ConfigError(f"--substeps are those of --ode-solver rk4, not of {name}")
+        raise ConfigError(f"{opt('substeps')} are those of {opt('solver', 'rk4')}, not of {name}")
     if name == "rk4" and {"rtol", "atol"} & own.keys():
-        raise ConfigError("--rtol and --atol need steps that adapt: --ode-solver dopri5")
+        raise ConfigError(
+            f"{opt('rtol')} and {opt('atol')} need steps that adapt: {opt('solver', 'dopri5')}"
+        )
     return OdeSettings(name, **own)
 
 
@@ -301,7 +301,7 @@ def method_of(given: MethodWord | Method | None) -> Method:
 
 def method_class(word: object) -> type[Method]:
     """The settings of the method that a word names; a ConfigError where there is none."""
-    one_of("--method", word, METHODS)
+    one_of("method", word, METHODS)
     return next(one for one in METHOD_CLASSES if one.word == word)
 
 
@@ -327,7 +327,9 @@ def method_with(word: str, given: Mapping[str, Any]) -> Method:
         # Double precision is everyone's.
         foreign = found.name in given and found.name not in own
         if foreign and one.elsewhere and (found.name, given[found.name]) != ("precision", "double"):
-            raise ConfigError(f"{one.flags[0]} {one.elsewhere.format(method=word)}")
+            named = {method: opt("method", method) for method in METHODS}
+            why = one.elsewhere.format(method=opt("method", word), **named)
+            raise ConfigError(f"{opt(found.name)} {why}")
     return kind(**{name: value for name, value in given.items() if name in own})
 
 
@@ -359,29 +361,29 @@ def turned_into(word: str, method: Method) -> Method:
 def check_epsilon(epsilon: object) -> None:
     """Refuse what is no bound on a relative change."""
     if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon <= 1):
-        raise ConfigError(f"--epsilon {epsilon} is not allowed: above 0, at most 1")
+        raise ConfigError(f"{opt('epsilon', epsilon)} is not allowed: above 0, at most 1")
 
 
 def check_team(team: int) -> None:
     """Refuse a number of threads that no kernel is made for."""
     if team not in (0, *TEAMS):
         allowed = ", ".join(map(str, TEAMS))
-        raise ConfigError(f"--team {team} is not allowed; allowed are {allowed}")
+        raise ConfigError(f"{opt('team', team)} is not allowed; allowed are {allowed}")
 
 
 def check_presimulation(events: int | None) -> None:
     """Refuse what is no number of events."""
     if events is not None:
-        within("--presimulation", events, 0, 2**31 - 1)
+        within("presimulation", events, 0, 2**31 - 1)
 
 
 def check_delay_queue(length: int) -> None:
     """Refuse a queue of delayed reactions that is empty, or that no machine holds."""
     if not 1 <= length <= MOST_DELAYED:
-        raise ConfigError(f"--delay-queue {length} is not allowed: 1 to {MOST_DELAYED}")
+        raise ConfigError(f"{opt('delay_queue', length)} is not allowed: 1 to {MOST_DELAYED}")
 
 
 def check_selector(selector: str | None) -> None:
     """Refuse a selector that is not known."""
     if selector is not None:
-        one_of("--selector", selector, SELECTORS)
+        one_of("selector", selector, SELECTORS)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.option_names import assigned
 from tauslab.runner.options.dask import EXECUTORS, DaskOptions, dask_options
 from tauslab.runner.options.values.checks import require_result_name, within
 from tauslab.runner.options.values.definition import declared, option
-from tauslab.runner.options.values.spelling import python_spelling
 
 DeviceWord: TypeAlias = Literal["auto", "cpu", "cuda"]
 Writer: TypeAlias = Literal["auto", "parts", "mpio"]
@@ -43,8 +43,7 @@ class CPU:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        with python_spelling():
-            check_threads(self.threads)
+        check_threads(self.threads)
 
 
 @declared
@@ -109,8 +108,7 @@ class Dask:
 
     def settings(self) -> DaskOptions:
         """For the executor."""
-        with python_spelling():
-            found = dask_options("dask", self.scheduler, self.workers, self.sbatch, self.tls)
+        found = dask_options("dask", self.scheduler, self.workers, self.sbatch, self.tls)
         assert found is not None
         return found
 
@@ -164,11 +162,10 @@ class Output:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        with python_spelling():
-            if not isinstance(self.path, str | os.PathLike):
-                raise ConfigError(f"--output {self.path!r}: the name of a file is expected")
-            check_compress(self.compress)
-            one_of("--writer", self.writer, WRITERS)
+        if not isinstance(self.path, str | os.PathLike):
+            raise ConfigError(f"{assigned('output')}{self.path!r}: the name of a file is expected")
+        check_compress(self.compress)
+        one_of("writer", self.writer, WRITERS)
 
     @property
     def plain(self) -> bool:
@@ -187,7 +184,7 @@ def output_settings(output: Name | Output | None) -> dict[str, Any]:
     if output is None:
         return {"output": None}
     chosen = output if isinstance(output, Output) else Output(output)
-    require_result_name(Path(chosen.path), python=True)
+    require_result_name(Path(chosen.path))
     return {
         "output": Path(chosen.path),
         "overwrite": chosen.overwrite,
@@ -228,12 +225,12 @@ def executor_settings(executor: Dask | None) -> DaskOptions | None:
 
 def check_threads(threads: int) -> None:
     """Refuse what is no number of threads."""
-    within("--threads", threads, 0, 4096)
+    within("threads", threads, 0, 4096)
 
 
 def check_compress(level: int) -> None:
     """Refuse what is no level of gzip."""
-    within("--compress", level, 0, 9)
+    within("compress", level, 0, 9)
 
 
 @declared
@@ -244,16 +241,17 @@ class ExecutorFlags:
     executor: str = option(
         "mpi", "the ranks of this launch, or Dask", flag="--executor", group="cluster",
         choices=EXECUTORS,
+        in_python=lambda v: "executor=ts.Dask()" if v == "dask" else "executor=" + "None" * bool(v),
     )  # fmt: skip
     dask_tls_ca: Path | None = option(
         None, "of dask: PEM file of the authority, for connections in TLS", flag="--dask-tls-ca",
-        group="cluster", type=Path, metavar="FILE", python=False,
+        group="cluster", type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
     )  # fmt: skip
     dask_tls_cert: Path | None = option(
         None, "PEM file of the certificate that it has signed", flag="--dask-tls-cert",
-        group="cluster", type=Path, metavar="FILE", python=False,
+        group="cluster", type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
     )  # fmt: skip
     dask_tls_key: Path | None = option(
         None, "PEM file of the certificate's key", flag="--dask-tls-key", group="cluster",
-        type=Path, metavar="FILE", python=False,
+        type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
     )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 
 FloatArray = npt.NDArray[np.float64]
@@ -60,12 +61,12 @@ class Record:
         for word in words:
             if word not in _WORDS and not word.startswith(("histogram", PREFIX)):
                 raise ConfigError(
-                    f"--record {word!r} is not known; allowed are {', '.join(_WORDS)}, "
+                    f"{assigned('record')}{word!r} is not known; allowed are {', '.join(_WORDS)}, "
                     "histogram:SPECIES:LO:HI:BINS and summary:KIND:SPECIES[:...]"
                 )
         for index, summary in enumerate(summaries):
             if summary in summaries[:index]:
-                raise ConfigError(f"--record {PREFIX}{summary.name} is given twice")
+                raise ConfigError(f"{opt('record', PREFIX + summary.name)} is given twice")
         chosen = {word: word in words for word in _WORDS}
         return cls(histograms=histograms, summaries=summaries, **chosen)
 
@@ -82,11 +83,11 @@ def _histogram(word: str) -> HistogramSpec:
         spec = HistogramSpec(species, float(low), float(high), int(bins))
     except ValueError:
         raise ConfigError(
-            f"--record {word!r}: write histogram:SPECIES:LO:HI:BINS, "
-            "for instance histogram:X:0:800:100"
+            f"{assigned('record')}{word!r}: write histogram:SPECIES:LO:HI:BINS, for instance "
+            "histogram:X:0:800:100"
         ) from None
     if name != "histogram" or not spec.low < spec.high or not math.isfinite(spec.high - spec.low):
-        raise ConfigError(f"--record {word!r}: LO must be less than HI, and both finite")
+        raise ConfigError(f"{assigned('record')}{word!r}: LO must be less than HI, and both finite")
     if not 1 <= spec.bins <= 2**20:
-        raise ConfigError(f"--record {word!r}: the number of bins must be 1 to {2**20}")
+        raise ConfigError(f"{assigned('record')}{word!r}: the number of bins must be 1 to {2**20}")
     return spec

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import value_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -58,11 +59,15 @@ class Sampling:
         for text in texts:
             match = _FORM.match(text)
             if match is None:
-                raise ConfigError(f"--sample {text!r}: write NAME=DISTRIBUTION(...), {_EXAMPLE}")
+                raise ConfigError(
+                    f"{assigned('sample')}{text!r}: write NAME=DISTRIBUTION(...), {_EXAMPLE}"
+                )
             names = [name.strip() for name in match[1].split(",")]
             if match[2] == "table":
                 if table.size:
-                    raise ConfigError(f"--sample {text!r}: one table is allowed, not two")
+                    raise ConfigError(
+                        f"{assigned('sample')}{text!r}: one table is allowed, not two"
+                    )
                 table = read_table(Path(match[3].strip()), names)
                 found += [Prior(name, "table", k) for k, name in enumerate(names)]
             else:
@@ -71,7 +76,7 @@ class Sampling:
         listed = [prior.name for prior in found]
         for name in listed:
             if listed.count(name) > 1:
-                raise ConfigError(f"--sample gives {name} twice")
+                raise ConfigError(f"{opt('sample')} gives {name} twice")
         return cls(tuple(texts), Priors(tuple(found), table))
 
     @classmethod
@@ -104,30 +109,36 @@ class Sampling:
 def _numbers(text: str, kind: str, inside: str) -> tuple[float, float]:
     if kind not in _DISTRIBUTIONS:
         allowed = ", ".join((*_DISTRIBUTIONS, "table"))
-        raise ConfigError(f"--sample {text!r}: {kind} is not known; allowed are {allowed}")
+        raise ConfigError(
+            f"{assigned('sample')}{text!r}: {kind} is not known; allowed are {allowed}"
+        )
     try:
         first, second = (float(word) for word in inside.split(","))
     except ValueError:
-        raise ConfigError(f"--sample {text!r}: {kind} takes two numbers, {_EXAMPLE}") from None
+        raise ConfigError(
+            f"{assigned('sample')}{text!r}: {kind} takes two numbers, {_EXAMPLE}"
+        ) from None
     if not (math.isfinite(first) and math.isfinite(second)):
-        raise ConfigError(f"--sample {text!r}: both numbers must be finite")
+        raise ConfigError(f"{assigned('sample')}{text!r}: both numbers must be finite")
     return first, second
 
 
 def _prior(text: str, name: str, kind: str, first: float, second: float) -> Prior:
     if "uniform" in kind:
         if not first < second:
-            raise ConfigError(f"--sample {text!r}: the lower end must be below the upper end")
+            raise ConfigError(
+                f"{assigned('sample')}{text!r}: the lower end must be below the upper end"
+            )
         if kind == "loguniform":
             if first <= 0:
-                raise ConfigError(f"--sample {text!r}: the lower end must be above 0")
+                raise ConfigError(f"{assigned('sample')}{text!r}: the lower end must be above 0")
             first, second = value_of("log", first), value_of("log", second)
         return Prior(name, kind, first, second - first)
     if not second > 0:
-        raise ConfigError(f"--sample {text!r}: the deviation must be above 0")
+        raise ConfigError(f"{assigned('sample')}{text!r}: the deviation must be above 0")
     if kind == "lognormal":
         if first <= 0:
-            raise ConfigError(f"--sample {text!r}: the median must be above 0")
+            raise ConfigError(f"{assigned('sample')}{text!r}: the median must be above 0")
         first = value_of("log", first)
     return Prior(name, kind, first, second)
 
@@ -144,20 +155,20 @@ def read_table(path: Path, names: Sequence[str]) -> FloatArray:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"--sample: table {path} cannot be read: {reason}") from None
+        raise ConfigError(f"{opt('sample')}: table {path} cannot be read: {reason}") from None
     rows = [line.replace(",", " ").split() for line in lines]
     if len(rows) < 2:
-        raise ConfigError(f"--sample: table {path} needs a header and a row of numbers")
+        raise ConfigError(f"{opt('sample')}: table {path} needs a header and a row of numbers")
     for name in names:
         if name not in rows[0]:
             raise ConfigError(
-                f"--sample: table {path} has no column {name}; it has {', '.join(rows[0])}"
+                f"{opt('sample')}: table {path} has no column {name}; it has {', '.join(rows[0])}"
             )
     columns = [rows[0].index(name) for name in names]
     try:
         values = np.array([[float(row[c]) for c in columns] for row in rows[1:]])
     except (ValueError, IndexError):
-        raise ConfigError(f"--sample: table {path} holds what is not a number") from None
+        raise ConfigError(f"{opt('sample')}: table {path} holds what is not a number") from None
     if not np.isfinite(values).all():
-        raise ConfigError(f"--sample: table {path} holds a number that is not finite")
+        raise ConfigError(f"{opt('sample')}: table {path} holds a number that is not finite")
     return values

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ensemble.summaries import KINDS, Summary
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,7 +62,7 @@ class SummarySpec:
             An unknown kind, a wrong number of fields, or one that is not a finite number.
         """
         kind, *fields = text.removeprefix(PREFIX).split(":")
-        option = f"--record {PREFIX}{text.removeprefix(PREFIX)}"
+        option = opt("record", PREFIX + text.removeprefix(PREFIX))
         if kind not in _FORMS:
             raise ConfigError(
                 f"{option}: {kind!r} is not a summary; allowed are {', '.join(KINDS)}"
@@ -96,7 +97,7 @@ class SummarySpec:
             The quantity is not recorded, or the window holds too few samples, or of an
             oscillation unevenly spaced ones.
         """
-        option = f"--record {PREFIX}{self.name}"
+        option = opt("record", PREFIX + self.name)
         real = self.quantity not in species
         names = observables if real else species
         if self.quantity not in names:

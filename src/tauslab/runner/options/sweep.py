@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.files.extras import installing
+from tauslab.model.option_names import assigned, opt
 
 FloatArray = npt.NDArray[np.float64]
 Values = Sequence[float] | FloatArray
@@ -49,7 +50,7 @@ class Sweep:
     names: tuple[str, ...]
     values: FloatArray
     grid: tuple[int, ...] | None = None
-    origin: str = "--sweep"
+    origin: str = "sweep"
 
     def __post_init__(self) -> None:
         """Check numbers and values."""
@@ -58,8 +59,8 @@ class Sweep:
             if not np.isfinite(column).all():
                 point = int(np.flatnonzero(~np.isfinite(column))[0])
                 raise ConfigError(
-                    f"{self.origin} {name}: {column[point]} at point {point} is not allowed: "
-                    "values must be finite"
+                    f"{column_of(self.origin, name)}: {column[point]} at point {point} is not "
+                    "allowed: values must be finite"
                 )
 
     @property
@@ -124,7 +125,7 @@ class Design:
         try:
             from scipy.stats import qmc
         except ImportError:
-            raise ConfigError(f"--design needs SciPy: {installing('design')}") from None
+            raise ConfigError(f"{opt('design')} needs SciPy: {installing('design')}") from None
         generator, dimensions = np.random.default_rng(seed), len(self.ranges)
         if self.kind == "sobol":
             # Whole powers of two keep the sequence balanced; what is too much is cut off.
@@ -133,7 +134,7 @@ class Design:
         else:
             unit = qmc.LatinHypercube(dimensions, seed=generator).random(self.points)
         columns = [r.at(unit[:, i].copy()) for i, r in enumerate(self.ranges.values())]
-        return Sweep(self.names, np.stack(columns, axis=1), origin="--design")
+        return Sweep(self.names, np.stack(columns, axis=1), origin="design")
 
 
 def choose_points(
@@ -161,15 +162,17 @@ def choose_points(
     """
     if table is not None:
         if sweep or design is not None:
-            raise ConfigError("--table excludes --sweep and --design: give one of them")
-        return read_table(table) if isinstance(table, Path) else _from_columns(table, "--table")
+            raise ConfigError(
+                f"{opt('table')} excludes {opt('sweep')} and {opt('design')}: give one of them"
+            )
+        return read_table(table) if isinstance(table, Path) else _from_columns(table, "table")
     if design is not None:
         return _design(sweep or {}, *design)
     if not sweep:
         return None
     axes = {name: _axis(name, given) for name, given in sweep.items()}
     grid = tuple(len(axis) for axis in axes.values())
-    _require_points("--sweep", math.prod(grid))
+    _require_points("sweep", math.prod(grid))
     mesh = np.meshgrid(*axes.values(), indexing="ij")
     return Sweep(tuple(axes), np.stack([m.ravel() for m in mesh], axis=1), grid)
 
@@ -186,9 +189,9 @@ def parse_sweep(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, form = (part.strip() for part in text.partition("="))
         if not name or not equals:
-            raise ConfigError(f"--sweep {text}: write NAME= and then {_FORMS}")
+            raise ConfigError(f"{opt('sweep', key=text)}: write NAME= and then {_FORMS}")
         if name in found:
-            raise ConfigError(f"--sweep {name} is given twice")
+            raise ConfigError(f"{opt('sweep', key=name)} is given twice")
         found[name] = form
     return found
 
@@ -205,20 +208,29 @@ def parse_design(text: str) -> tuple[str, int]:
     try:
         return kind, int(number)
     except ValueError:
-        raise ConfigError(f"--design {text}: write sobol:N or lhs:N") from None
+        raise ConfigError(f"{opt('design', text)}: write sobol:N or lhs:N") from None
+
+
+def column_of(origin: str, name: str) -> str:
+    """The values of one name, as a message calls them; `origin` is an option's field or a text."""
+    return opt(origin, key=name) if origin.isidentifier() else f"{origin} {name}"
+
+
+def _source(origin: str) -> str:
+    return opt(origin) if origin.isidentifier() else origin
 
 
 def _axis(name: str, given: str | Values) -> FloatArray:
     """Values of one name of a grid."""
     if not isinstance(given, str):
-        return _numbers("--sweep", name, given)
-    where = f"--sweep {name}={given}"
+        return _numbers("sweep", name, given)
+    where = f"{assigned('sweep', key=name)}{given}"
     kind, _, rest = given.partition(":")
     parts = rest.split(":")
     if kind == "list":
-        return _numbers("--sweep", name, _floats(where, rest.split(",")))
+        return _numbers("sweep", name, _floats(where, rest.split(",")))
     if kind not in ("lin", "log") or len(parts) != 3:
-        hint = "; a range without N needs --design" if len(parts) == 2 else ""
+        hint = f"; a range without N needs {opt('design')}" if len(parts) == 2 else ""
         raise ConfigError(f"{where}: write {_FORMS}{hint}")
     ends = _range(where, kind, parts[:2])
     if not parts[2].strip().isdecimal() or not 1 <= int(parts[2]) <= MOST_POINTS:
@@ -244,16 +256,18 @@ def _range(where: str, scale: str, ends: Sequence[str]) -> Range:
 
 
 def _design(sweep: Mapping[str, str | Values], kind: str, points: int) -> Design:
-    one_of("--design", kind, DESIGNS)
-    _require_points(f"--design {kind}", points)
+    one_of("design", kind, DESIGNS)
+    _require_points("design", points)
     if not sweep:
-        raise ConfigError("--design needs ranges: --sweep NAME=lin:LO:HI or NAME=log:LO:HI")
+        raise ConfigError(
+            f"{opt('design')} needs ranges: {assigned('sweep')}NAME=lin:LO:HI or NAME=log:LO:HI"
+        )
     ranges = {}
     for name, given in sweep.items():
         parts = given.split(":") if isinstance(given, str) else ["lin", *map(str, given)]
-        where = f"--sweep {name}={':'.join(parts)}"
+        where = f"{assigned('sweep', key=name)}{':'.join(parts)}"
         if len(parts) != 3 or parts[0] not in ("lin", "log"):
-            raise ConfigError(f"{where}: with --design write lin:LO:HI or log:LO:HI")
+            raise ConfigError(f"{where}: with {opt('design')} write lin:LO:HI or log:LO:HI")
         ranges[name] = _range(where, parts[0], parts[1:])
         if not ranges[name].low < ranges[name].high:
             raise ConfigError(f"{where}: LO must be less than HI")
@@ -268,7 +282,7 @@ def read_table(path: Path) -> Sweep:
     ConfigError
         The file cannot be read, or a cell is missing or not a number; file and line are named.
     """
-    origin = f"--table {path}"
+    origin = opt("table", path)
     try:
         if path.suffix.lower() == ".parquet":
             return _from_columns(_parquet(path), origin)
@@ -284,12 +298,12 @@ def _parquet(path: Path) -> dict[str, Values]:
         from pyarrow import parquet
     except ImportError:
         raise ConfigError(
-            f"--table {path}: Parquet needs pyarrow: {installing('parquet')}"
+            f"{opt('table', path)}: Parquet needs pyarrow: {installing('parquet')}"
         ) from None
     try:
         table = parquet.read_table(path)
     except ValueError as error:  # what pyarrow raises for a damaged file is one
-        raise ConfigError(f"--table {path}: cannot be read: {error}") from None
+        raise ConfigError(f"{opt('table', path)}: cannot be read: {error}") from None
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
@@ -323,10 +337,10 @@ def _from_columns(columns: Mapping[str, Values], origin: str) -> Sweep:
     arrays = {name: _numbers(origin, name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if not arrays:
-        raise ConfigError(f"{origin} needs at least one column")
+        raise ConfigError(f"{_source(origin)} needs at least one column")
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise ConfigError(f"{origin}: columns must be equally long, not {listed}")
+        raise ConfigError(f"{_source(origin)}: columns must be equally long, not {listed}")
     return Sweep(tuple(arrays), np.stack(list(arrays.values()), axis=1), origin=origin)
 
 
@@ -334,12 +348,16 @@ def _numbers(origin: str, name: str, values: Values) -> FloatArray:
     try:
         array = np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise ConfigError(f"{origin} {name}: values must be numbers") from None
+        raise ConfigError(f"{column_of(origin, name)}: values must be numbers") from None
     if array.ndim != 1:
-        raise ConfigError(f"{origin} {name}: give a list of values, a number for each point")
+        raise ConfigError(
+            f"{column_of(origin, name)}: give a list of values, a number for each point"
+        )
     return array
 
 
 def _require_points(origin: str, points: int) -> None:
     if not 1 <= points <= MOST_POINTS:
-        raise ConfigError(f"{origin} gives {points} points: 1 to {MOST_POINTS} are allowed")
+        raise ConfigError(
+            f"{_source(origin)} gives {points} points: 1 to {MOST_POINTS} are allowed"
+        )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.ranks.on_root import on_root
 
@@ -103,5 +104,5 @@ def _without(error: OSError, lock: int, output: Path) -> list[int]:
         os.close(lock)
     raise ConfigError(
         f"{output} is being written by {holder or 'another run'}: wait until that has ended, or "
-        "choose another -o"
+        f"choose another {opt('output')}"
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
@@ -36,7 +37,7 @@ def require_place(path: Path) -> None:
             raise ConfigError(f"{path}: the folder {folder} is not writable")
         kind = what_is_not_a_file(path)
         if kind is not None:
-            raise ConfigError(f"{path} is {kind}; -o takes the name of a file")
+            raise ConfigError(f"{path} is {kind}; {opt('output')} takes the name of a file")
     except OSError as error:
         raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
 
@@ -72,7 +73,7 @@ def require_no_input(output: Path | None, inputs: Iterable[str | os.PathLike[str
         if same:
             raise ConfigError(
                 f"{output} would be written over {given}, which this command reads: choose another "
-                "-o"
+                f"{opt('output')}"
             )
 
 

@@ -30,8 +30,8 @@ from tauslab.runner.options.methods import (
 from tauslab.runner.options.places import Device, device_settings
 from tauslab.runner.options.values.checks import seed_of, within
 from tauslab.runner.options.values.python_values import numbers, whole
-from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.motions.amounts import OdeMotion
 from tauslab.runner.particles.motions.lattice import LatticeMotion
@@ -117,7 +117,7 @@ class Ensemble:
     (True, 1.0)
     """
 
-    @speaks_python
+    @checks_keywords
     def __init__(
         self,
         model: Network | Lattice,
@@ -300,7 +300,7 @@ class Ensemble:
 
     # ---------------------------------------------------------------- moving
 
-    @speaks_python
+    @checks_keywords
     def advance(self, t: float) -> None:
         """Move all particles to time `t`, one round; at the present time nothing happens.
 
@@ -353,7 +353,7 @@ class Ensemble:
         after = particle_weights.log_mean(self._logs)
         return after - before if np.isfinite(before) else -np.inf
 
-    @speaks_python
+    @checks_keywords
     def resample(
         self, weights: npt.ArrayLike | None = None, method: str = "systematic"
     ) -> IntArray:
@@ -419,7 +419,7 @@ class Ensemble:
         if weights is not None:
             self._logs = portable_log(given)
 
-    @speaks_python
+    @checks_keywords
     def set(self, **values: float | npt.ArrayLike) -> None:
         """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
 
@@ -451,7 +451,7 @@ class Ensemble:
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
 
-    @speaks_python
+    @checks_keywords
     def reset(
         self,
         *,

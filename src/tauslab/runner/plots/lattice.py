@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.model.pictures.figures import (
     colour_bar,
     limit_counts,
@@ -134,7 +135,7 @@ def _sweep(
     if kind not in ("auto", *SWEEP_KINDS):
         raise ConfigError(
             f"{result.path} is a sweep of {result.n_points} points: a plot of {kind} is of one, "
-            f"result.at(0) in Python or --point 0 of a command; of all there are "
+            f"{opt('point', 0)}; of all there are "
             f"{', '.join(SWEEP_KINDS)}"
         )
     few = kind == "auto" and result.n_replicas < _DISTRIBUTED

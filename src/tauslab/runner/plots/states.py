@@ -10,6 +10,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned
 from tauslab.model.pictures.figures import (
     BLUE,
     GREY,
@@ -155,7 +156,9 @@ def _time_of(times: FloatArray, t: float | None) -> int | None:
         return 0 if len(times) == 1 else None
     found = np.flatnonzero(times == t)
     if not len(found):
-        raise ConfigError(f"--t {t:g} is no time of this result: {some(f'{x:g}' for x in times)}")
+        raise ConfigError(
+            f"{assigned('t')}{t:g} is no time of this result: {some(f'{x:g}' for x in times)}"
+        )
     return int(found[0])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.output.checking.opening import POPULATION
 from tauslab.runner.populations.result import OF_CELLS, OF_DIVISIONS, PopulationResult
 from tauslab.runner.results.tables import ResultTable
@@ -72,7 +73,7 @@ def population_table(found: PopulationResult, what: str | None = None) -> Result
     """
     what = what or _WHAT[0]
     if what not in _WHAT:
-        raise ConfigError(f"--what {what}: of a population there are {', '.join(_WHAT)}")
+        raise ConfigError(f"{opt('what', what)}: of a population there are {', '.join(_WHAT)}")
     arrays = found.arrays()
     names = found.snapshots[0].names
     if what == "divisions":

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.option_names import opt
 from tauslab.runner.ranks.mpi import Communicator
 
 PATIENCE = 3.5  # seconds between a request and the end of a run that has not heard of it
@@ -111,7 +112,7 @@ def stop_in_order(
         return stop_on_signals(comm, patience=patience)
     parts = max_time.split(":")
     if len(parts) > 3 or not all(re.fullmatch(r"\d+(\.\d*)?", part) for part in parts):
-        raise ConfigError(f"--max-time {max_time}: write H:M:S, M:S or seconds")
+        raise ConfigError(f"{opt('max_time', max_time)}: write H:M:S, M:S or seconds")
     seconds = sum(float(p) * 60**i for i, p in enumerate(reversed(parts)))
     return stop_on_signals(comm, time.monotonic() + seconds, patience)
 
@@ -150,7 +151,9 @@ def watched(
             if since is None and request.pending:
                 since = time.monotonic()
             if since is not None and time.monotonic() - since > patience:
-                how = f": --resume goes on from what is in {path}" if path is not None else ""
+                how = (
+                    f": {opt('resume')} goes on from what is in {path}" if path is not None else ""
+                )
                 sys.stderr.write(f"tauslab: stopped on request in the middle of a step{how}\n")
                 sys.stderr.flush()
                 comm.abort(StoppedEarly.exit_code)
@@ -165,5 +168,5 @@ def watched(
 
 def stopped_early(blocks: int, total: int, how: str, output: Path | None) -> StoppedEarly:
     """Say how many blocks are done, or counted, and how to go on."""
-    left = f"--resume completes {output}" if output is not None else ""
+    left = f"{opt('resume')} completes {output}" if output is not None else ""
     return StoppedEarly(f"stopped on request with {blocks} of {total} blocks {how}", left)

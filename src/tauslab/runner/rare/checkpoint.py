@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
 from tauslab.runner.particles.store import write_file
@@ -73,7 +74,7 @@ class RareCheckpoint(Checkpoint):
             if file.attrs.get("format") != _FORMAT or "complete" not in file.attrs:
                 raise InputFileError(
                     f"{self.path} is no checkpoint of a search for rare events: give another "
-                    "--checkpoint"
+                    f"{opt('checkpoint')}"
                 )
             kept = {name: found[()] for name, found in file.items()}
         self._require_same(kept.pop("digest", np.zeros(0, np.uint8)).tobytes())
@@ -104,11 +105,13 @@ def checkpoint_of(
     if path is None:
         return NOTHING_KEPT
     if not isinstance(path, str | os.PathLike):
-        raise ConfigError(f"--checkpoint {path!r}: the name of a file is expected")
+        raise ConfigError(f"{assigned('checkpoint')}{path!r}: the name of a file is expected")
     if given.seed is None:
-        raise ConfigError("--checkpoint needs --seed: another seed would begin another search")
+        raise ConfigError(
+            f"{opt('checkpoint')} needs {opt('seed')}: another seed would begin another search"
+        )
     if not Path(path).absolute().parent.is_dir():
-        raise ConfigError(f"--checkpoint {path}: there is no folder {Path(path).parent}")
+        raise ConfigError(f"{opt('checkpoint', path)}: there is no folder {Path(path).parent}")
     options: dict[str, Any] = {
         name: value for name, value in vars(given).items() if name not in _NOT_DECIDING
     }

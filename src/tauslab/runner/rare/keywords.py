@@ -11,6 +11,7 @@ from typing import Any
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
@@ -35,18 +36,19 @@ def parse_bins(text: str) -> int | str | list[float]:
         return int(text)
     except ValueError:
         raise ConfigError(
-            f"--bins {text}: a number of bins, edges between commas, or adaptive:N is expected"
+            f"{opt('bins', text)}: a number of bins, edges between commas, or adaptive:N is "
+            "expected"
         ) from None
 
 
-def _share(flag: str, value: object) -> None:
+def _share(option: str, value: object) -> None:
     if not (isinstance(value, int | float) and 0 <= value < 1):
-        raise ConfigError(f"{flag} {value} is not allowed: a part from 0 to less than 1")
+        raise ConfigError(f"{assigned(option)}{value} is not allowed: a part from 0 to less than 1")
 
 
-def _time(flag: str, value: object) -> None:
+def _time(option: str, value: object) -> None:
     if not (isinstance(value, int | float) and value > 0 and math.isfinite(value)):
-        raise ConfigError(f"{flag} {value} is not allowed: a time above 0")
+        raise ConfigError(f"{assigned(option)}{value} is not allowed: a time above 0")
 
 
 @declared

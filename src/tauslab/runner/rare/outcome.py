@@ -8,8 +8,8 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.values.python_values import numbers
-from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.rare.estimate import RareResult
@@ -18,7 +18,13 @@ from tauslab.runner.rare.walkers.bins import Binning, Bins, FixedBins
 from tauslab.runner.rare.walkers.steady import steadiness
 from tauslab.runner.rare.walkers.weighted import Course
 
-NO_TARGET = '--target is missing: a condition, such as --target "X >= 100"'
+
+def no_target() -> ConfigError:
+    """The error where nobody says what is rare."""
+    example = f'{assigned("target")}"X >= 100"'
+    return ConfigError(f"{opt('target')} is missing: a condition, such as {example}")
+
+
 _STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
 
 
@@ -43,7 +49,10 @@ def weighted_result(
     """
     tell_ended(course.lost, course.ended, rank)
     if not course.reached.any() and rank == 0:
-        warn("no walker reached the target: take more --walkers, or more or adaptive --bins")
+        warn(
+            f"no walker reached the target: take more {opt('walkers')}, or more or adaptive "
+            f"{opt('bins')}"
+        )
     if given.steady:
         runs, reached = _steady(course, first, np.diff(times, prepend=0.0), rank)
     else:
@@ -73,7 +82,7 @@ def certain(
     """
     if steady:
         raise ConfigError(
-            f'--steady: the start is in the target "{given.target}": there is no way to it'
+            f'{opt("steady")}: the start is in the target "{given.target}": there is no way to it'
         )
     return RareResult(
         method, "probability", np.ones(given.runs), times, np.zeros((given.runs, 0)),
@@ -92,7 +101,9 @@ def one_value_each(given: RareKeywords) -> dict[str, float]:
     values = {name: numbers(name, value) for name, value in (given.set or {}).items()}
     for name, value in values.items():
         if np.ndim(value):
-            raise ConfigError(f"--set {name}: one number, for walkers have no values of their own")
+            raise ConfigError(
+                f"{opt('set', key=name)}: one number, for walkers have no values of their own"
+            )
     return values
 
 
@@ -118,14 +129,14 @@ def _steady(
     mean = fixed_sum(runs) / len(runs)
     length = fixed_sum(times) / len(times)
     if rank == 0 and mean * length > 1:
-        warn("almost every walker reaches the target within a round: take more --rounds")
+        warn(f"almost every walker reaches the target within a round: take more {opt('rounds')}")
     found = steadiness(flux, first)
     if rank == 0 and found.moves and course.reached.any():
         wrong = "high" if found.later < found.before else "low"
         warn(
             f"the rate is not steady yet, and too {wrong}: {found.before:.3g} in "
             f"the first half of the time that is used, {found.later:.3g} in the second; take a "
-            "longer --t-end"
+            f"longer {opt('t_end')}"
         )
     return runs / (1 - min(0.5, mean * length / 2)), flux
 

@@ -13,6 +13,7 @@ import numpy as np
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import SSA
@@ -33,8 +34,8 @@ from tauslab.runner.rare.keywords import (
     WeightedKeywords,
 )
 from tauslab.runner.rare.outcome import (
-    NO_TARGET,
     certain,
+    no_target,
     one_value_each,
     tell_ended,
     told_bins,
@@ -102,10 +103,12 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
     check_values(given)
     require_counts_alone(network, "a search for rare events")
     if not given.target:
-        raise ConfigError(NO_TARGET)
+        raise no_target()
     t_end = network.t_end if given.t_end is None else given.t_end
     if t_end is None:
-        raise ConfigError("--t-end is missing: by when the target is reached, in model units")
+        raise ConfigError(
+            f"{opt('t_end')} is missing: by when the target is reached, in model units"
+        )
     values = one_value_each(given)
     target = Target(network, given.target, values)
     progress = target.progress(given.coordinate)
@@ -159,7 +162,9 @@ def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
     with _job(network, given) as job:
         paths = given.walkers or DEFAULT_PATHS
         if paths < 2:
-            raise ConfigError("--walkers 1 is not allowed: splitting needs two paths or more")
+            raise ConfigError(
+                f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
+            )
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = job.settings(walkers=paths, kill=least)
         if job.starts_there:

@@ -13,6 +13,7 @@ from tauslab.model.errors import ConfigError, DeviceError
 from tauslab.model.host_memory import in_bytes
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
@@ -27,8 +28,8 @@ from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
 from tauslab.runner.rare.outcome import (
-    NO_TARGET,
     certain,
+    no_target,
     one_value_each,
     told_bins,
     weighted_result,
@@ -130,7 +131,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
     check_values(given)
     if not given.target:
-        raise ConfigError(NO_TARGET)
+        raise no_target()
     comm = ranks_for("mpi")
     seed = agreed_seed(given.seed, lambda: None, comm)
     place = device_settings(given.device)
@@ -138,7 +139,8 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     task = agreed_task(lambda: prepare_lattice(lattice, options), comm)
     if task.steps < given.rounds:
         raise ConfigError(
-            f"--rounds {given.rounds} is not allowed: t_end is {task.steps} steps of {lattice.name}"
+            f"{opt('rounds', given.rounds)} is not allowed: t_end is {task.steps} steps of "
+            f"{lattice.name}"
         )
     ends = np.arange(1, given.rounds + 1) * task.steps // given.rounds
     walkers = given.walkers or DEFAULT_LATTICES
@@ -154,8 +156,8 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
             binning = binning_of(given.bins, float(begin[0]), progress.end, progress.sign)
         if walkers * binning.size > MOST_LATTICES:
             raise ConfigError(
-                f"--walkers {walkers} in {binning.size} bins: a run has at most {MOST_LATTICES} "
-                "lattices"
+                f"{opt('walkers', walkers)} in {binning.size} bins: a run has at most "
+                f"{MOST_LATTICES} lattices"
             )
         size = 2 * walkers * binning.size * lattices.bytes_each
         if size > backend.free_memory():

@@ -24,6 +24,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.model.portable.array_math import apply
 
 Values: TypeAlias = Callable[[str], FloatArray]
@@ -152,7 +153,7 @@ class Target:
             if bound is None:
                 raise ConfigError(
                     f'target "{self.text}" is no bound of one quantity such as "X >= 100": give '
-                    "--coordinate, which grows towards the target"
+                    f"{opt('coordinate')}, which grows towards the target"
                 )
             tree, sign, end = bound
             return Progress(sign, end, to_text(tree), tree, None, self.species)

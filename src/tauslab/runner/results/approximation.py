@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tauslab.model.option_names import opt
+
 # What docs/tau-leaping.md measures on its models at the default epsilon, and what `auto` asks for.
 MEAN_TOLERANCE = 0.01  # relative, of means
 SD_TOLERANCE = 0.03  # relative, of standard deviations
@@ -13,5 +15,5 @@ def approximation(epsilon: float) -> str:
     """Describe the error of a run of tau-leaping with this `epsilon`."""
     return (
         f"made by leaps (epsilon {epsilon:g}), whose error more trajectories do not lessen: "
-        "docs/tau-leaping.md; --method ssa is exact"
+        f"docs/tau-leaping.md; {opt('method', 'ssa')} is exact"
     )

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.option_names import opt
 from tauslab.runner.options.summary import quantity_of
-from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.results import columns
 from tauslab.runner.results.columns import texts
@@ -86,7 +86,7 @@ def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
         done, all_blocks = int(result.completed_blocks.sum()), len(result.completed_blocks)
         raise InputFileError(
             f"{result.path} is unfinished ({done} of {all_blocks} blocks are there), "
-            + spelt("so it has no digest: complete it with --resume")
+            f"so it has no digest: complete it with {opt('resume')}"
         )
     chosen = _choose(result, species)
     lines: Lines = []

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.values.spelling import spelt
+from tauslab.model.option_names import assigned
 from tauslab.runner.results import columns, pointwise
 from tauslab.runner.results.columns import FloatArray, UintArray
 from tauslab.runner.results.recorded import Recorded
@@ -207,7 +207,7 @@ class EnsembleData(Recorded):
         if key not in self.data:
             raise ConfigError(
                 f"{self.name}: neither trajectories nor a histogram of {name} were recorded "
-                + spelt(f'(--record "trajectories" or "histogram:{name}:LO:HI:BINS")')
+                f'({assigned("record")}"trajectories" or "histogram:{name}:LO:HI:BINS")'
             )
         edges = np.asarray(self.data[f"{key}_edges"][()], np.float64)
         cells = np.asarray(self.data[key][()], np.uint64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.files.text import plain
+from tauslab.model.option_names import opt
 from tauslab.runner.output.format.schema import PROFILE_COLUMNS, STATUS_VALUES
 from tauslab.runner.output.writers.resume import parts_folder
 from tauslab.runner.results.columns import texts
@@ -143,14 +144,17 @@ def _completeness(result: Result) -> str:
         return "complete"
     missing = np.flatnonzero(~done)
     if not missing.size:
-        return "unfinished: all blocks are there, the end of the run is not; --resume completes it"
+        return (
+            f"unfinished: all blocks are there, the end of the run is not; {opt('resume')} "
+            "completes it"
+        )
     cuts = np.flatnonzero(np.diff(missing) > 1) + 1
     runs = [
         f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(missing, cuts)
     ]
     return (
-        f"unfinished: {int(done.sum())} of {len(done)} blocks are there, "
-        f"missing {_listed(runs, _MOST_RUNS)}; --resume completes it"
+        f"unfinished: {int(done.sum())} of {len(done)} blocks are there, missing "
+        f"{_listed(runs, _MOST_RUNS)}; {opt('resume')} completes it"
     )
 
 

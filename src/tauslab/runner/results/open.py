@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile, safe_attributes
-from tauslab.runner.options.values.spelling import warn
+from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import ended_by_signals, open_hdf5
 from tauslab.runner.output.checking.verified import VerifiedRows
@@ -151,7 +151,7 @@ def _marks_in_parts(path: Path, file: h5py.File, sealed: SealedFile) -> npt.NDAr
         try:
             _note_marks(where, run, marks)
         except (OSError, RuntimeError, KeyError, ValueError, IndexError) as error:
-            warn(f"{error}; --resume runs the blocks of {where} again")
+            warn(f"{error}; {opt('resume')} runs the blocks of {where} again")
     return marks
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner.options.values.spelling import spelt
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.output.format.layout import Layout
 from tauslab.runner.results import columns
-from tauslab.runner.results.approximation import approximation
+from tauslab.runner.results.approximation import OF_SAMPLING, approximation
 from tauslab.runner.results.columns import BoolArray, Column, FloatArray
 
 _MANY_SPECIES = 12  # more than a look takes in
@@ -85,10 +85,11 @@ class Recorded:
         Leaps err by more than sampling does, however many trajectories there are. (The error of
         differential equations is that of their tolerances, see docs/ode.md.)
         """
-        stored = self.attributes.get("approximate")
-        if stored is None and self.method == "tau":  # a file of an earlier version
-            stored = approximation(float(self.attributes["epsilon"]))
-        return spelt(str(stored or ""))
+        if self.method != "tau":
+            return ""
+        told = approximation(float(self.attributes["epsilon"]))
+        tested = str(self.attributes.get("approximate", "")).endswith(OF_SAMPLING)
+        return f"{told}; {OF_SAMPLING}" if tested else told
 
     @property
     def continuous(self) -> bool:
@@ -279,7 +280,7 @@ class Recorded:
         if self.attributes.get("storage") == "parts":
             raise InputFileError(
                 f"{self.name} is unfinished and its samples still lie in parts, one per rank: "
-                + spelt("complete it with --resume")
+                f"complete it with {opt('resume')}"
             )
 
     # --- helpers ---
@@ -331,9 +332,9 @@ class Recorded:
         if not self.complete:
             return InputFileError(
                 f"{self.name} is unfinished and holds no {option} yet: "
-                + spelt("complete it with --resume")
+                f"complete it with {opt('resume')}"
             )
-        return ConfigError(f"{self.name} was run without " + spelt(f'--record "{option}"'))
+        return ConfigError(f"{self.name} was run without " + f'{assigned("record")}"{option}"')
 
     def _check(self, name: str) -> None:
         if name not in self.species and name not in self.observables:

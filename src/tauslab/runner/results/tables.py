@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.damaged import could_not_read
-from tauslab.runner.options.values.spelling import spelt
+from tauslab.model.option_names import assigned
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.results import columns
 from tauslab.runner.results.ensemble_data import EnsembleData
@@ -66,7 +66,7 @@ def table_of(
     if what is None:
         what = next((form for form in WHAT if _holds(result, form)), WHAT[0])
     if what not in WHAT:
-        raise ConfigError(f"--what {what!r} is not known; allowed are {', '.join(WHAT)}")
+        raise ConfigError(f"{assigned('what')}{what!r} is not known; allowed are {', '.join(WHAT)}")
     if what == "summaries":
         return _summaries(result, names)
     known = result.species + (() if what == "final" else result.observables)
@@ -208,7 +208,7 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
 def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
     chosen = tuple(result.summary_name(name) for name in names) or result.summaries
     if not chosen:
-        raise ConfigError(spelt(f'{result.name} was run without --record "summary:..."'))
+        raise ConfigError(f'{result.name} was run without {assigned("record")}"summary:..."')
 
     def pieces() -> Iterator[Columns]:
         for rows in _rows(result, 8 * len(chosen)):

@@ -11,12 +11,11 @@ import re
 import numpy as np
 
 from tauslab.model.errors import NoValidTrajectory
-from tauslab.runner.options.values.spelling import spelt
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
 
 _LAST_VALID = STATUS_VALUES["absorbed"]
-_IN_MOLES = "SBML in moles needs --molecules"
 _MOST_POINTS = 3
 
 
@@ -55,34 +54,38 @@ def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recor
     names = {name: int(numbers[value]) for name, value in STATUS_VALUES.items()}
     found = {name: count for name, count in names.items() if count}
     told = ", ".join(f"{count} ended by {name}" for name, count in found.items())
-    return f"{told}; {spelt(_hint(max(found, key=lambda name: found[name]), result))}"
+    return f"{told}; {_hint(max(found, key=lambda name: found[name]), result)}"
 
 
 def _hint(end: str, result: Recorded) -> str:
     if end == "negative_delay":
         return "a delay is below 0: look at what it is computed of"
     if end == "delay_history":
-        return "a delay goes further back than the steps that are kept: raise --delay-history"
+        return (
+            f"a delay goes further back than the steps that are kept: raise {opt('delay_history')}"
+        )
     if result.continuous:
         if result.attributes.get("ode_solver") == "rosenbrock":
-            return "look at the laws and their parameters, or allow more steps (--max-steps)"
-        return "the model may be stiff: --ode-solver rosenbrock"
+            return (
+                f"look at the laws and their parameters, or allow more steps ({opt('max_steps')})"
+            )
+        return f"the model may be stiff: {opt('solver', 'rosenbrock')}"
     if end == "overflow":
         return (
-            f"a count passed 2147483647: end earlier (--t-end), take a smaller compartment "
-            f"({_set_of(result)}), or --method ode, which has no such limit"
+            f"a count passed 2147483647: end earlier ({opt('t_end')}), take a smaller compartment "
+            f"({_set_of(result)}), or {opt('method', 'ode')}, which has no such limit"
         )
     if end == "step_limit":
-        return "raise --max-steps"
+        return f"raise {opt('max_steps')}"
     if end == "event_queue":
         return "more executions of events wait than the queue holds: look at their delays"
     if end == "delay_queue":
-        return "more delayed reactions wait than the queue holds: raise --delay-queue"
+        return f"more delayed reactions wait than the queue holds: raise {opt('delay_queue')}"
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     return (
         "a propensity is negative or not a number: look at the laws, or let reactions go backwards "
-        f"while they are negative (--net-laws), and {_IN_MOLES}"
+        f"while they are negative ({opt('net_laws')}), and SBML in moles needs {opt('molecules')}"
     )
 
 
@@ -91,4 +94,4 @@ def _set_of(result: Recorded) -> str:
     stored = result.data["model/canonical"][()] if "model/canonical" in result.data else b""
     text = stored.decode() if isinstance(stored, bytes) else str(stored)
     found = re.search(r'(?m)\bcompartment = "(\w+)"', text)
-    return f"--set {found[1] if found else 'NAME'}=SIZE"
+    return f"{assigned('set', key=found[1] if found else 'NAME')}SIZE"

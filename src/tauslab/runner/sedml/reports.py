@@ -18,6 +18,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.option_names import opt
 from tauslab.runner.sedml.archive import unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
 from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml
@@ -52,7 +53,7 @@ def run_archive(
         The results cannot be written, or are there already.
     """
     if not overwrite and (folder / REPORTS).exists():
-        raise OutputError(f"{folder / REPORTS} exists; --overwrite replaces it")
+        raise OutputError(f"{folder / REPORTS} exists; {opt('overwrite')} replaces it")
     computed: list[tuple[PurePosixPath, str, OutputData, list[FloatArray]]] = []
     notes: list[str] = []
     with tempfile.TemporaryDirectory() as unpacked:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
 from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
@@ -35,7 +36,9 @@ def parse_times(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(f"--t {text}: write times between commas, such as --t 1,5,10") from None
+        raise ConfigError(
+            f"{opt('t', text)}: write times between commas, such as {assigned('t')}1,5,10"
+        ) from None
 
 
 def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
@@ -53,8 +56,8 @@ def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
         return float(part)
     except ValueError:
         raise ConfigError(
-            f"--step {' '.join(texts)}: write one part of all values, such as 0.05, or steps by "
-            "name, such as k1=1e-4"
+            f"{opt('step', key=' '.join(texts))}: write one part of all values, such as 0.05, or "
+            "steps by name, such as k1=1e-4"
         ) from None
 
 

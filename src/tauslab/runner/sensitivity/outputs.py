@@ -9,6 +9,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Expression, as_expression, symbols
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
+from tauslab.model.option_names import opt
 from tauslab.runner.options.values.texts import some
 
 
@@ -24,7 +25,7 @@ def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str
     if found is None:
         found = [name for name, species in network.species.items() if not species.fixed]
     if not found or len(set(found)) < len(found):
-        raise ConfigError("--outputs: one name or expression or more, each once")
+        raise ConfigError(f"{opt('outputs')}: one name or expression or more, each once")
     return tuple(found)
 
 
@@ -44,7 +45,7 @@ def with_outputs(network: Network, outputs: Sequence[str]) -> tuple[Network, tup
         unknown = sorted(symbols(tree) - known)
         if unknown:
             raise ConfigError(
-                f"--outputs: {text!r} has {unknown[0]!r}, which is neither a species nor an "
+                f"{opt('outputs')}: {text!r} has {unknown[0]!r}, which is neither a species nor an "
                 f"observable nor a parameter of {network.name}; it has {some(sorted(known))}"
             )
         name = f"sensitivity_output_{number}"

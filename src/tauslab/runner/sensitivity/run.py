@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError, one_of
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.ensemble import Options
@@ -37,7 +38,7 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
         As of `tauslab.sensitivity`.
     """
     check_values(given)
-    one_of("--method", given.method, METHODS)
+    one_of("method", given.method, METHODS)
     network, options, names, recorded = checked_options(
         network, names_of(given.parameters), given.outputs, t=given.t, n=given.n, seed=given.seed,
         device=given.device, settings=given.set, max_steps=given.max_steps, what="a sensitivity",
@@ -47,8 +48,8 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
     if given.method == LIKELIHOOD_RATIO:
         if given.step != DEFAULT_STEP or given.difference != "centred":
             raise ConfigError(
-                "--step and --difference are of --method coupled and --method common: a "
-                "likelihood ratio has none"
+                f"{opt('step')} and {opt('difference')} are of {opt('method', 'coupled')} and "
+                f"{opt('method', 'common')}: a likelihood ratio has none"
             )
         unit, total = "trajectories", given.n
     else:
@@ -102,14 +103,14 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
     values = {name: numbers(name, value) for name, value in (settings or {}).items()}
     for name, value in values.items():
         if np.ndim(value):
-            raise ConfigError(f"--set {name}: one number, for all pairs begin alike")
+            raise ConfigError(f"{opt('set', key=name)}: one number, for all pairs begin alike")
     network = with_settings(network, values)
     network.validate()
     if not network.reactions:
         raise ModelError(f"{network.name} has no reactions: nothing changes")
     when = network.t_end if t is None else t
     if when is None:
-        raise ConfigError("--t is missing: when derivatives are taken, in model units")
+        raise ConfigError(f"{opt('t')} is missing: when derivatives are taken, in model units")
     options = Options(
         times=sample_times(np.atleast_1d(when)), n=n,
         seed=agreed_seed(seed, lambda: None, ranks_for("mpi")), max_steps=max_steps,

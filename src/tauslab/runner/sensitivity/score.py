@@ -20,6 +20,7 @@ from tauslab.model.expressions.expression import Expression, Number, substitute
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
+from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.task import Task, prepare, with_settings
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.record import Record
@@ -97,8 +98,8 @@ def _values(network: Network, names: Sequence[str]) -> FloatArray:
             moved = other.initial_amounts(other.parameter_values())
         if name not in parameters or moved != amounts:
             raise ConfigError(
-                f"{name}: --method likelihood-ratio has no derivatives by initial amounts, or by "
-                "what they depend on: --method coupled has"
+                f"{name}: {opt('method', 'likelihood-ratio')} has no derivatives by initial "
+                f"amounts, or by what they depend on: {opt('method', 'coupled')} has"
             )
     return np.array([parameters[name] for name in names])
 
@@ -180,7 +181,7 @@ def _moments(
             raise
         raise ModelError(
             f"{error}: a propensity is negative or not a number, or is 0 where its derivative is "
-            "not, and then --method coupled has a difference"
+            f"not, and then {opt('method', 'coupled')} has a difference"
         ) from None
     means, variances = moments_of_sums(totals)
     return means[0], variances[0], totals["obs_n"][0].min(axis=-1).astype(np.int64)

@@ -12,6 +12,7 @@ from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.values.texts import some
 
@@ -55,11 +56,11 @@ def chosen_names(network: Network, names: Sequence[str] | None) -> tuple[str, ..
     for name in names:
         if name not in network.parameters and name not in network.species:
             raise ConfigError(
-                f"--parameters: {name!r} is neither a parameter nor a species of {network.name}; "
-                f"it has {some([*network.parameters, *network.species])}"
+                f"{opt('parameters')}: {name!r} is neither a parameter nor a species of "
+                f"{network.name}; it has {some([*network.parameters, *network.species])}"
             )
     if not names or len(set(names)) < len(names):
-        raise ConfigError("--parameters: one name or more, each once")
+        raise ConfigError(f"{opt('parameters')}: one name or more, each once")
     return tuple(names)
 
 
@@ -83,15 +84,17 @@ def steps_of(
     ConfigError
         A step that is not allowed, or that gives initial amounts which are not whole.
     """
-    one_of("--difference", difference, DIFFERENCES)
+    one_of("difference", difference, DIFFERENCES)
     own = dict(step) if isinstance(step, Mapping) else {}
     for name in own:
         if name not in names:
-            raise ConfigError(f"--step {name}: it is not among the parameters {', '.join(names)}")
+            raise ConfigError(
+                f"{opt('step', key=name)}: it is not among the parameters {', '.join(names)}"
+            )
     part = DEFAULT_STEP if isinstance(step, Mapping) else step
     if not (isinstance(part, int | float) and 0 < part < 1):
         raise ConfigError(
-            f"--step {part!r} is not allowed: a part of the value, above 0 and below 1"
+            f"{assigned('step')}{part!r} is not allowed: a part of the value, above 0 and below 1"
         )
     parameters = network.parameter_values()
     amounts = network.initial_amounts(parameters)
@@ -133,7 +136,8 @@ def _width(name: str, value: float, part: float, given: float | None, *, is_amou
         return max(1.0, float(round(part * value)))
     if value == 0:
         raise ConfigError(
-            f"{name} is 0, and a part of 0 is no step: give one, for example --step {name}=0.01"
+            f"{name} is 0, and a part of 0 is no step: give one, for example "
+            f"{assigned('step', key=name)}0.01"
         )
     return abs(value) * part
 
@@ -165,5 +169,5 @@ def _require_whole(network: Network, step: Step) -> None:
         if high != low and not (high.is_integer() and low.is_integer()):
             raise ConfigError(
                 f"{step.name}: its step changes the initial amount of {name} to {low:g} and "
-                f"{high:g}: give a --step {step.name}=... with which they are whole"
+                f"{high:g}: give a {assigned('step', key=step.name)}... with which they are whole"
             )

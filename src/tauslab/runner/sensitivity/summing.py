@@ -12,7 +12,7 @@ from tauslab.kernels.ensemble.launch import CONTROL_WORDS, STOP, WORK, SampleBuf
 from tauslab.kernels.ensemble.statistics import Statistics
 from tauslab.model.errors import DeviceError, ModelError
 from tauslab.model.host_memory import in_bytes
-from tauslab.runner.options.values.spelling import warn
+from tauslab.model.option_names import warn
 from tauslab.runner.output.format.layout import Accumulators
 from tauslab.runner.output.format.statistics import add_accumulators, sum_over_ranks
 from tauslab.runner.ranks.mpi import Communicator

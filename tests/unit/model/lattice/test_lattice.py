@@ -166,7 +166,7 @@ def test_every_part_of_a_step_has_as_many_passes_of_reactions():
 def test_a_hop_probability_of_a_half_is_refused(max_hop):
     lattice = small()
     lattice.add_diffusion("*", 1e-12)
-    with pytest.raises(ConfigError, match="--max-hop"):
+    with pytest.raises(ConfigError, match="max_hop="):
         lower_lattice(lattice, max_hop=max_hop)
 
 

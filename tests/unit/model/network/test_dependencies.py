@@ -70,5 +70,5 @@ def test_equations_that_are_written_out():
 
 
 def test_a_parameter_that_nothing_reads_is_refused():
-    with pytest.raises(ConfigError, match="--unknown b: no equation reads it"):
+    with pytest.raises(ConfigError, match='unknown="b": no equation reads it'):
         parents({"x": {"a"}}, ["a", "b"])

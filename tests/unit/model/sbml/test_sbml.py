@@ -354,7 +354,7 @@ def test_a_part_that_becomes_negative_ends_the_trajectory(tmp_path: Path) -> Non
 def test_laws_that_do_not_split_are_refused(tmp_path: Path, law: str) -> None:
     network = read_text(tmp_path, _reversible_text(law))
     assert kinds(network) == [("reversible", "reaction R")]
-    with pytest.raises(ModelError, match=r"laws that do not split.*--net-laws"):
+    with pytest.raises(ModelError, match=r"laws that do not split.*ts.with_net_laws"):
         require_support(network, "ssa")
 
 

@@ -111,7 +111,9 @@ def test_missing_values_may_be_given(tmp_path):
         reactions=reaction("R", "k * X", "X"),
     )
     network = read_text(tmp_path, text)
-    with pytest.raises(ModelError, match=r"parameter k: missing values .*--set k=VALUE gives one"):
+    with pytest.raises(
+        ModelError, match=r'parameter k: missing values .*set\["k"\]=VALUE gives one'
+    ):
         require_support(network, "ssa")
     options = {"n": 4, "times": [0.0, 1.0], "seed": 1, "device": "cpu"}
     given = ts.run(network, method="ssa", set={"k": 0.0}, **options)

@@ -35,7 +35,7 @@ def test_whole_numbers_may_be_floats(decay):
         ({"seed": "1"}, "seed='1' is not allowed: a whole number"),
         ({"seed": -1}, "seed=-1 is not allowed"),
         ({"set": {"A": None}}, "A: values must be numbers, not None"),
-        ({"tend": 1}, "tend= is no option of run: is t_end= meant?"),
+        ({"tend": 1}, "tend= is no option of run: did you mean t_end="),
         ({"zzz": 1}, "zzz= is no option of run$"),
         ({"species": 5}, "names are texts in a list or between commas, not 5"),
         ({"record": 5}, "names are texts in a list or between commas, not 5"),

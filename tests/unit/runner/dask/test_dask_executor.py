@@ -128,7 +128,7 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
         dask=dask_options.dask_options("dask", client, None),
     )  # fmt: skip
     asked = iter([False] * 5)  # a few launches, then a request to stop
-    with pytest.raises(ts.StoppedEarly, match="blocks done: --resume completes"):
+    with pytest.raises(ts.StoppedEarly, match="blocks done: resume=True completes"):
         run_job(read_network(SCHLOGL), stopping, SerialCommunicator(), lambda: next(asked, True))
     assert ts.open(path).complete is False
     resumed = ts.run(SCHLOGL, **options, **chosen, resume=True)
@@ -208,7 +208,7 @@ def test_without_dask_one_sentence_says_how_to_get_it(monkeypatch, capsys, tmp_p
         ({"workers": "4:2"}, "workers=4:2 is not allowed"),
         ({"workers": "many"}, "workers= many is not allowed"),
         ({"workers": 0}, "workers=0 is not allowed"),
-        ({"sbatch": "-p gpu"}, "sbatch= is for scheduler= slurm"),
+        ({"sbatch": "-p gpu"}, 'sbatch= is for scheduler="slurm"'),
         ({"scheduler": "tcp://a:1", "workers": 1}, "workers= is for"),
         ({"scheduler": "none.json"}, "none.json.*there is no such scheduler"),
         ({"scheduler": "what://a:1"}, "no Dask scheduler answers there"),
@@ -228,7 +228,7 @@ def test_an_executor_is_an_object():
 
 def test_slurm_needs_its_package_and_a_number_of_workers(monkeypatch):
     monkeypatch.setattr(dask_options, "_require", lambda *_: None)
-    with pytest.raises(ts.ConfigError, match="--scheduler slurm needs --workers"):
+    with pytest.raises(ts.ConfigError, match='scheduler="slurm" needs workers='):
         dask_options.dask_options("dask", "slurm", None)
     monkeypatch.undo()
     found = {"distributed": True, "dask_jobqueue": None}

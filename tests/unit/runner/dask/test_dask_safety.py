@@ -161,7 +161,7 @@ def test_files_that_are_no_certificates(tmp_path, capsys):
     assert "TLS needs three files" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="its address begins with tls://"):
         dask_options("dask", "tcp://a:1", None, tls=(authority, cert, key))
-    with pytest.raises(ConfigError, match="goes with --executor dask only"):
+    with pytest.raises(ConfigError, match=r"goes with executor=ts.Dask\(\) only"):
         dask_options("mpi", None, None, tls=(authority, cert, key))
 
 

@@ -109,7 +109,7 @@ def test_a_stopped_build_is_completed_to_the_same_network(model, tmp_path):
         asked.append(1)
         return len(asked) > 2
 
-    with pytest.raises(StoppedEarly, match=r"blocks counted: --resume completes"):
+    with pytest.raises(StoppedEarly, match=r"blocks counted: resume=True completes"):
         build_network(ts.read(model), options, SerialCommunicator(), stop)
     done = counted_blocks(tmp_path / "part.h5")
     assert 0 < done.sum() < len(done) == 30

@@ -159,7 +159,7 @@ def test_exports_that_cannot_be_are_refused(network, tmp_path, monkeypatch):
         export_network(network, tmp_path / "x.net")
     with pytest.raises(ConfigError, match="time points 1 to 3: the network has 0 to 2"):
         export_network(network, tmp_path / "x.bif", 1, 3)
-    with pytest.raises(ConfigError, match="--steps 3: write A:B"):
+    with pytest.raises(ConfigError, match='steps="3": write A:B'):
         time_points("3")
     monkeypatch.setattr("tauslab.runner.results.dbn.export.MOST_PROBABILITIES", 20)
     with pytest.raises(ConfigError, match="2 steps written out have 52 probabilities, those of B"):

@@ -81,7 +81,7 @@ def test_all_ways_to_a_result_give_its_bits(tmp_path, method, moves):
         method=ts.SSA() if method == "ssa" else ts.TauLeaping(),
     )  # fmt: skip
     asked = iter([False, True])
-    with pytest.raises(StoppedEarly, match="--resume"):
+    with pytest.raises(StoppedEarly, match="resume=True"):
         run_network(net, options, ranks(), lambda: next(asked, True))
     assert not ts.open(path).complete
     assert lines(ts.run(net, n=N, block=2, resume=True, output=path, **more)) == whole

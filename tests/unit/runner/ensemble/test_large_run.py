@@ -169,7 +169,7 @@ def test_linear_is_refused_for_large_networks():
 
 def test_more_reactions_than_groups_are_exact_for_are_refused(monkeypatch):
     monkeypatch.setattr(selectors, "LARGEST_GROUPED", 100)
-    with pytest.raises(ts.ConfigError, match="--selector cr is for up to 100 reactions, not 129"):
+    with pytest.raises(ts.ConfigError, match='selector="cr" is for up to 100 reactions, not 129'):
         selector_of(mass_action(2, [([0], [1], 1.0)] * 129), "cr")
 
 

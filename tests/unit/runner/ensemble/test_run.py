@@ -192,7 +192,7 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(run, device, tmp_path, record
         record=Record.parse(record),
     )  # fmt: skip
     asked = iter([False, False, True])
-    with pytest.raises(ts.StoppedEarly, match="--resume"):
+    with pytest.raises(ts.StoppedEarly, match="resume=True"):
         run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
     with ts.open(path) as unfinished:
         assert not unfinished.complete

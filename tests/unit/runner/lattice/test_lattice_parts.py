@@ -185,7 +185,7 @@ class FakeGpu:
 
 def test_ranks_on_one_gpu_are_refused_unless_said():
     check = lattice._check_devices
-    with pytest.raises(ConfigError, match=r"ranks 1, 3 on .* would share one GPU.*--share-gpu"):
+    with pytest.raises(ConfigError, match=r"ranks 1, 3 on .* would share one GPU.*share=True"):
         check(FakeGpu(), FakeRanks(["a", "b", "c"]), options())
     check(FakeGpu(), FakeRanks(["a", "b", "c"]), options(share_gpu=True))
     check(FakeGpu(), FakeRanks(["a", "d", "c"]), options())

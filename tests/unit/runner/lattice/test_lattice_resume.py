@@ -44,7 +44,7 @@ def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_ever
         t_end=T_END, count_every=3, frame_every=frame_every, seed=7, device="cpu", threads=1,
         output=path, quiet=True, hooks=hooks,
     )  # fmt: skip
-    with pytest.raises(StoppedEarly, match="--resume completes"):
+    with pytest.raises(StoppedEarly, match="resume=True completes"):
         driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= after)
     with pytest.raises(InputFileError, match="unfinished"):
         digest(path)

@@ -50,12 +50,12 @@ def test_sample_times_include_both_ends():
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ((None, 0.0), "--t-end"),
-        ((None, -1.0), "--t-end"),
-        ((None, float("nan")), "--t-end"),
-        ((None, float("inf")), "--t-end"),
-        ((None, 1.0, 1), "--points"),
-        ((None,), "--t-end 10"),
+        ((None, 0.0), "t_end="),
+        ((None, -1.0), "t_end="),
+        ((None, float("nan")), "t_end="),
+        ((None, float("inf")), "t_end="),
+        ((None, 1.0, 1), "points="),
+        ((None,), "t_end=10"),
         (([1.0, 1.0],), "increase"),
         (([2.0, 1.0],), "number 2"),
         (([-1.0, 1.0],), "-1"),
@@ -75,10 +75,10 @@ def test_times_file(tmp_path):
     path.write_text("# seconds\n0\n0.5  # half\n\n1e1\n")
     assert read_times(path).tolist() == [0.0, 0.5, 10.0]
     path.write_text("0\nhalf\n")
-    with pytest.raises(ConfigError, match=r"times.txt: line 2: 'half'"):
+    with pytest.raises(ConfigError, match=r"times.txt.: line 2: 'half'"):
         read_times(path)
     path.write_text("1\n1\n")
-    with pytest.raises(ConfigError, match=r"times.txt: .*increase"):
+    with pytest.raises(ConfigError, match=r"times.txt.: .*increase"):
         read_times(path)
     with pytest.raises(ConfigError, match="No such file"):
         read_times(tmp_path / "none.txt")
@@ -87,16 +87,16 @@ def test_times_file(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"n": 0}, "-n 0"),
-        ({"n": 2**41}, "-n"),
-        ({"seed": -1}, "--seed"),
-        ({"seed": 2**64}, "--seed"),
-        ({"block": 0}, "--block"),
-        ({"max_steps": 0}, "--max-steps"),
-        ({"threads": -1}, "--threads"),
+        ({"n": 0}, "n=0"),
+        ({"n": 2**41}, "n="),
+        ({"seed": -1}, "seed="),
+        ({"seed": 2**64}, "seed="),
+        ({"block": 0}, "block="),
+        ({"max_steps": 0}, "max_steps="),
+        ({"threads": -1}, "threads="),
         ({"device": "tpu"}, "tpu"),
-        ({"species": ()}, "--species"),
-        ({"resume": True}, "--resume"),
+        ({"species": ()}, "species="),
+        ({"resume": True}, "resume=True"),
         ({"set": {"k": float("nan")}}, "k cannot be nan"),
         ({"set": {"k": np.ones(3)}}, r"k: give one value or one per trajectory \(1000\)"),
     ],
@@ -111,7 +111,7 @@ def test_values_by_name_may_come_from_a_file(tmp_path):
     path.write_text("# measured\nk1, 0.5\nA = 20  # molecules\n\n")
     assert assignments(["k1=3", f"@{path}", "A=7"]) == {"k1": 0.5, "A": 7.0}
     path.write_text("k1,0.5\nk2\n")
-    with pytest.raises(ConfigError, match=r"values.csv: line 2: 'k2' is not NAME=VALUE"):
+    with pytest.raises(ConfigError, match=r"values.csv.*: line 2: 'k2' is not NAME=VALUE"):
         assignments([f"@{path}"])
-    with pytest.raises(ConfigError, match=r"--set .*none.csv: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"set=.*none.csv.: cannot be read: No such file"):
         assignments([f"@{tmp_path / 'none.csv'}"])

@@ -261,7 +261,7 @@ def test_initial_counts_that_depend_on_what_is_swept(run):
     ("options", "word"),
     [
         ({"sweep": {"nope": [1.0]}}, r'sweep\["nope"\]: neither a parameter'),
-        ({"table": {"nope": [1.0]}}, r'table="nope": neither a parameter'),
+        ({"table": {"nope": [1.0]}}, r'table\["nope"\]: neither a parameter'),
         ({"sweep": {"X": [1.0, -2.0]}}, "X cannot be -2"),
         ({"sweep": {"k": [1.0, -2.0]}}, "in point 1"),
         ({"sweep": {"k": [1.0]}, "set": {"k": 1.0}}, "is swept"),

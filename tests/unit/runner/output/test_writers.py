@@ -230,7 +230,9 @@ def test_existing_attribute(job, tmp_path):
 def test_an_existing_file_is_refused(job, tmp_path, ranks):
     path = tmp_path / "a.h5"
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="exists; use --overwrite, --resume or another -o"):
+    with pytest.raises(
+        ConfigError, match="exists; use overwrite=True, resume=True or another output="
+    ):
         job.run(path, ranks)
     with pytest.raises(ConfigError, match="not an HDF5 file"):
         job.run(path, ranks, resume=True)

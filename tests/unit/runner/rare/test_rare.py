@@ -212,7 +212,7 @@ def test_what_overflows_is_lost_and_told():
         ({"set": {"k": [1.0, 2.0]}}, "one number"),
         ({"target": "k > 5"}, "not a condition of species"),
         ({"walkers": 1.5}, "walkers=1.5"),
-        ({"walker": 3}, "is walkers= meant"),
+        ({"walker": 3}, "did you mean walkers="),
     ],
 )
 def test_refused(given, message):

@@ -242,7 +242,7 @@ def test_bad_archives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "-n: " in capsys.readouterr().err
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "reports.h5").touch()
-    with pytest.raises(OutputError, match="--overwrite replaces it"):
+    with pytest.raises(OutputError, match="overwrite=True replaces it"):
         run_archive(path, tmp_path / "out", {})
 
 

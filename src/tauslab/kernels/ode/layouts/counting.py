@@ -9,6 +9,7 @@ from tauslab.kernels.ode.layouts.costs import CostTable
 from tauslab.kernels.ode.layouts.layout_choice import LANES, LayoutChoice, Wishes, chosen
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 # Clocks of a multiprocessor for each number of a sample, from seconds of one model, signalling by
 # EGF and NGF, on an H200 (docs/benchmarks/ode.md): by kernels of their own, beside what integrates;
@@ -43,7 +44,8 @@ def chosen_to_count(
     """
     found: list[LayoutChoice] = []
     refused = ConfigError(
-        "--counting inside needs --ode-layout thread, or warps with --ode-memory-warps on"
+        f"{opt('counting', 'inside')} needs {opt('layout', 'thread')}, or warps with "
+        f"{opt('memory_warps', 'on')}"
     )
     for asked in _ways(wishes, counting):
         try:

@@ -9,6 +9,7 @@ from tauslab.kernels.ode.layouts.costs import PIPES, CostTable, tabulated
 from tauslab.kernels.ode.layouts.placement import Prices, WarpPlacement, place
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 LANES = 32
 SCHEDULERS = 4
@@ -344,7 +345,7 @@ def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) ->
     costs = costs or tabulated(wishes.precision)
     if wishes.warps > len(system.variables):
         raise ConfigError(
-            f"--ode-warps {wishes.warps} is not allowed: there are {len(system.variables)} "
+            f"{opt('warps', wishes.warps)} is not allowed: there are {len(system.variables)} "
             "equations to spread"
         )
     if wishes.layout == "global":
@@ -358,9 +359,10 @@ def chosen(system: OdeSystem, wishes: Wishes, costs: CostTable | None = None) ->
         spread = [c for c in every if wishes.layout in ("auto", c.name)]
         found = spread[0] if spread else warps_choice(system, 1, wishes, costs)
     if found.trajectories < LANES:
+        beside = f" with {opt('memory_warps', 'on')}" if wishes.memory else ""
         raise ConfigError(
-            f"--ode-layout {found.name}{' with --ode-memory-warps on' * wishes.memory} needs more "
-            f"shared memory than a multiprocessor has for {len(system.variables)} variables; "
-            "take --ode-layout auto --ode-memory-warps off"
+            f"{opt('layout', found.name)}{beside} needs "
+            f"more shared memory than a multiprocessor has for {len(system.variables)} variables; "
+            f"take {opt('layout', 'auto')}, {opt('memory_warps', 'off')}"
         )
     return found

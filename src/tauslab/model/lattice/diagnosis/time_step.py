@@ -10,6 +10,7 @@ from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import largest_site_propensity, lasting_propensity
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.values import LatticeValues
+from tauslab.model.option_names import assigned
 
 MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
 MOST_DIFFUSION_PASSES = 10_000  # of a step
@@ -69,8 +70,8 @@ def choose_time_step(
     """
     if not 0 < max_hop < 0.5:
         raise ConfigError(
-            f"--max-hop {max_hop:g}: a hop probability must be above 0 and below 1/2, where every "
-            "particle would move at every step"
+            f"{assigned('max_hop')}{max_hop:g}: a hop probability must be above 0 and below 1/2, "
+            "where every particle would move at every step"
         )
     fastest = fastest_hop(lattice, values)
     tau = step if step is not None else lattice.step

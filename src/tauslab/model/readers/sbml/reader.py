@@ -26,6 +26,7 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.molecules import NO_UNIT, unit_of_amount
 from tauslab.model.network.network import Feature, Network, Rule, Species
+from tauslab.model.option_names import opt
 from tauslab.model.readers.sbml.algebraic import open_variables, solve
 from tauslab.model.readers.sbml.document import (
     default_unit,
@@ -230,7 +231,7 @@ class _SbmlReader:
         if not default_unit(model) and not all(
             s.isSetSubstanceUnits() for s in self._species.values()
         ):
-            moles = "; Level 2 means moles, which --molecules converts"
+            moles = f"; Level 2 means moles, which {opt('molecules')} converts"
             network.notes.append(NO_UNIT + (moles if model.getLevel() == 2 else ""))
         if model.getNumConstraints():
             network.notes.append(f"{model.getNumConstraints()} constraints are ignored")

@@ -22,8 +22,8 @@ from tauslab.runner.options.methods import Method, MethodWord
 from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import seed_of, within
 from tauslab.runner.options.values.python_values import numbers, whole
-from tauslab.runner.options.values.spelling import speaks_python
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.particles.chains import Chain, Prior, Walk
 from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
 from tauslab.runner.particles.ensemble import Ensemble
@@ -43,7 +43,7 @@ _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
 _EVERY = 60.0  # seconds between two checkpoints
 
 
-@speaks_python
+@checks_keywords
 def particle_filter(  # noqa: PLR0913 - keywords
     model: Network | Lattice | str | os.PathLike[str],
     data: Any,
@@ -132,7 +132,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     return found[0]
 
 
-@speaks_python
+@checks_keywords
 def particle_filters(  # noqa: PLR0913 - keywords
     model: Network | Lattice | str | os.PathLike[str],
     data: Any,
@@ -278,7 +278,7 @@ def _filters(  # noqa: PLR0913 - of two functions
         return course.run(_constants(network, rows, observed), keep)
 
 
-@speaks_python
+@checks_keywords
 def exact_filter(
     model: Network | str | os.PathLike[str],
     data: Any,
@@ -337,7 +337,7 @@ def exact_filter(
     )
 
 
-@speaks_python
+@checks_keywords
 def pmmh(  # noqa: PLR0913 - keywords
     model: Network | Lattice | str | os.PathLike[str],
     data: Any,

@@ -20,7 +20,7 @@ from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
 from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.python_values import names_of, numbers, whole
-from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.results.arrays.file import require_new_file
@@ -94,7 +94,7 @@ def sensitivity(
     return found
 
 
-@speaks_python
+@checks_keywords
 def expectation(  # noqa: PLR0913 - keywords
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str] | str,

@@ -23,7 +23,7 @@ from tauslab.runner.options.methods import Auto, TauLeaping, method_of
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.options.values.checks import seed_of
 from tauslab.runner.options.values.python_values import names_of
-from tauslab.runner.options.values.spelling import speaks_python
+from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.results.result import Result
 
 P = ParamSpec("P")
@@ -60,7 +60,7 @@ class Simulator:
         self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
         self._process = os.getpid()
 
-    @speaks_python
+    @checks_keywords
     def __call__(self, theta: npt.ArrayLike, *, seed: int | None = None) -> Any:
         """Simulate one trajectory for each row of `theta` ``[n, p]``, or one for ``[p]``.
 

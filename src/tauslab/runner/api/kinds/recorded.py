@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.api.kinds.kind import MOVIE, Kind, View
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _export_lattice(path: Path, output: Path, view: View) -> None:
     from tauslab.runner.results.tables import SEPARATORS, write_table
 
     if view.what is not None:
-        raise ConfigError(f"--what {view.what}: {path} is of a lattice: leave it out")
+        raise ConfigError(f"{opt('what', view.what)}: {path} is of a lattice: leave it out")
     with _open_lattice(path, view.replica, view.point) as frames:
         if output.suffix.lower() in SEPARATORS:
             write_table(lattice_table(frames, view.species), output)

@@ -16,6 +16,7 @@ import numpy as np
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.model.expressions.expression import substitute, symbols
+from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
@@ -23,7 +24,6 @@ from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.methods import DEFAULT_EPSILON, SSA
 from tauslab.runner.options.record import Record
-from tauslab.runner.options.values.spelling import warn
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
@@ -136,11 +136,12 @@ def sentence(task: Task, found: Outlook) -> str:
         f"trajectories, about {_span(found.seconds)} on this device"
     )
     if found.by_leaps is None:
-        return f"{begun}; leaps (--method tau) would hardly be faster"
+        return f"{begun}; leaps ({opt('method', 'tau')}) would hardly be faster"
     return (
-        f"{begun}; --method tau might take {_span(found.by_leaps)} and is approximate: means "
-        f"within {100 * MEAN_TOLERANCE:g} %, standard deviations within {100 * SD_TOLERANCE:g} % "
-        f"on the models of docs/tau-leaping.md (epsilon {DEFAULT_EPSILON:g})"
+        f"{begun}; {opt('method', 'tau')} might take {_span(found.by_leaps)} and is approximate: "
+        f"means within {100 * MEAN_TOLERANCE:g} %, standard deviations within "
+        f"{100 * SD_TOLERANCE:g} % on the models of docs/tau-leaping.md (epsilon "
+        f"{DEFAULT_EPSILON:g})"
     )
 
 

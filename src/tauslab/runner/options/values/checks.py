@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt, said
 
 _TABLES = (".csv", ".tsv", ".txt", ".xls", ".xlsx", ".parquet", ".json", ".npy", ".npz")
 _PICTURES = (".png", ".pdf", ".svg", ".jpg", ".gif")
 
 
-def within(option: str, value: object, low: int, high: int) -> None:
-    """A `ConfigError` that names `option`, unless `value` is whole, from `low` to `high`."""
+def within(option: str, value: object, low: int, high: int, *, key: str = "") -> None:
+    """A `ConfigError` that names an option, unless `value` is whole, from `low` to `high`."""
     allowed = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not allowed or not low <= value <= high:  # type: ignore[operator]
         shown = repr(value) if isinstance(value, str) else value
-        raise ConfigError(f"{option} {shown} is not allowed: a whole number from {low} to {high}")
+        raise ConfigError(
+            f"{assigned(option, key=key)}{shown} is not allowed: a whole number from {low} "
+            f"to {high}"
+        )
 
 
 def whole(low: int, high: int) -> Callable[[str, Any], None]:
@@ -33,7 +37,7 @@ def line(most: int) -> Callable[[str, Any], None]:
     def check(option: str, value: Any) -> None:
         if not isinstance(value, str) or not value.isprintable() or len(value) > most:
             raise ConfigError(
-                f"{option}: a line of at most {most} characters is expected, not {value!r:.60}"
+                f"{opt(option)}: a line of at most {most} characters is expected, not {value!r:.60}"
             )
 
     return check
@@ -41,27 +45,27 @@ def line(most: int) -> Callable[[str, Any], None]:
 
 def seed_of(value: int) -> int:
     """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
-    within("--seed", value, 0, 2**64 - 1)
+    within("seed", value, 0, 2**64 - 1)
     return int(value)
 
 
-def require_result_name(path: Path, *, python: bool = False) -> None:
+def require_result_name(path: Path) -> None:
     """Refuse the name of a table or a picture as that of a result, and say how to get one.
 
     Raises
     ------
     ConfigError
-        Names the two commands, or with `python` the two calls.
+        Names the two commands, or the two calls.
     """
     suffix = path.suffix.lower()
     if suffix not in _TABLES + _PICTURES:
         return
     result, table = path.with_suffix(".h5"), path.with_suffix(".csv")
-    picture = suffix in _PICTURES
-    if python:
-        then = f'plot(path="{path}")' if picture else f'to_pandas().to_csv("{table}")'
-        raise ConfigError(
-            f'output="{path}": a result is an HDF5 file: take output="{result}", then result.{then}'
-        )
-    then = f"plot {result} -o {path}" if picture else f"export {result} -o {table}"
-    raise ConfigError(f"-o {path}: a result is an HDF5 file: give -o {result}, then tauslab {then}")
+    if suffix in _PICTURES:
+        then = said(f"tauslab plot {result} -o {path}", f'result.plot(path="{path}")')
+    else:
+        then = said(f"tauslab export {result} -o {table}", f'result.to_pandas().to_csv("{table}")')
+    raise ConfigError(
+        f"{opt('output', path)}: a result is an HDF5 file: "
+        f"give {opt('output', result)}, then {then}"
+    )

@@ -10,8 +10,11 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
+
+from tauslab.model.option_names import Spelling, know, known
+from tauslab.runner.options.values.unknown import checks_keywords
 
 T = TypeVar("T")
 
@@ -79,13 +82,16 @@ class Definition:
     read
         Makes of the parser's value the one that Python takes.
     check
-        Refuses, by its flag, a value that is not allowed: a `ConfigError`.
+        Refuses, by the name of its field, a value that is not allowed: a `ConfigError`.
     elsewhere
-        Of an option of a method: why other methods refuse it; empty where they pass over it.
+        Of an option of a method: why other methods refuse it, with ``{ssa}`` for "method ssa" and
+        ``{method}`` for the one that refuses; empty where they pass over it.
     command_default
         What the parser gives where the command says nothing; None for a stored option.
     python
         Whether Python has it too.
+    in_python
+        Where Python has no keyword of that name: makes what it has, of the value or None.
     """
 
     help: str = ""
@@ -103,6 +109,7 @@ class Definition:
     elsewhere: str = ""
     command_default: Any = None
     python: bool = True
+    in_python: Callable[[object], str] | None = None
 
 
 def option(  # noqa: PLR0913 - the fields of `Definition`
@@ -123,6 +130,7 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
     elsewhere: str = "",
     command_default: Any = ...,
     python: bool = True,
+    in_python: Callable[[object], str] | None = None,
 ) -> T:
     """A field of a dataclass that is an option; the arguments are those of `Definition`."""
     if command_default is ...:
@@ -131,7 +139,7 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
         help=help, doc=doc, flags=(flag,) if isinstance(flag, str) else tuple(flag), group=group,
         unit=unit, metavar=metavar, choices=tuple(choices), type=type, action=action,
         stored=stored, read=read, check=check, elsewhere=elsewhere, command_default=command_default,
-        python=python,
+        python=python, in_python=in_python,
     )  # fmt: skip
     made: T = field(default=default, metadata={_KEY: defined})
     return made
@@ -156,7 +164,7 @@ def check_values(settings: object) -> None:
     for found, one in definitions(type(settings)):
         value = getattr(settings, found.name)
         if one.check is not None and value is not None:
-            one.check(one.flags[0], value)
+            one.check(found.name, value)
 
 
 def destination(defined: Definition) -> str:
@@ -186,25 +194,15 @@ def with_options(docstring: str, *classes: type) -> str:
     return text.replace("{options}", parameters_section(*classes))
 
 
-_DECLARED: list[type] = []
-
-
 def declared(made: type[T]) -> type[T]:
-    """A dataclass of options, told in its docstring and known to errors; above ``@dataclass``."""
-    _DECLARED.append(made)
+    """A dataclass of options, told in its docstring and known to messages; above ``@dataclass``.
+
+    Where several classes have an option of one name, messages spell it as one does that Python has.
+    """
+    for found, one in definitions(made):
+        if one.flags and (one.python or found.name not in known()):
+            know(found.name, Spelling(one.flags[0], one.action == "store_true", one.in_python))
     if "{options}" in (made.__doc__ or ""):
         made.__doc__ = with_options(str(made.__doc__), made)
+    made.__init__ = checks_keywords(made.__init__)  # type: ignore[method-assign]
     return made
-
-
-def by_flag() -> dict[str, tuple[str, Definition]]:
-    """Python's name of every option that has a flag, and what is known of it.
-
-    Of a flag that several commands have the last is told, with the words that any of them takes.
-    """
-    known: dict[str, tuple[str, Definition]] = {}
-    for found, one in definitions(*_DECLARED):
-        for flag in one.flags if one.python else ():
-            words = known[flag][1].choices if flag in known else ()
-            known[flag] = found.name, replace(one, choices=(*words, *one.choices))
-    return known

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.values.checks import within
 
 FloatArray = npt.NDArray[np.float64]
@@ -34,21 +35,25 @@ def sample_times(
     """
     if times is not None:
         if t_end is not None or points is not None:
-            raise ConfigError("give either the sample times, or --t-end and --points, not both")
+            raise ConfigError(
+                f"give either the sample times, or {opt('t_end')} and {opt('points')}, not both"
+            )
         return _given_times(times)
     end = t_end if t_end is not None else model_t_end
     if end is None:
-        raise ConfigError("the model has no end time of its own: give one, for example --t-end 10")
+        raise ConfigError(
+            f"the model has no end time of its own: give one, for example {assigned('t_end')}10"
+        )
     if not isinstance(end, int | float | np.number) or isinstance(end, bool):
-        raise ConfigError(f"--t-end {end!r} is not allowed: a number")
+        raise ConfigError(f"{assigned('t_end')}{end!r} is not allowed: a number")
     try:
         end = float(end)
     except OverflowError:
         end = math.inf
     if not (math.isfinite(end) and end > 0):
-        raise ConfigError(f"--t-end {end:g} is not allowed: a finite time above 0")
+        raise ConfigError(f"{assigned('t_end')}{end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
-    within("--points", count, 2, MOST_POINTS)
+    within("points", count, 2, MOST_POINTS)
     return np.linspace(0.0, end, count)
 
 

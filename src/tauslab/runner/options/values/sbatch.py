@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, said
 
 
 def sbatch_words(text: str) -> tuple[str, ...]:
@@ -19,7 +20,7 @@ def sbatch_words(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise ConfigError(f"--sbatch {text!r}: {str(error).lower()}") from None
+        raise ConfigError(f"{assigned('sbatch')}{text!r}: {str(error).lower()}") from None
     sbatch_lines(words)
     return words
 
@@ -38,15 +39,19 @@ def sbatch_lines(words: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for word in words:
         if not word.isprintable():
-            raise ConfigError(f"--sbatch {word!r}: only printable characters are allowed")
+            raise ConfigError(
+                f"{assigned('sbatch')}{word!r}: only printable characters are allowed"
+            )
         if word.startswith("-") and word.strip("-"):
             lines.append(_quoted(word))
         elif lines and word and " " not in lines[-1]:
             lines[-1] += f" {_quoted(word)}"
         else:
             raise ConfigError(
-                f'--sbatch {word!r} is not an option of sbatch: write --sbatch="--partition=gpu '
-                '--account=x"'
+                f"{assigned('sbatch')}{word!r} is not an option of sbatch: write "
+                + said(
+                    '--sbatch="--partition=gpu --account=x"', 'sbatch="--partition=gpu --account=x"'
+                )
             )
     return lines
 
@@ -57,6 +62,7 @@ def _quoted(word: str) -> str:
         return shlex.quote(word)
     if set(word) & set('"\\'):
         raise ConfigError(
-            f"--sbatch {word!r}: only one kind of quotation mark is possible, and no backslash"
+            f"{assigned('sbatch')}{word!r}: only one kind of quotation mark is "
+            "possible, and no backslash"
         )
     return f'"{word}"'

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.options.values.sample_times import FloatArray, sample_times
 
 
@@ -92,13 +93,14 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
         if not text.startswith("@"):
             values |= [assignment(text)]
             continue
-        for number, line in read_lines(Path(text[1:]), "--set"):
+        for number, line in read_lines(Path(text[1:]), "set"):
             name, _, value = line.replace(",", "=", 1).partition("=")
             try:
                 values[name.strip()] = float(value)
             except ValueError:
                 raise ConfigError(
-                    f"--set {text}: line {number}: {line!r} is not NAME=VALUE with a number"
+                    f"{opt('set', key=text)}: line {number}: {line!r} is not NAME=VALUE with a "
+                    "number"
                 ) from None
     return values
 
@@ -114,7 +116,7 @@ def assignment(text: str) -> tuple[str, float]:
     try:
         return name.strip(), float(value)
     except ValueError:
-        raise ConfigError(f"--set {text}: write NAME=VALUE with a number") from None
+        raise ConfigError(f"{opt('set', key=text)}: write NAME=VALUE with a number") from None
 
 
 def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
@@ -123,7 +125,7 @@ def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"{option} {path}: cannot be read: {reason}") from None
+        raise ConfigError(f"{opt(option, path)}: cannot be read: {reason}") from None
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()
         if text:
@@ -139,12 +141,14 @@ def read_times(path: Path) -> FloatArray:
         The file cannot be read, or a line is not a number; file and line are named.
     """
     values = []
-    for number, text in read_lines(path, "--times"):
+    for number, text in read_lines(path, "times"):
         try:
             values.append(float(text))
         except ValueError:
-            raise ConfigError(f"--times {path}: line {number}: {text!r} is not a number") from None
+            raise ConfigError(
+                f"{opt('times', path)}: line {number}: {text!r} is not a number"
+            ) from None
     try:
         return sample_times(values)
     except ConfigError as error:
-        raise ConfigError(f"--times {path}: {error}") from None
+        raise ConfigError(f"{opt('times', path)}: {error}") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.damaged import could_not_read
+from tauslab.model.option_names import opt
 from tauslab.runner.output.targets import what_is_not_a_file
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells
@@ -56,7 +57,7 @@ def write_error(path: Path, error: BaseException) -> OutputError:
     reason = os.strerror(number) if number else str(error)
     advice = ""
     if number in (errno.ENOSPC, errno.EDQUOT):
-        advice = "; free some space or choose another -o"
+        advice = f"; free some space or choose another {opt('output')}"
     return OutputError(f"{path} cannot be written: {reason}{advice}")
 
 

@@ -21,6 +21,7 @@ from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.lattice.file import write_model_group
+from tauslab.model.option_names import opt
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import (
     CHECKSUMS,
@@ -120,15 +121,15 @@ class LatticeWriter:
             names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
             if any(checked.attributes.get(n) != wanted_attributes.get(n) for n in SWEEP_NAMES):
                 raise InputFileError(
-                    f"{self.path} was begun with other points of a sweep, or with none: --resume "
-                    "goes on with the same"
+                    f"{self.path} was begun with other points of a sweep, or with none: "
+                    f"{opt('resume')} goes on with the same"
                 )
             for name in sorted(names - MAY_DIFFER):
                 found, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if found != wanted:
                     raise InputFileError(
                         f"{self.path} was begun with {name} = {found}, not {wanted}: "
-                        "--resume goes on with the same model and options only"
+                        f"{opt('resume')} goes on with the same model and options only"
                     )
             complete = checked.complete
             checked.require_samples()

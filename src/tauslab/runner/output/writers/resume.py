@@ -13,6 +13,7 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import opt
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.values.stored import attribute_names
@@ -66,7 +67,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
     if not os.access(path, os.R_OK | os.W_OK):
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
     with _open(path) as (file, attributes):
-        _require_same(file, attributes, path, layout, "--resume")
+        _require_same(file, attributes, path, layout, "resume")
         return Existing(
             storage=str(attributes["storage"]),
             run=str(attributes["run"]),
@@ -84,10 +85,12 @@ def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
         As `require_place`; or the file exists and may be neither replaced nor resumed.
     """
     if overwrite and resume:
-        raise ConfigError("--overwrite and --resume exclude each other")
+        raise ConfigError(f"{opt('overwrite')} and {opt('resume')} exclude each other")
     require_place(path)
     if path.exists() and not (overwrite or resume):
-        raise ConfigError(f"{path} exists; use --overwrite, --resume or another -o")
+        raise ConfigError(
+            f"{path} exists; use {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+        )
 
 
 def require_same_run(path: Path, layout: Layout, option: str) -> None:
@@ -109,7 +112,7 @@ def _require_same(
     for name, found, wanted in _differences(file, attributes, layout):
         raise ConfigError(
             f"{path} holds another run: its {name} is {_short(found)}, "
-            f"not {_short(wanted)}; {option} needs the same job"
+            f"not {_short(wanted)}; {opt(option)} needs the same job"
         )
 
 

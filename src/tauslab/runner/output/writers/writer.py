@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Chunk, Layout
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.writers.memory import MemoryWriter
@@ -182,7 +183,7 @@ def _writes_together(how: Storage, comm: Communicator, path: Path | None) -> boo
     reason = why_not(comm)
     if how.writer == "mpio" and reason is not None:
         raise ConfigError(
-            f"--writer mpio: {reason}; use --writer parts, or an h5py built with MPI "
-            "(scripts/build_parallel_h5py)"
+            f"{opt('writer')} mpio: {reason}; use {opt('writer', 'parts')}, or an h5py built with "
+            "MPI (scripts/build_parallel_h5py)"
         )
     return comm.size > 1 and reason is None

@@ -15,6 +15,7 @@ from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.choices.solver_choice import wants_solver, with_solver
 from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task
@@ -99,8 +100,8 @@ class OdeMotion:
         """Take values of parameters, one per particle or one for all."""
         if {feature.kind for feature in self._network.features} & _PAST:
             raise ConfigError(
-                f"{self._network.name} has delays, which --method ode does not move as particles: "
-                "their past is not kept; ts.run does"
+                f"{self._network.name} has delays, which {opt('method', 'ode')} does not move as "
+                "particles: their past is not kept; ts.run does"
             )
         began = {
             name: np.zeros(n) if np.ndim(value) else value
@@ -114,12 +115,13 @@ class OdeMotion:
         self.task = prepare_ode(self._network, options)
         if self._system.triggered and not self._system.looks_back:
             raise ConfigError(
-                f"{self._network.name} has events with triggers, which --method ode does not move "
-                "as particles: leave it out, ssa does"
+                f"{self._network.name} has events with triggers, which {opt('method', 'ode')} does "
+                "not move as particles: leave it out, ssa does"
             )
         if self._system.looks_back:
             raise ConfigError(
-                f"{self._network.name} has delays, and particles of --method ode keep no past"
+                f"{self._network.name} has delays, and particles of {opt('method', 'ode')} keep no "
+                "past"
             )
         if key != self._key:
             self._key, self._engine = key, None

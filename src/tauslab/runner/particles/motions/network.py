@@ -17,6 +17,7 @@ from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
@@ -371,5 +372,6 @@ def require_method(options: Options) -> None:
     """Refuse methods that no ensemble has."""
     if not isinstance(options.method, SSA | TauLeaping | ODE):
         raise ConfigError(
-            f"--method {options.method.word} is not for an ensemble of particles: ssa, tau or ode"
+            f"{opt('method', options.method.word)} is not for an ensemble of particles: ssa, tau "
+            "or ode"
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.rare.walkers.groups import Groups
 
@@ -121,17 +122,17 @@ def binning_of(bins: Bins | None, start: float, end: float | None, sign: int) ->
         found = _ADAPTIVE.match(bins)
         if not found:
             raise ConfigError(
-                f'--bins "{bins}" is not allowed: a number of bins, edges, or adaptive:N'
+                f'{assigned("bins")}"{bins}" is not allowed: a number of bins, edges, or adaptive:N'
             )
         number = int(found[1] or DEFAULT_BINS)
-        within("--bins", number, 1, _MOST)
+        within("bins", number, 1, _MOST)
         return AdaptiveBins(number)
     if isinstance(bins, int | np.integer):
-        within("--bins", bins, 1, _MOST)
+        within("bins", bins, 1, _MOST)
         if bins > 1 and not _between(start, end):
             raise ConfigError(
-                f"--bins {bins}: equal bins need a target that bounds the coordinate ahead of the "
-                "start; give edges, or adaptive:N"
+                f"{opt('bins', bins)}: equal bins need a target that bounds the coordinate ahead "
+                "of the start; give edges, or adaptive:N"
             )
         if end is None:
             return ONE_BIN
@@ -142,7 +143,9 @@ def binning_of(bins: Bins | None, start: float, end: float | None, sign: int) ->
     except (TypeError, ValueError):
         edges = np.full((1, 1), np.nan)
     if edges.ndim != 1 or not np.isfinite(edges).all() or len(edges) >= _MOST:
-        raise ConfigError(f"--bins: edges must be finite numbers in a row, fewer than {_MOST}")
+        raise ConfigError(
+            f"{opt('bins')}: edges must be finite numbers in a row, fewer than {_MOST}"
+        )
     return FixedBins(_increasing(sign * edges))
 
 

@@ -15,6 +15,7 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, seal
 from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.option_names import opt
 from tauslab.runner.options.values.checks import require_result_name
 from tauslab.runner.output.checking.opening import (
     FILTER,
@@ -73,7 +74,7 @@ def require_new_file(path: Path, *, overwrite: bool) -> None:
     require_result_name(path)
     require_place(path)
     if path.exists() and not overwrite:
-        raise ConfigError(f"{path} exists: give --overwrite or another -o")
+        raise ConfigError(f"{path} exists: give {opt('overwrite')} or another {opt('output')}")
 
 
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

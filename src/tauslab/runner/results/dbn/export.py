@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 
@@ -151,5 +152,5 @@ def time_points(text: str) -> tuple[int, int | None]:
     """
     match = re.fullmatch(r"(\d*):(\d*)", text)
     if match is None:
-        raise ConfigError(f"--steps {text}: write A:B, the numbers of two time points")
+        raise ConfigError(f"{opt('steps', text)}: write A:B, the numbers of two time points")
     return int(match[1] or 0), int(match[2]) if match[2] else None

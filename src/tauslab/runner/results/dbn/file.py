@@ -17,7 +17,7 @@ from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.model.files.text import plain, put_attributes, put_text
-from tauslab.runner.options.values.spelling import spelt
+from tauslab.model.option_names import opt
 from tauslab.runner.output.checking.opening import (
     METHOD_OF_DBNS,
     ended_by_signals,
@@ -160,7 +160,7 @@ def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # 
     try:
         with _checked(Path(path)) as file:
             if not unfinished and not file["progress/complete"][()]:
-                raise InputFileError(spelt(f"{path} is unfinished: complete it with --resume"))
+                raise InputFileError(f"{path} is unfinished: complete it with {opt('resume')}")
             return _read(file)
     except (KeyError, ValueError) as error:
         reason = str(error).strip("'\"")

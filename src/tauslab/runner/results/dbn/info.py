@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.model.option_names import opt
 from tauslab.runner.results.dbn.file import counted_blocks, load
 from tauslab.runner.results.dbn.network import DynamicNetwork
 
@@ -55,7 +56,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     if not found["complete"]:
         lines.append(
             f"unfinished: {blocks['counted']} of {blocks['all']} blocks are counted; "
-            "--resume completes it"
+            f"{opt('resume')} completes it"
         )
     return lines
 
@@ -84,7 +85,8 @@ def _warnings(found: dict[str, Any]) -> list[str]:
     if found["not_finite"]:
         lines.append(
             f"{found['not_finite']} of {found['trajectories']} trajectories did not stay finite: "
-            "from there on they are in no table; more --substeps, or steps that adapt, may help"
+            f"from there on they are in no table; more {opt('substeps')}, or steps that adapt, may "
+            "help"
         )
     most = sorted(found["outside"].items(), key=lambda item: -item[1])[:_SHOWN]
     if most:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
-from tauslab.runner.options.values.spelling import spelt
+from tauslab.model.option_names import opt
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.results.columns import texts
@@ -35,7 +35,7 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
         file = CheckedLattice(path, opened)
         if not file.complete:
             raise InputFileError(
-                spelt(f"{path} is unfinished, so it has no digest: complete it with --resume")
+                f"{path} is unfinished, so it has no digest: complete it with {opt('resume')}"
             )
         names = texts(file["species"])
         for name in species or ():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.model.option_names import opt
 from tauslab.runner.results.lattice.recorded import RecordedLattice
 from tauslab.runner.results.lattice.tables import span
 
@@ -79,7 +80,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"command: {attributes['command']}",
     ]
     lines += profile_lines(found["profile"])
-    lines.append("complete" if found["complete"] else "unfinished; --resume completes it")
+    lines.append("complete" if found["complete"] else f"unfinished; {opt('resume')} completes it")
     return lines
 
 

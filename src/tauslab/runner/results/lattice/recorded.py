@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import Spelling, assigned, know, opt
 from tauslab.model.readers.toml_values import Naming, load_toml
-from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.results.columns import sorted_quantiles, texts
@@ -31,6 +31,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 AXES = ("z", "y", "x")
 _SLAB = 1 << 22  # slots read at a time, about
+
+know("point", Spelling("--point", python=lambda point: f"result.at({point})"))
 
 
 class RecordedLattice:
@@ -393,14 +395,13 @@ class RecordedLattice:
     def _need_frames(self) -> None:
         if self.whole_sweep:
             raise ConfigError(
-                f"{self.path} is a sweep of {self.n_points} points: name one, result.at(0) in "
-                "Python or --point 0 of a command"
+                f"{self.path} is a sweep of {self.n_points} points: name one, {opt('point', 0)}"
             )
         if len(self.frame_times):
             return
         if self._parts is not None:
             raise ConfigError(f"{self.path} is unfinished, and has no frame of this replica yet")
-        raise ConfigError(spelt(f"{self.path} has no frames: run with --frame-every N"))
+        raise ConfigError(f"{self.path} has no frames: run with {assigned('frame_every')}N")
 
 
 def _plain(value: Any) -> Any:

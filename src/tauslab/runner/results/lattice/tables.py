@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.model.host_memory import require_memory
+from tauslab.model.option_names import opt
 from tauslab.model.pictures.html import card, table
-from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.results.lattice.recorded import AXES, IntArray, RecordedLattice
 from tauslab.runner.results.result import Result
 from tauslab.runner.results.tables import ResultTable
@@ -163,7 +163,7 @@ def lattice_result_html(result: RecordedLattice) -> str:
         **_points_facts(result),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
-        "state": "complete" if result.complete else spelt("unfinished; --resume completes it"),
+        "state": "complete" if result.complete else f"unfinished; {opt('resume')} completes it",
     }
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():

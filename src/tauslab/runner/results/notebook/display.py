@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.model.pictures.html import card, escape, folded, table
-from tauslab.runner.options.values.spelling import spelt
 from tauslab.runner.results.ensemble_data import EnsembleData
 
 _SHOWN = 12  # quantities in a notebook
@@ -48,7 +48,7 @@ def result_html(result: EnsembleData, short: str) -> str:
         "swept": ", ".join(result.points),
         "times": at.rstrip(),
         "seed": result.seed,
-        "state": "complete" if result.complete else spelt("unfinished; --resume completes it"),
+        "state": "complete" if result.complete else f"unfinished; {opt('resume')} completes it",
     }
     settings = [(k, v) for k, v in sorted(result.attributes.items()) if k not in _HIDDEN]
     parts = [_means(result), folded("settings", table(("name", "value"), settings))]
