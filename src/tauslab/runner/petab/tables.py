@@ -79,6 +79,7 @@ def petab_version_1() -> Any:
     ConfigError
         It is not installed.
     """
+    import_libsbml()  # as it has to be imported, before petab does
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what it imports, about coming changes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +118,9 @@ def read_experiment(path: Path) -> Experiment:
     ConfigError
         python-libsedml is not installed.
     """
+    too_late = "libsbml" in sys.modules and "libsedml" not in sys.modules
+    if too_late and importlib.util.find_spec("libsedml") is not None:
+        raise ConfigError("libsbml was imported before libsedml: import libsedml first")
     try:
         libsedml = importlib.import_module("libsedml")
     except ImportError:

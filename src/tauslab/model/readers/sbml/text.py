@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -62,6 +64,10 @@ def import_libsbml() -> Any:
     ConfigError
         It is not installed.
     """
+    # The two share a table of types. If libsedml comes second, libsbml misreads all formulas.
+    if "libsbml" not in sys.modules:
+        with suppress(ImportError):
+            importlib.import_module("libsedml")
     try:
         return importlib.import_module("libsbml")
     except ImportError:
