@@ -1,9 +1,9 @@
-"""CPU seconds of exact trajectories with rate rules and triggers, of two versions of this program.
+"""CPU seconds of exact trajectories, with and without events, of two versions of this program.
 
     git worktree add /tmp/before COMMIT
     python scripts/benchmarks/benchmark_flow.py /tmp/before/src src --rounds 9
 
-Models: a volume that grows and is halved by a trigger on it; a drug by a rate rule with triggers on
+Models: a row of species without events, by mass action and by laws; a volume that grows and is halved by a trigger on it; a drug by a rate rule with triggers on
 the drug, on counts and on the time; triggers on counts alone beside a rate rule; a trigger on a
 concentration, which is not linear in the volume. Versions take turns in processes of their own, on
 one core; user seconds without compiling. The median over the rounds of the ratio of the first
@@ -69,7 +69,24 @@ def counting() -> object:
     return net
 
 
+def chain(law: str | None) -> object:
+    """Twenty species in a row without events, by mass action or by a law."""
+    import tauslab as ts
+
+    net = ts.Network("chain")
+    for i in range(20):
+        net.add_species(f"S{i}", 100)
+    net.add_reaction("-> S0", rate=100)
+    for i in range(19):
+        given = {"rate": 1.0} if law is None else {"law": law.format(f"S{i}")}
+        net.add_reaction(f"S{i} -> S{i + 1}", **given)
+    net.add_reaction("S19 ->", rate=1.0)
+    return net
+
+
 MODELS = {
+    "chain": lambda: chain(None),
+    "chain of laws": lambda: chain("150 * {0} / (50 + {0})"),
     "volume": lambda: growing("V >= 2"),
     "drug": drug,
     "count": counting,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tauslab.model.errors import ConfigError, ModelError
 
 _T = TypeVar("_T")
+_MOST_VALUES = 10**7  # samples of a time course, values of a range
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,8 @@ class _Reader:
             raise self._refused(simulation, f"it begins at {times[0]:g}; only 0 is supported")
         if not (0 <= times[1] < times[2] < float("inf")) or steps < 1:
             raise self._refused(simulation, "its times do not increase")
+        if steps > _MOST_VALUES:
+            raise self._refused(simulation, f"{steps} samples are more than {_MOST_VALUES}")
         parameters = [] if algorithm is None else _each(algorithm.getListOfAlgorithmParameters())
         return TimeCourse(
             *times,
@@ -234,6 +237,8 @@ class _Reader:
         steps = one.getNumberOfSteps()
         if steps is None or steps < 1 or steps > 2**31:
             steps = one.getNumberOfPoints()
+        if steps > _MOST_VALUES:
+            raise self._refused(one, f"{steps} values are more than {_MOST_VALUES}")
         first, last, kind = one.getStart(), one.getEnd(), one.getType()
         parts = [i / steps for i in range(steps + 1)]
         if kind == "linear":

@@ -77,8 +77,9 @@ def method_of(
         return (TauLeaping(epsilon=told[_EPSILON]) if _EPSILON in told else TauLeaping()), seed
     if algorithm in EQUATIONS:
         return ODE(rtol=told.get(_RELATIVE, 1e-6), atol=told.get(_ABSOLUTE, 1e-9)), seed
+    told = f"the algorithm {algorithm} is none of ours" if algorithm else "no algorithm is given"
     raise ConfigError(
-        f"{where}: the algorithm {algorithm or 'is not given'} is none of ours; exact: "
+        f"{where}: {told}; exact: "
         f"{', '.join(EXACT)}; leaps: {', '.join(LEAPS)}; equations: {', '.join(EQUATIONS)}"
     )
 

@@ -206,6 +206,15 @@ def test_changes_of_a_model(tmp_path: Path) -> None:
         (_sedml(_PLAIN).replace("[@id='X']", "[@id='Y']"), "has no species 'Y'"),
         (_sedml(_PLAIN).replace('initialTime="0"', 'initialTime="1"'), "only 0 is supported"),
         (
+            _sedml(_PLAIN).replace('numberOfSteps="2"', 'numberOfSteps="2000000000"'),
+            "are more than",
+        ),
+        (_sedml(_repeated(_RANGE.replace('Steps="2"', 'Steps="2000000000"'))), "are more than"),
+        (
+            _sedml(_PLAIN).replace('<algorithm kisaoID="KISAO:0000019"/>', ""),
+            "no algorithm is given",
+        ),
+        (
             _sedml(_PLAIN, changes=f'<removeXML target="{_K}"/>'),
             "model m: removeXML is not supported",
         ),

@@ -30,7 +30,9 @@ DEVICE Real with_others(Real result, u32 others, const Function &function, Real 
 template <int COUNT>
 DEVICE void poisson_inversion(const Real *means, const Real *units, const u32 *wanted,
                               Real *numbers) {
-    Real inverse[COUNT], limit[COUNT], t[COUNT], ratio[COUNT], next = on_lanes(1.0);
+    // Set to nothing, or g++ 12 warns.
+    Real inverse[COUNT] = {}, limit[COUNT] = {}, t[COUNT] = {}, ratio[COUNT] = {};
+    Real next = on_lanes(1.0);
     UNROLL for (int i = 0; i < COUNT; ++i) {
         const Mask here = lanes_of(wanted[i]);
         const Real mean = here ? means[i] : on_lanes(1.0);
@@ -40,7 +42,7 @@ DEVICE void poisson_inversion(const Real *means, const Real *units, const u32 *w
     }
     // Where t has fallen to 1 it stays below.
     for (;;) {
-        Mask on[COUNT];
+        Mask on[COUNT] = {};
         u32 any = 0;
         UNROLL for (int i = 0; i < COUNT; ++i) {
             on[i] = (t[i] > 1.0) & (next <= limit[i]);
@@ -61,8 +63,9 @@ DEVICE void poisson_inversion(const Real *means, const Real *units, const u32 *w
 template <int COUNT>
 DEVICE void poisson_rejection(const LogColumns &table, const Real *means, const DrawsOnLanes *draws,
                               const u32 *wanted, Real *numbers, u32 *found) {
-    Real mean[COUNT], edge[COUNT], weight[COUNT], deviance[COUNT], error[COUNT];
-    u32 looked[COUNT], distant[COUNT];
+    Real mean[COUNT] = {}, edge[COUNT] = {}, weight[COUNT] = {};
+    Real deviance[COUNT] = {}, error[COUNT] = {};
+    u32 looked[COUNT] = {}, distant[COUNT] = {};
     UNROLL for (int i = 0; i < COUNT; ++i) {
         mean[i] = lanes_of(wanted[i]) ? means[i] : on_lanes(POISSON_REJECTION_MEAN);
         edge[i] = 0.5 - magnitude_of(draws[i].waiting - 1.5);
