@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.model.option_names import opt
 from tauslab.runner.options.lattice import Hook, LatticeChoices
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
@@ -46,7 +45,7 @@ def device_option() -> Device:
 
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
-    f"sampled: what {opt('sample')} drew"
+    "sampled: the values that were drawn"
 )
 
 
