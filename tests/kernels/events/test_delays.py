@@ -144,11 +144,9 @@ def test_leaps_refuse_delays_by_name():
         run(queue(), method="tau")
 
 
-def test_master_equations_and_particles_refuse_delays():
+def test_master_equations_refuse_delays():
     with pytest.raises(ts.ModelError, match="counts alone"):
         ts.cme(queue(), [1.0])
-    with pytest.raises(ts.ConfigError, match="R1: delays of reactions are not for particles"):
-        ts.Ensemble(queue(), n=4, seed=1, device="cpu")
 
 
 def test_toml_holds_delays(tmp_path):

@@ -203,9 +203,11 @@ def test_a_misspelt_option_is_refused_with_the_one_that_was_meant(capsys):
 
 @pytest.mark.parametrize("command", sorted(EXAMPLES))
 def test_examples_of_the_help_are_commands(command):
+    named = []
     for line in EXAMPLES[command].splitlines():
         words = shlex.split(line.strip(), comments=True)
         words = words[words.index("tauslab") + 1 :]
         words = words[: next((i for i, word in enumerate(words) if word in "|>"), None)]
-        assert words[0] == command
+        named.append(words[0])
         assert _parser().parse_args(words)
+    assert named[0] == command

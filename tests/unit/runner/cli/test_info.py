@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import result_factory as make
 
+from tauslab.model.option_names import command_line
 from tauslab.runner.results.info import describe
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
@@ -46,7 +47,8 @@ def test_finished_file(tmp_path):
     ],
 )
 def test_unfinished_file(tmp_path, done, expected):
-    with open_result(make.write(tmp_path / "r.h5", make.samples(N), done=list(done))) as result:
+    path = make.write(tmp_path / "r.h5", make.samples(N), done=list(done))
+    with open_result(path) as result, command_line():
         lines = describe(result)
     assert any(line.startswith(expected) for line in lines)
     assert not any(line.startswith("status") for line in lines)

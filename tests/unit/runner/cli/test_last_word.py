@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tauslab.model.option_names import command_line
 from tauslab.runner.cli.main import main
 from tauslab.runner.ranks.stopping import StopRequest, watched
 
@@ -79,7 +80,7 @@ class Comm:
 def test_who_does_not_hear_is_ended(capsys, tmp_path, asked, asks, patience, codes):
     comm = Comm()
     stop = StopRequest(end=-math.inf if asked else None, patience=patience)
-    with watched(stop, comm, tmp_path / "a.h5"):
+    with command_line(), watched(stop, comm, tmp_path / "a.h5"):
         if asks:
             assert stop() is asked
         time.sleep(0.8)

@@ -205,8 +205,8 @@ def test_without_dask_one_sentence_says_how_to_get_it(monkeypatch, capsys, tmp_p
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"workers": "4:2"}, "workers=4:2 is not allowed"),
-        ({"workers": "many"}, "workers= many is not allowed"),
+        ({"workers": "4:2"}, 'workers="4:2" is not allowed'),
+        ({"workers": "many"}, 'workers="many" is not allowed'),
         ({"workers": 0}, "workers=0 is not allowed"),
         ({"sbatch": "-p gpu"}, 'sbatch= is for scheduler="slurm"'),
         ({"scheduler": "tcp://a:1", "workers": 1}, "workers= is for"),

@@ -9,6 +9,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.model.option_names import command_line
 from tauslab.runner.ensemble.choices import outlook
 from tauslab.runner.ensemble.choices.method_choice import expected_gain
 from tauslab.runner.ensemble.choices.outlook import Outlook, outlook_of, sentence, tell_of_long_run
@@ -99,7 +100,8 @@ def long(monkeypatch):
 
 def test_a_long_run_is_told_of(long, capsys, cpu):
     task = task_of(turnover(1.0), quiet=False)
-    tell_of_long_run(task, build_engine(task, cpu, None), SerialCommunicator())
+    with command_line():
+        tell_of_long_run(task, build_engine(task, cpu, None), SerialCommunicator())
     assert capsys.readouterr().err == (
         "tauslab: turnover: about 3.2e+12 events in 1000 exact trajectories, about 2 h on this "
         "device; --method tau might take 6 min and is approximate: means within 1 %, standard "
@@ -121,7 +123,7 @@ def test_where_leaps_would_not_help():
     task = task_of(turnover(1.0))
     told = sentence(task, Outlook(3.2e12, 86400.0 * 400))
     assert told.endswith(
-        "about 400 days on this device; leaps (--method tau) would hardly be faster"
+        'about 400 days on this device; leaps (method="tau") would hardly be faster'
     )
 
 
