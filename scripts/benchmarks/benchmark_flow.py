@@ -18,12 +18,17 @@ import resource
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import tauslab as ts
 
-def growing(trigger: str) -> object:
+
+def growing(trigger: str) -> ts.Network:
     """A volume that grows; its event halves it."""
     import tauslab as ts
 
@@ -37,7 +42,7 @@ def growing(trigger: str) -> object:
     return net
 
 
-def drug() -> object:
+def drug() -> ts.Network:
     """A drug that six species read, with three triggers."""
     import tauslab as ts
 
@@ -55,7 +60,7 @@ def drug() -> object:
     return net
 
 
-def counting() -> object:
+def counting() -> ts.Network:
     """A trigger on a count beside a rate rule."""
     import tauslab as ts
 
@@ -69,7 +74,7 @@ def counting() -> object:
     return net
 
 
-def chain(law: str | None) -> object:
+def chain(law: str | None) -> ts.Network:
     """Twenty species in a row without events, by mass action or by a law."""
     import tauslab as ts
 
@@ -78,13 +83,13 @@ def chain(law: str | None) -> object:
         net.add_species(f"S{i}", 100)
     net.add_reaction("-> S0", rate=100)
     for i in range(19):
-        given = {"rate": 1.0} if law is None else {"law": law.format(f"S{i}")}
+        given: dict[str, Any] = {"rate": 1.0} if law is None else {"law": law.format(f"S{i}")}
         net.add_reaction(f"S{i} -> S{i + 1}", **given)
     net.add_reaction("S19 ->", rate=1.0)
     return net
 
 
-MODELS = {
+MODELS: dict[str, Callable[[], ts.Network]] = {
     "chain": lambda: chain(None),
     "chain of laws": lambda: chain("150 * {0} / (50 + {0})"),
     "volume": lambda: growing("V >= 2"),
@@ -99,7 +104,7 @@ def measure(name: str, trajectories: int) -> float:
     import tauslab as ts
 
     network = MODELS[name]()
-    options = {
+    options: dict[str, Any] = {
         "times": np.linspace(0, 40, 11),
         "seed": 1,
         "device": ts.CPU(threads=1),

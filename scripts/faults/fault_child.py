@@ -16,6 +16,7 @@ from typing import Any
 
 from tauslab.runner.api.api import ranks
 from tauslab.runner.cli.main import main as command_line
+from tauslab.runner.ensemble import lanes
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.writers.mpio import MpioWriter
 from tauslab.runner.ranks import job
@@ -64,6 +65,7 @@ def main() -> None:
     """Put the fault in place and run the command."""
     kind, moment, victim = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     fault = Fault(kind, moment)
+    lanes.LEAST_EVENTS = 0.0  # small launches: many writes, so that a fault has its moment
     if ranks().rank == victim and kind == "device":
         real: Any = job.open_backend
         job.open_backend = lambda *given, **more: Failing(real(*given, **more), fault)

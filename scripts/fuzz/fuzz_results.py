@@ -160,6 +160,8 @@ def _make(how: Kind, path: Path) -> None:
             changed.enter_context(mock.patch(place, return_value=sizes))
         if how.unfinished:
             answers = [False] * how.unfinished
+            small = mock.patch("tauslab.runner.ensemble.lanes.LEAST_EVENTS", 0.0)
+            changed.enter_context(small)  # a whole run would else be one launch
             for command in ("run", "lattice"):
                 place = f"tauslab.runner.cli.commands.{command}.stop_in_order"
                 asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def copasi_means(
     Means, or why there are none.
     """
     try:
-        import basico
+        basico = import_module("basico")
     except ImportError:
         return "basico is not installed"
     logging.disable(logging.CRITICAL)

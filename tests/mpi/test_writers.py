@@ -126,6 +126,6 @@ def test_all_ranks_refuse_an_existing_file(same_ranks, tmp_path):
     path = tmp_path / "a.h5"
     path.write_text("mine")
     done = same_ranks(3, ["-c", REFUSE], timeout=60)
-    sentence = "a.h5 exists; use --overwrite, --resume or another -o"
+    sentence = "a.h5 exists; use overwrite=True, resume=True or another output="
     assert done.stdout.splitlines() == [sentence] * 3
     assert path.read_text() == "mine"

@@ -141,8 +141,9 @@ def _look_at_portion(beside: Path, first: int, added: int) -> None:
     begun = existing_text(beside, "n")
     if begun != str(added):
         raise ConfigError(
-            f"{opt('append', added)}: {beside} holds the beginning of {opt('append', begun)}; the "
-            "same command completes that, or remove this file"
+            f"{opt('append', added)}: {beside} holds the beginning of "
+            f"{opt('append', int(begun or 0))}; the same command completes that, or remove this "
+            "file"
         )
 
 

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 _ROUNDS, _CORE_EVENTS, _MULTIPROCESSOR_EVENTS = 8, 2e7, 5e8
 # Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
 # which it takes about 2 ms with 64 cores.
-_LEAST_EVENTS = 8e6
+LEAST_EVENTS = 8e6
 
 
 class LaneLike(Protocol):
@@ -106,7 +106,7 @@ def launch_blocks(
     style, processors = engine.backend.style, engine.backend.multiprocessors
     if style.lanes and events_each > 0:
         short = int(_CORE_EVENTS * processors / events_each)
-        long = int(_LEAST_EVENTS * processors / events_each)
+        long = int(LEAST_EVENTS * processors / events_each)
         fill = max(fill, min(_ROUNDS * together, short), long)
     elif style.warps and events_each > 0 and not task.record.trajectories:
         short = int(_MULTIPROCESSOR_EVENTS * processors / events_each)

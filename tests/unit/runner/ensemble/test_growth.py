@@ -194,7 +194,7 @@ def test_until_resumes_from_its_portions(tmp_path):
                       until=common["until"], record=Record.parse("statistics"), output=path,
                       threads=1, block=512)  # fmt: skip
     calls = []
-    told = rf"\d+ of \d+ blocks done of the next \d+ .*--resume completes {path}$"
+    told = rf"\d+ of \d+ blocks done of the next \d+ .*resume=True completes {path}$"
     with pytest.raises(StoppedEarly, match=told):
         run_network(network, options, ranks(), lambda: calls.append(1) or len(calls) > 12)
     assert not path.exists()
