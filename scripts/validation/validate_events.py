@@ -13,12 +13,15 @@ takes none of these without. The horizon is the model's, divided by 10 until a t
 most 1,000,000 steps. As many trajectories are run as ``--seconds`` allow, 16 to 4,000, and all
 means are looked at:
 
-- ``gap``: the largest difference from ``ode`` of the same counts, in percent of the quantity's
+- ``gap``: the largest difference from ``ode`` of the same counts, which begins with the whole numbers that
+  amounts are rounded to, in percent of the quantity's
   largest value, of what differs by more than noise; 0 if nothing does. Where molecules are few and
   laws are not linear, means and equations do differ. Equations may also take amounts below 0,
   which counts never are. The first ends as counts grow:
+- ``rounding``: how far that rounding alone moves the equations, in percent of the largest value;
 - ``larger``: where the gap is above 2 %, the gap of a system that is so many times larger, up to
-  1,000 times and 1,000,000 steps, of as many trajectories as the seconds allow;
+  1,000 times and 1,000,000 steps, of as many trajectories as the seconds allow; with net laws where a law is
+  negative there;
 - ``copasi``: the largest difference from means by COPASI's direct method, in standard errors, with
   ``--copasi`` (needs basico); empty where COPASI refuses the model or is too slow, and where all
   amounts are below 20 at the start, since COPASI does not round what events set;
@@ -40,7 +43,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +53,10 @@ from copasi_means import FEWEST, Means, copasi_means
 
 import tauslab as ts
 from tauslab.kernels.network.lowering import real_species
+from tauslab.model.expressions.expression import Expression, Number, substitute, symbols
+from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.check import check_facts, refusing
+from tauslab.model.portable.host_math import evaluate
 from tauslab.model.readers.read import read_network
 
 MOST_STEPS = 200_000
@@ -65,6 +71,7 @@ NOISE = 4.5  # standard errors that are no difference, and 8 / n of it more of n
 # of 25,000 means, one is beyond in every sixth table where all are right
 PERCENT = 2.0
 FEW = 20.0
+SLOWEST = 30  # times the seconds that a larger system may take
 SHORTENED = 6  # times that a horizon may be divided by 10
 ABSORBED, STEP_LIMIT, NOT_A_NUMBER = 1, 3, 4  # statuses of trajectories
 Array = npt.NDArray[np.float64]
@@ -80,6 +87,7 @@ class Row:
     events: str = ""
     trajectories: str = ""
     gap: str = ""
+    rounding: str = ""
     larger: str = ""
     copasi: str = ""
     ssa_worst: str = ""
@@ -199,29 +207,79 @@ def means_of(network: ts.Network, times: Array, n: int) -> Ours:
     )
 
 
-def gap_of(network: ts.Network, times: Array, ours: Ours) -> str:
-    """The largest difference from ``ode`` that is no noise, and of what."""
+def equations(network: ts.Network, times: Array) -> ts.Result:
+    """Their course."""
+    return ts.run(
+        network, n=1, times=times, method=ts.ODE(rtol=1e-8, atol=1e-9), device="cpu", seed=1,
+        record="trajectories", max_steps=1_000_000,
+    )  # fmt: skip
+
+
+def begun_whole(network: ts.Network) -> ts.Network:
+    """The network that begins with whole counts, as trajectories do; parameters keep their values."""
+    values = network.parameter_values()
+    amounts, free = network.initial_amounts(values, negative=True), set(real_species(network))
+    free |= {name for name, one in network.species.items() if one.fixed}
+    species = {
+        name: one if name in free else replace(one, initial=Number(float(round(amounts[name]))))
+        for name, one in network.species.items()
+    }
+    parameters = {name: Number(float(value)) for name, value in values.items()}
+    return replace(network, species=species, parameters=parameters)
+
+
+def resolution(network: ts.Network, result: ts.Result, name: str) -> float:
+    """By how much one molecule more changes an observable, at most, at the times of a course."""
+    rule = network.rule_expressions().get(name)
+    if rule is None:
+        return 0.0
+    rules = network.rule_expressions()
+    tree = substitute(rule, unfold(rules, "rule"))
+    names = symbols(tree) & (network.species.keys() - set(real_species(network)))
+    fixed: dict[str, float] = {**network.parameter_values(), "time": 0.0}
+    most = 0.0
+    for k in range(len(np.asarray(result.times))):
+        at = fixed | {
+            n: float(np.asarray(result.mean(n))[k]) for n in symbols(tree) & network.species.keys()
+        }
+        here = value_of(tree, at)
+        found = (abs(value_of(tree, at | {n: at[n] + 1.0}) - here) for n in names)
+        most = max([most, *(one for one in found if np.isfinite(one))])
+    return most
+
+
+def value_of(tree: Expression, values: dict[str, float]) -> float:
+    """Of an expression; not a number where it has none."""
     try:
-        result = ts.run(
-            network, n=1, times=times, method=ts.ODE(rtol=1e-8, atol=1e-9), device="cpu", seed=1,
-            record="trajectories", max_steps=1_000_000,
-        )  # fmt: skip
+        return evaluate(tree, values)
+    except (ts.TauslabError, ArithmeticError, KeyError):
+        return float("nan")
+
+
+def gap_of(network: ts.Network, times: Array, ours: Ours) -> tuple[str, str]:
+    """The largest difference from ``ode`` that is no noise, and of what; and that of rounding."""
+    try:
+        result = equations(begun_whole(network), times)
+        exact = equations(network, times)
     except ts.TauslabError as error:
-        return f"no course: {error}"[:80]
-    worst = (0.0, "")
+        return f"no course: {error}"[:80], ""
+    worst = rounding = (0.0, "")
     counts = network.species.keys() - set(real_species(network))
     for name, mean in ours.means.items():
         want = np.asarray(result.mean(name))
+        least = 1.0 if name in counts else resolution(network, result, name)
         scale = max(float(np.abs(want).max()), 1.0 if name in counts else 1e-9)
         if name in counts and want.min() < -0.5:
-            return f"equations take {name} below 0"
+            return f"equations take {name} below 0", ""
+        moved = np.abs(want - np.asarray(exact.mean(name))).max()
+        rounding = max(rounding, (100 * float(moved) / max(scale, float(least)), name))
         off = np.abs(mean - want) - 1e-6 * scale
-        least = 1 / ours.trajectories if name in counts else 0.0
-        noise = NOISE * (1 + 8 / ours.trajectories) * np.maximum(ours.errors[name], least)
-        away = off[off > noise]
+        noise = np.maximum(ours.errors[name], least / ours.trajectories)
+        away = off[off > NOISE * (1 + 8 / ours.trajectories) * noise]
         if away.size:
             worst = max(worst, (100 * float(away.max()) / scale, name))
-    return f"{worst[0]:.2g} ({worst[1]})" if worst[1] else "0"
+    told = f"{rounding[0]:.2g} ({rounding[1]})" if rounding[0] >= 0.005 else "0"
+    return (f"{worst[0]:.2g} ({worst[1]})" if worst[1] else "0"), told
 
 
 def largest_count(network: ts.Network) -> float:
@@ -249,22 +307,39 @@ def gap_of_larger(
 ) -> str:
     """The gap of a system of more counts, and how many times more."""
     unit = float(network.parameter_values().get("molecules_per_unit", 1.0))
+    told = "too many steps"
     for factor in (LARGER, LARGER / 10, LARGER / 100):
-        try:
-            larger = ts.in_molecules(original, factor * unit)
-            larger = ts.with_net_laws(larger) if row.ssa.endswith("net laws") else larger
-            trial(larger, float(times[-1]), FIRST_STEPS)  # compiles the kernel
-            start = time.monotonic()
-            tried = trial(larger, float(times[-1]), MOST_STEPS_LARGER)
-            if (tried.status == STEP_LIMIT).any():
+        for net_laws in (False, True):
+            if row.ssa.endswith("net laws") and not net_laws:
                 continue
-            each = (time.monotonic() - start) / 2
-            n = int(np.clip(seconds / each, FEWEST_RUN, TRAJECTORIES))
-            return f"{gap_of(larger, times, means_of(larger, times, n))} at {factor:g} times"
-        except ts.TauslabError as error:
-            if "2147483647" not in str(error):
-                return str(error)[:80]
-    return "too many steps"
+            try:
+                larger = ts.in_molecules(original, factor * unit)
+                larger = ts.with_net_laws(larger) if net_laws else larger
+                found = gap_in_time(larger, times, seconds)
+            except ts.TauslabError as error:
+                told = str(error)[:80]
+                continue
+            if found:
+                return f"{found} at {factor:g} times" + ", net laws" * net_laws
+            break
+    return told
+
+
+def gap_in_time(network: ts.Network, times: Array, seconds: float) -> str:
+    """The gap, if a few trajectories take at most `SLOWEST` times the seconds; else ``""``."""
+    each = 0.0
+    for _ in range(2):  # the first compiles the kernel
+        start = time.monotonic()
+        trial(network, float(times[-1]), FIRST_STEPS)
+        each = time.monotonic() - start
+    steps = min(MOST_STEPS_LARGER, int(FIRST_STEPS * max(1.0, SLOWEST * seconds / 8 / each)))
+    start = time.monotonic()
+    tried = trial(network, float(times[-1]), steps)
+    each = (time.monotonic() - start) / 2
+    if (tried.status == STEP_LIMIT).any() or each * FEWEST_RUN > SLOWEST * seconds:
+        return ""
+    n = int(np.clip(seconds / each, FEWEST_RUN, TRAJECTORIES))
+    return gap_of(network, times, means_of(network, times, n))[0]
 
 
 def largest_z(ours: Ours, other: Means) -> float:
@@ -274,7 +349,7 @@ def largest_z(ours: Ours, other: Means) -> float:
         off = np.abs(ours.means[name] - other.means[name])
         both = np.hypot(ours.errors[name], other.errors[name])
         same = off <= 2e-6 * np.abs(other.means[name]) + 1e-9
-        same |= (both == 0) & (off <= 0.5)  # what is not whole is rounded here
+        same |= (both <= 1e-9 * off) & (off <= 0.5)  # what is not whole is rounded here
         with np.errstate(all="ignore"):
             z = np.where(same, 0.0, off / both)
         worst = max(worst, float(z.max()))
@@ -302,11 +377,12 @@ def run_ssa(
         row.ssa, row.message = "failed", str(error)[:200]
         return
     row.t_end, row.events, row.trajectories = f"{t_end:g}", f"{ours.events:.3g}", str(n)
-    row.gap, row.message = gap_of(network, times, ours), ours.invalid
+    (row.gap, row.rounding), row.message = gap_of(network, times, ours), ours.invalid
     if percent(row.gap) > PERCENT:
         row.larger = gap_of_larger(row, original, network, times, options.seconds)
     if options.copasi and not network.counts_nothing() and largest_count(network) >= FEW:
-        other = copasi_means(network, times.tolist(), n, 2 * options.seconds)
+        # COPASI rounds down what is not whole: it begins with the counts that trajectories have here
+        other = copasi_means(begun_whole(network), times.tolist(), n, 2 * options.seconds)
         if isinstance(other, Means) and below(other, network):
             row.message = f"{row.message}; COPASI takes counts below 0".removeprefix("; ")
         elif isinstance(other, Means) and other.trajectories >= FEWEST:
@@ -438,7 +514,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--models", nargs="+", default=(), help="only these")
+    parser.add_argument(
+        "--models", nargs="+", default=(), help="only these; other rows of the output stay"
+    )
     parser.add_argument("--copasi", action="store_true", help="compare means with COPASI's")
     parser.add_argument("--seconds", type=float, default=5.0, help="for the means of a model")
     parser.add_argument("-o", "--output", type=Path, default=Path("events.csv"))
@@ -461,7 +539,7 @@ def validate(options: argparse.Namespace, models: Path) -> int:
         json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))["models"]
         for name in ("ode", "ssa")
     )
-    rows = []
+    rows = table_of(options.output) if options.models else {}
     for name in options.models or horizons:
         row = Row(name)
         try:
@@ -472,15 +550,28 @@ def validate(options: argparse.Namespace, models: Path) -> int:
         else:
             run_ssa(row, network, horizons[name], means.get(name), options)
             run_ode(row, network, courses.get(name))
-        rows.append(row)
+        rows[name] = row
         print(*astuple(row), sep=" | ", flush=True)
-    with options.output.open("w", newline="", encoding="utf-8") as file:
+        write([rows[name] for name in horizons if name in rows], options.output)
+    worst = max(float(z or 0) for row in rows.values() for z in (row.ssa_worst, row.copasi))
+    return int(worst > LARGEST_Z)
+
+
+def table_of(path: Path) -> dict[str, Row]:
+    """Rows of a table that is there already."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8") as file:
+        return {row["model"]: Row(**row) for row in csv.DictReader(file)}
+
+
+def write(rows: list[Row], output: Path) -> None:
+    """Write the table and its summary."""
+    with output.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in fields(Row))
         writer.writerows(astuple(row) for row in rows)
-    options.output.with_suffix(".md").write_text(summary(rows), encoding="utf-8")
-    worst = max(float(z or 0) for row in rows for z in (row.ssa_worst, row.copasi))
-    return int(worst > LARGEST_Z)
+    output.with_suffix(".md").write_text(summary(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -207,7 +207,8 @@ def lower(
     recorded
         Species to record, in the model's order; all by default.
     reals
-        Initial values of species that hold any number, `real_species`.
+        Initial values of species that hold any number: `real_species`, and
+        `Network.constant_species` that are not whole.
 
     Raises
     ------
@@ -266,7 +267,7 @@ class _NetworkLowering:
         chosen = [n for n in chosen if n not in self.reals]
         reactions = tuple(self.reaction(r) for r in self.network.reactions)
         observables: tuple[tuple[str, Law], ...] = tuple(
-            (name, Count(self.number[name])) for name in self.reals
+            (name, self.real(name)) for name in self.reals
         )
         observables += tuple(
             (rule.name, self.observable(rule.name))
@@ -319,6 +320,10 @@ class _NetworkLowering:
             event.initial,
             event.early,
         )
+
+    def real(self, name: str) -> Law:
+        """A species that holds any number; what nothing changes is a constant."""
+        return Count(self.number[name]) if name in self.moving else self.constant(Symbol(name))
 
     def start_of(self, name: str) -> Law:
         """The initial value of a species that holds any number."""

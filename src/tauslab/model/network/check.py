@@ -301,7 +301,12 @@ def _report_species(network: Network) -> list[str]:
         lines.append(f"negative amounts, for ode alone: {_shortened(negative)}")
     if volumes:
         lines.append(f"volumes: {_shortened(volumes)}")
-    rounded = [f"{n} = {a:g} -> {round(a)}" for n, a in amounts.items() if round(a) != a]
+    constant = set(network.constant_species())
+    rounded = [
+        f"{name} = {amount:g} -> {round(amount)}"
+        for name, amount in amounts.items()
+        if round(amount) != amount and name not in constant
+    ]
     if rounded:
         lines.append(f"initial amounts that are rounded: {_shortened(rounded)}")
     return lines

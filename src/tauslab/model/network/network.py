@@ -125,9 +125,10 @@ class Network(NetworkData):
             parameter or rule.
         initial
             0 or more; may use parameters and other species. Rounded half to even for ``ssa`` and
-            ``tau``. With a distribution, such as ``"poisson(20)"``, each trajectory draws its own
-            (for ``ssa``). With ``time`` it says what the amount was before time 0 too, for
-            equations that look back (for ``ode``).
+            ``tau``, unless the species is `fixed` and nothing else changes it. With a
+            distribution, such as ``"poisson(20)"``, each trajectory draws its own (for ``ssa``).
+            With ``time`` it says what the amount was before time 0 too, for equations that look
+            back (for ``ode``).
         fixed
             Whether reactions read the amount and do not change it.
         compartment
@@ -546,6 +547,15 @@ class Network(NetworkData):
         """Whether its species are quantities of equations alone: nothing reacts, nor is drawn."""
         drawn = any(feature.kind == "draw" for feature in self.features)
         return bool(self.rates) and not self.reactions and not drawn
+
+    def constant_species(self) -> list[str]:
+        """Fixed species that nothing changes: neither events, nor equations, nor draws.
+
+        They are numbers in laws. Nothing counts their molecules, so they need not be whole.
+        """
+        changed = {*self.rates, *self.drawn_amounts()}
+        changed.update(*(event.assignments for event in self.events))
+        return [n for n, one in self.species.items() if one.fixed and n not in changed]
 
     def drawn_amounts(self) -> dict[str, Expression]:
         """Initial values that each trajectory draws, or computes of such, in the order of use."""

@@ -55,6 +55,7 @@ class CmeResult:
     ) -> None:
         self.name, self.time, self.species = name, times, network.species
         self._snapshots, self._network = list(snapshots), network
+        self._held = {name for name, _ in network.observables} & set(network.species)
         self.lost = np.array([one.lost for one in snapshots])
         self.rounding = np.array([one.rounding for one in snapshots])
         self.bound = self.lost + self.rounding
@@ -187,10 +188,12 @@ class CmeResult:
         if name not in self.species:
             known = some(dict.fromkeys(self.species))
             raise ConfigError(f"{name!r} is not a species of {self.name}; it has {known}")
+        if name in self._held:
+            raise ConfigError(f"{name!r} of {self.name} is fixed and not whole: it has no counts")
         return self.species.index(name)
 
     def _values(self, one: Snapshot, name: str) -> FloatArray:
-        if name in self.species:
+        if name in self.species and name not in self._held:
             return one.states[:, self._column(name)].astype(np.float64)
         observables = observables_of(self._network, one.states)
         if name not in observables:

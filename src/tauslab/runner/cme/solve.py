@@ -45,8 +45,10 @@ def lowered_counts(
             f"{network.name}: its events, or laws that the time changes, are no part of a master "
             "equation here; ts.run(method='ssa') can run it"
         )
-    counts = round_counts(network.initial_amounts(parameters), warn=warn)
-    return network, lower(network, parameters=parameters, counts=counts), counts
+    amounts = network.initial_amounts(parameters)
+    held = {n: amounts[n] for n in network.constant_species() if amounts[n] != round(amounts[n])}
+    counts = round_counts(amounts | dict.fromkeys(held, 0.0), warn=warn)
+    return network, lower(network, parameters=parameters, counts=counts, reals=held), counts
 
 
 def first_law(

@@ -18,7 +18,7 @@ from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
-from tauslab.model.network.counts import round_counts
+from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
@@ -191,7 +191,9 @@ def prepare(network: Network, options: Options) -> Task:
     values = network.parameter_values()
     check_rates(network, values)
     amounts = network.initial_amounts(values)
-    reals = {name: amounts[name] for name in real_species(network)}
+    columns = _initial_columns(network, rows, values, n_rows) if rows else {}
+    held = _held_fractions(network, amounts, columns)
+    reals = {name: amounts[name] for name in [*real_species(network), *held]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
@@ -199,12 +201,13 @@ def prepare(network: Network, options: Options) -> Task:
     initial = np.array([list(counts.values())], np.int32)
     varying = dict(rows)
     if rows:
-        columns = _initial_columns(network, rows, values, n_rows)
-        initial = np.repeat(initial, n_rows if columns else 1, axis=0)
+        varying |= columns
+        whole = {n: _rounded(n, column) for n, column in columns.items() if n not in held}
+        initial = np.repeat(initial, n_rows if whole else 1, axis=0)
         for index, name in enumerate(counts):
-            if name in columns:
-                initial[:, index] = columns[name]
-                varying[name] = columns[name].astype(np.float64)
+            if name in whole:
+                initial[:, index] = whole[name]
+                varying[name] = whole[name].astype(np.float64)
     recorded = recorded_names(network, options)
     lowered = lower(
         network,
@@ -368,8 +371,8 @@ def with_settings(
 
 def _initial_columns(
     network: Network, rows: Mapping[str, FloatArray], values: Mapping[str, float], n: int
-) -> dict[str, CountArray]:
-    """Initial counts per trajectory or point, of the species for which they vary."""
+) -> dict[str, FloatArray]:
+    """Initial amounts per trajectory or point, of the species for which they vary."""
     trees = {name: species.initial for name, species in network.species.items()}
     trees |= network.rule_expressions() | network.parameters
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
@@ -377,14 +380,26 @@ def _initial_columns(
     computed = {*real_species(network), *network.drawn_amounts()}
     for name in [n for n in network.species if n not in computed]:
         if name in rows:
-            columns[name] = _rounded(name, rows[name])
+            columns[name] = rows[name]
             continue
         used = sorted(symbols(unfolded[name]) & rows.keys())
         if used:
             each = ({u: float(rows[u][i]) for u in used} for i in range(n))
             amounts = [evaluate(unfolded[name], {**values, **own}) for own in each]
-            columns[name] = _rounded(name, np.array(amounts))
+            columns[name] = np.array(amounts)
     return columns
+
+
+def _held_fractions(
+    network: Network, amounts: Mapping[str, float], columns: Mapping[str, FloatArray]
+) -> list[str]:
+    """Species that nothing changes and that are not whole, in any row: numbers of laws."""
+    return [
+        name
+        for name in network.constant_species()
+        if np.any(np.rint(column := columns.get(name, np.array(amounts[name]))) != column)
+        and np.all((column >= 0) & (column <= MOST))
+    ]
 
 
 def _refuse_negative(counts: Mapping[str, int]) -> None:

@@ -257,3 +257,13 @@ def test_the_example_finds_the_rate(monkeypatch):
     sd = math.sqrt((weights * (rates - mean) ** 2).sum() / weights.sum())
     assert sd < 0.02
     assert abs(mean - 0.08) < 4 * sd
+
+
+def test_a_fixed_species_keeps_an_amount_that_is_not_whole():
+    net = network({"X": 0}, ("-> X", {"law": "25 * E"}), ("X ->", {"rate": 1.0}))
+    net.add_species("E", 0.4, fixed=True)
+    law = ts.cme(net, [0, 2])
+    assert law.mean("X")[1] == pytest.approx(10 * (1 - math.exp(-2)), rel=1e-6)
+    assert law.mean("E").tolist() == pytest.approx([0.4, 0.4])
+    with pytest.raises(ts.ConfigError, match="no counts"):
+        law.marginal("E")

@@ -56,6 +56,15 @@ def test_a_count_that_is_none_ends_the_trajectory(count: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the result in memory")
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+def test_a_count_that_is_too_large_is_an_overflow(method: str) -> None:
+    net = still("too large")
+    net.add_event("e", trigger="time >= 1", assignments={"X": "X + 3e9"})
+    result = ts.run(net, n=2, times=[0, 1], seed=1, device="cpu", method=method)
+    assert (result.status == STATUS_VALUES["overflow"]).all()
+
+
+@pytest.mark.filterwarnings("ignore:the result in memory")
 @pytest.mark.parametrize("rate", ["1 / Y", "Y * Y + 1"])
 def test_a_quantity_that_leaves_all_numbers_ends_the_trajectory(rate: str) -> None:
     """1 / Y has none at 0; tan(t), which solves y' = y^2 + 1, none at pi / 2."""

@@ -13,6 +13,7 @@
 // How events end a trajectory; 0 if they do not. Stored in /status.
 enum EventStatus : u8 {
     EVENTS_DONE = 0,
+    EVENT_OVERFLOWED = 2,
     EVENT_NOT_A_NUMBER = 4,
     EVENT_QUEUE_FULL = 5,
     EVENT_CASCADE = 6
@@ -177,7 +178,8 @@ DEVICE_SHARED u8 settle(EventQueue &queue, State &x, const Constants &c, double 
                                       : event_expression(ASSIGNED_VALUE[first + k], x, c, t);
         remove_execution(queue, which);
         for (int k = 0; k < count; ++k)
-            if (!assign(x, ASSIGNED[first + k], value[k])) return EVENT_NOT_A_NUMBER;
+            if (!assign(x, ASSIGNED[first + k], value[k]))
+                return value[k] > 0 && value[k] < never() ? EVENT_OVERFLOWED : EVENT_NOT_A_NUMBER;
         ++executed;
     }
 }

@@ -13,7 +13,7 @@
 constexpr u8 RUNNING = 254;  // no end of a trajectory
 constexpr double LARGEST_COUNT = 2147483647.0;
 
-// Sets a count to a whole number, half to even; a quantity to any value.
+// Sets a count to a whole number, half to even; a quantity to any value. False where it may not have it.
 struct AssignState {
     DEVICE_MEMBER bool operator()(double *x, int index, double value) const {
         if (IS_REAL[index]) {
