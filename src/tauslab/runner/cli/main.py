@@ -165,6 +165,11 @@ def _petab(petab: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE.tsv",
         help="the simulation table; of several vectors a row for each",
     )  # fmt: skip
+    petab.add_argument(
+        "--particles", type=int, metavar="N",
+        help="also the likelihood of the model by chance, by a filter of N particles",
+    )  # fmt: skip
+    petab.add_argument("--seed", type=int, help="of these particles (one by chance)")
     _may_overwrite(petab)
     _answers_programs(petab)
 

@@ -25,6 +25,8 @@ def process_petab(arguments: argparse.Namespace) -> None:
         if arguments.output.suffix.lower() != ".tsv":
             raise ConfigError(f"{arguments.output}: tables of PEtab are written as .tsv")
         require_new(arguments.output, overwrite=arguments.overwrite)
+    if arguments.seed is not None and arguments.particles is None:
+        raise ConfigError("--seed is of particles: give --particles, too")
     problem = load(arguments.problem, device=arguments.device)
     given = arguments.parameters
     vectors = problem.nominal[None] if given is None else read_vectors(problem, given)
@@ -33,6 +35,10 @@ def process_petab(arguments: argparse.Namespace) -> None:
         "chi2": problem.chi2(vectors),
         "log_posterior": problem.log_posterior(vectors),
     }
+    if arguments.particles is not None:
+        found["stochastic_llh"] = problem.stochastic_log_likelihood(
+            vectors, n=arguments.particles, seed=arguments.seed
+        )
     if arguments.output is not None:
         try:
             _write(arguments.output, problem, vectors, found)
