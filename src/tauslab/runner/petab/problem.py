@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.network.molecules import amounts_of, as_chosen
 from tauslab.runner.options.methods import ODE, Method, MethodWord
 from tauslab.runner.petab.courses import Courses, Experiment, Steady
 from tauslab.runner.petab.formulas import Formula, formula, placeholder
@@ -124,6 +125,8 @@ class Problem:
         n: int = 1000,
         seed: int | None = None,
         method: MethodWord | Method | None = None,
+        molecules: bool = False,
+        amounts: float | None = None,
     ) -> Any:
         """Estimate the logarithm of the likelihood of the model by chance, not by equations.
 
@@ -142,6 +145,12 @@ class Problem:
             Of all draws; by default one by chance.
         method
             How particles move, as of `tauslab.Ensemble`: exact by default.
+        molecules
+            Convert the amounts of a model whose unit is not the molecule, such as mole, as
+            `tauslab.in_molecules` does.
+        amounts
+            Counts of a unit of the file's amounts, in place of that: 1 reads amounts as counts. It
+            chooses the size of the system, and with it the noise.
 
         Returns
         -------
@@ -153,7 +162,7 @@ class Problem:
             A measurement of a steady state (preequilibration, time ``inf``), or vectors of another
             length.
         ModelError
-            A model that cannot run by chance, such as one with amounts that are no whole numbers.
+            A model that cannot run by chance, such as one with amounts in mole.
         """
         rows = self._tables.measurements
         require_courses(rows)
@@ -164,11 +173,16 @@ class Problem:
         values = self._linear(table)
         formulas = {group.name: (group.value, group.noise) for group in self._groups}
         names = list(dict.fromkeys((row.condition, row.replicate) for row in rows))
+        network = as_chosen(self._courses.network, molecules, amounts)
+        unit = 1.0
+        if network is not self._courses.network:
+            unit = amounts or self._tables.network.molecules_per_unit or 1.0
+        counted = amounts_of(self._tables.network)
         drawn = agreed_seed(seed, lambda: None, ranks_for("mpi"))
         for number, (condition, replicate) in enumerate(names):
             own = [row for row in rows if (row.condition, row.replicate) == (condition, replicate)]
             course = CourseFilter(
-                self._courses.network, own, self._tables.observables, formulas,
+                network, own, self._tables.observables, formulas,
                 self._courses.recorded,
             )  # fmt: skip
             constants = [
@@ -180,8 +194,9 @@ class Problem:
                 }
                 for row in own
             ]
+            start = self._courses.start(Experiment("", condition), values, {})
             found += course.log_likelihood(
-                self._courses.start(Experiment("", condition), values, {}), constants,
+                {k: v * unit if k in counted else v for k, v in start.items()}, constants,
                 count=len(table), n=n, seed=drawn, number=number, device=self._device,
                 method=method,
             )  # fmt: skip

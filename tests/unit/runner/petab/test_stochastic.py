@@ -130,6 +130,18 @@ def test_steady_states_are_refused(tmp_path: Path, row: str, told: str) -> None:
         problem.stochastic_log_likelihood(n=10)
 
 
+def test_a_unit_of_amounts_is_a_number_of_molecules(tmp_path: Path) -> None:
+    """1,000 for each unit: little noise, and the likelihood of the equations."""
+    problem = ts.petab.load(written(tmp_path, measured("one")), device="cpu")
+    large = problem.stochastic_log_likelihood(n=50, seed=1, amounts=1000)
+    assert large == pytest.approx(problem.log_likelihood(), abs=0.3)
+    small = problem.stochastic_log_likelihood(n=1000, seed=1, amounts=1)
+    assert small == pytest.approx(EXACT["exact"], abs=0.3)
+    assert abs(small - large) > 1
+    with pytest.raises(ConfigError, match="two ways to count"):
+        problem.stochastic_log_likelihood(molecules=True, amounts=1)
+
+
 def test_nobody_can_explain_it(tmp_path: Path) -> None:
     problem = ts.petab.load(written(tmp_path, measured("one")), device="cpu")
     vectors = [problem.scaled({"k": 0.2, "sigma": 0.0}), problem.nominal]

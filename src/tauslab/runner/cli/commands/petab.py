@@ -37,8 +37,9 @@ def process_petab(arguments: argparse.Namespace) -> None:
     }
     if arguments.particles is not None:
         found["stochastic_llh"] = problem.stochastic_log_likelihood(
-            vectors, n=arguments.particles, seed=arguments.seed
-        )
+            vectors, n=arguments.particles, seed=arguments.seed, molecules=arguments.molecules,
+            amounts=arguments.amounts,
+        )  # fmt: skip
     if arguments.output is not None:
         try:
             _write(arguments.output, problem, vectors, found)
