@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import opt
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.store import read_stored, write_file
 from tauslab.runner.ranks.mpi import Communicator
@@ -126,5 +127,5 @@ class Checkpoint:
         if digest != self._digest:
             raise ConfigError(
                 f"{self.path} was begun with another model, other data or other options: give "
-                "those again, or another checkpoint="
+                f"those again, or another {opt('checkpoint')}"
             )
