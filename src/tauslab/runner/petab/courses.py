@@ -290,10 +290,14 @@ class Courses:
         method: ODE,
         **more: Any,
     ) -> dict[str, FloatArray]:
-        """One ensemble; trajectories that would start from what is not finite are NaN."""
+        """One ensemble; trajectories are NaN that would start from what no model has.
+
+        That is what is not finite, or amounts below 0 without a rate rule.
+        """
         good = np.ones(count, bool)
-        for column in columns.values():
-            good &= np.isfinite(column)
+        counted = network.species.keys() - network.rates.keys()
+        for name, column in columns.items():
+            good &= np.isfinite(column) & ((column >= 0) | (name not in counted))
         found = {name: np.full((count, len(times)), np.nan) for name in names}
         if not good.any():
             return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,12 @@ class Problem:
         Their parameterScale.
     nominal, lower, upper
         Nominal values and bounds ``[p]``, on their parameterScale.
+    files
+        The file of the problem, and those that it names.
     """
 
     def __init__(self, tables: Tables, method: ODE, device: Any) -> None:
-        self._tables, self._device = tables, device
+        self._tables, self._device, self.files = tables, device, tables.files
         estimated = [one for one in tables.parameters.values() if one.estimated]
         self.names = tuple(one.name for one in estimated)
         self.scales = tuple(one.scale for one in estimated)
@@ -322,8 +324,9 @@ class Problem:
         Raises
         ------
         ConfigError
-            A name is no estimated parameter, or a value has no logarithm.
+            A name is no estimated parameter, a value has no logarithm, or there is none.
         """
+        self._require_values(nominal=True, but=values)
         vector = self.nominal.copy()
         for name, value in values.items():
             if name not in self.names:
@@ -341,7 +344,11 @@ class Problem:
 
     def _table(self, vectors: npt.ArrayLike | None) -> FloatArray:
         """Vectors ``[n, p]``."""
-        given = self.nominal if vectors is None else np.asarray(vectors, np.float64)
+        self._require_values(nominal=vectors is None)
+        try:
+            given = self.nominal if vectors is None else np.asarray(vectors, np.float64)
+        except (TypeError, ValueError):
+            raise ConfigError("vectors must be numbers") from None
         table = np.atleast_2d(given)
         if table.ndim != 2 or table.shape[1] != len(self.names):
             raise ConfigError(
@@ -349,6 +356,17 @@ class Problem:
                 f"the columns {', '.join(self.names)}"
             )
         return table
+
+    def _require_values(self, *, nominal: bool, but: Container[str] = ()) -> None:
+        """Refuse a parameter without a value that is not estimated; with `nominal` any."""
+        for name, one in self._tables.parameters.items():
+            place = float(scaled(np.array(one.nominal), one.scale))
+            needed = name not in but and (nominal or not one.estimated)
+            if needed and not math.isfinite(place):
+                why = "is missing" if math.isnan(one.nominal) else f"{one.nominal:g} has no place"
+                raise ConfigError(
+                    f"parameter {name}: its nominalValue {why} on the scale {one.scale}"
+                )
 
     def _grouped(self) -> list[_Group]:
         """Measurements by observable, with their formulas."""
