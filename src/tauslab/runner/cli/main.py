@@ -129,7 +129,7 @@ def _dbn(dbn: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.options import add_options
 
     dbn.set_defaults(process=process_dbn)
-    add_options(dbn, ".xml, .net, .bngl, .toml, or a result (.h5)", *OPTIONS)
+    add_options(dbn, ".xml, .ant, .net, .bngl, .toml, or a result (.h5)", *OPTIONS)
 
 
 def _rare(rare: argparse.ArgumentParser) -> None:
@@ -164,6 +164,18 @@ def _petab(petab: argparse.ArgumentParser) -> None:
     petab.add_argument(
         "-o", "--output", type=Path, metavar="FILE.tsv",
         help="the simulation table; of several vectors a row for each",
+    )  # fmt: skip
+    petab.add_argument(
+        "--particles", type=int, metavar="N",
+        help="also the likelihood of the model by chance, by a filter of N particles",
+    )  # fmt: skip
+    petab.add_argument("--seed", type=int, help="of these particles (one by chance)")
+    petab.add_argument(
+        "--molecules", action="store_true", help="particles: convert amounts to molecules"
+    )
+    petab.add_argument(
+        "--amounts", type=float, metavar="N",
+        help="particles: count N of each unit of the model's amounts; 1 reads them as counts",
     )  # fmt: skip
     _may_overwrite(petab)
     _answers_programs(petab)

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml_text
 from tauslab.model.readers.sbml.text import import_libsbml
-from tauslab.runner.petab.likelihood import NOISES, SCALES
+from tauslab.runner.petab.likelihood import NOISES, SCALES, check_prior
 
 Given: TypeAlias = float | str  # a number, or the name of a parameter
 
@@ -47,7 +47,11 @@ class Observable:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A row of the measurement table; `before` is the condition of preequilibration, or none."""
+    """A row of the measurement table; `before` is the condition of preequilibration, or none.
+
+    Rows of one condition and one `replicate` are of one course, which matters where it is by
+    chance.
+    """
 
     observable: str
     before: str
@@ -56,6 +60,7 @@ class Measurement:
     value: float
     observable_parameters: tuple[Given, ...]
     noise_parameters: tuple[Given, ...]
+    replicate: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class Tables:
     observables: Mapping[str, Observable]
     measurements: tuple[Measurement, ...]
     frame: Any  # the measurement table of pandas
+    files: tuple[Path, ...] = ()  # that were read
 
 
 def petab_version_1() -> Any:
@@ -105,7 +111,10 @@ def read_tables(path: Path) -> Tables:
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file")
     with _told(path):
-        version = petab.load_yaml(path).get("format_version")
+        content = petab.load_yaml(path)
+    if not isinstance(content, Mapping):
+        raise ModelError(f"{path} is no problem of PEtab, which is a YAML file that names tables")
+    version = content.get("format_version")
     if str(version).split(".", maxsplit=1)[0] != "1":
         raise ConfigError(f"{path}: PEtab Version {version} is not supported, Version 1 is")
     with _told(path):
@@ -114,9 +123,18 @@ def read_tables(path: Path) -> Tables:
         raise ConfigError(f"{path}: only models in SBML are supported")
     _lint(petab, problem, path)
     try:
-        return _tables(petab, problem, path)
+        return replace(_tables(petab, problem, path), files=(path, *_files_of(content, path)))
     except ModelError as error:
         raise ModelError(f"{path}: {error}".replace(f"{path}: {path}: ", f"{path}: ")) from None
+
+
+def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    """Files that a problem names, beside its own."""
+    parts = [content, *(content.get("problems") or ())]
+    for key, value in (item for part in parts for item in part.items()):
+        if key.endswith(("_file", "_files")):
+            names = [value] if isinstance(value, str) else value
+            yield from (path.parent / str(name) for name in names or ())
 
 
 def _tables(petab: Any, problem: Any, path: Path) -> Tables:
@@ -202,6 +220,10 @@ def _parameter(name: str, row: Any) -> Parameter:
         else:
             first, second = (float(text) for text in str(given).split(";"))
             prior = str(kind), first, second
+            try:
+                check_prior(*prior)
+            except ModelError as error:
+                raise ModelError(f"parameter {name}: {error}") from None
     return Parameter(name, scale, lower, upper, nominal, bool(int(row["estimate"])), prior)
 
 
@@ -216,7 +238,7 @@ def _observable(name: str, row: Any) -> Observable:
 
 
 def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> Measurement:
-    before = row.get("preequilibrationConditionId")
+    before, replicate = row.get("preequilibrationConditionId"), row.get("replicateId")
     split = petab.split_parameter_replacement_list
     name, value, time = row["observableId"], float(row["measurement"]), float(row["time"])
     if name not in observables:
@@ -233,6 +255,7 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
         value,
         tuple(split(row.get("observableParameters", ""))),
         tuple(split(row.get("noiseParameters", ""))),
+        "" if _missing(replicate) else str(replicate),
     )
 
 

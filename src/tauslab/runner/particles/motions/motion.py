@@ -67,8 +67,12 @@ class Motion(Protocol):
     def holds(self, name: str) -> bool:
         """Whether a name is part of the state, and not a value with which it moves."""
 
-    def put(self, columns: Mapping[str, FloatArray]) -> None:
-        """Replace parts of the state by name, ``[particle]``; a ConfigError where one cannot be."""
+    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
+        """Replace parts of the state by name, ``[particle]``, at the time `now`.
+
+        A ConfigError says which cannot be. After new values of parameters it is called, too, with
+        no columns.
+        """
 
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
@@ -105,10 +109,11 @@ class Rows:
     def moved(
         self, shares: Shares, source: Any, order: IntArray, wanted: Sequence[IntArray]
     ) -> Any:
-        """Rows of this rank after a move: those of `wanted` that are here, then what others send.
+        """Rows that this rank holds after a move. Collective.
 
-        `wanted` are rows of this rank that each rank needs, `order` which of all that arrive
-        becomes which row.
+        ``wanted[r]`` are the rows of this rank that rank r needs. Rows that arrive form a pool:
+        first this rank's own, then those of the other ranks in order. Particle i becomes row
+        ``order[i]`` of the pool. Both come from `Shares.route`.
         """
         backend, rank = self.backend, self.comm.rank
         if self.comm.size == 1:
