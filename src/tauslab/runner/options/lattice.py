@@ -446,4 +446,5 @@ def _of_point(options: LatticeOptions, point: int) -> Iterator[None]:
     except TauslabError as error:
         if options.sweep is None:
             raise
-        raise type(error)(f"point {point} of the sweep: {error}") from None
+        error.args = (f"point {point} of the sweep: {error}",)
+        raise

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ConfigError, ModelError, reason_of
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml_text
 from tauslab.model.readers.sbml.text import import_libsbml
+from tauslab.model.readers.toml_values import Naming
 from tauslab.runner.petab.likelihood import NOISES, SCALES
 
 Given: TypeAlias = float | str  # a number, or the name of a parameter
@@ -113,13 +114,24 @@ def read_tables(path: Path) -> Tables:
     if problem.model is None or problem.model.type_id != "sbml":
         raise ConfigError(f"{path}: only models in SBML are supported")
     _lint(petab, problem, path)
-    try:
-        return _tables(petab, problem, path)
-    except ModelError as error:
-        raise ModelError(f"{path}: {error}".replace(f"{path}: {path}: ", f"{path}: ")) from None
+    with Naming(str(path)):
+        parameters, conditions, observables, measurements = _rows(petab, problem)
+    given = {name: 1.0 for condition in conditions.values() for name in condition}
+    given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
+    document = problem.model.sbml_document
+    return Tables(
+        _network(document, given, path),
+        document.getModel(),
+        parameters,
+        conditions,
+        observables,
+        measurements,
+        problem.measurement_df,
+    )
 
 
-def _tables(petab: Any, problem: Any, path: Path) -> Tables:
+def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:
+    """Rows of the four tables."""
     parameters = {name: _parameter(name, row) for name, row in problem.parameter_df.iterrows()}
     observables = {
         name: _observable(str(name), row) for name, row in problem.observable_df.iterrows()
@@ -128,18 +140,7 @@ def _tables(petab: Any, problem: Any, path: Path) -> Tables:
         _measurement(petab, row, observables) for _, row in problem.measurement_df.iterrows()
     )
     conditions = {name: _condition(row) for name, row in problem.condition_df.iterrows()}
-    given = {name: 1.0 for condition in conditions.values() for name in condition}
-    given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
-    network = _network(problem.model.sbml_document, given, path)
-    return Tables(
-        network,
-        problem.model.sbml_document.getModel(),
-        parameters,
-        conditions,
-        observables,
-        measurements,
-        problem.measurement_df,
-    )
+    return parameters, conditions, observables, measurements
 
 
 @contextmanager
@@ -158,7 +159,7 @@ def _told(path: Path) -> Iterator[list[str]]:
             warnings.simplefilter("ignore")  # of its own coming changes
             yield messages
     except Exception as error:  # noqa: BLE001
-        raise ModelError(f"{path}: {' '.join(str(error).split())}") from None
+        raise ModelError(f"{path}: {reason_of(error)}") from None
     finally:
         logger.removeHandler(handler)
         logger.propagate, level = before

@@ -105,9 +105,9 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[species]\nX = \n", "is not TOML: line 2: Invalid value"),
-        ("[species\n", "is not TOML: line 1: Expected ']' at the end of a table declaration"),
-        ("[species]\nX = 1\nX = 2\n", "is not TOML: line 3: Cannot overwrite a value"),
+        ("[species]\nX = \n", "is not TOML: Invalid value (at line 2, column 5)"),
+        ("[species\n", "is not TOML: Expected ']' at the end of a table declaration"),
+        ("[species]\nX = 1\nX = 2\n", "is not TOML: Cannot overwrite a value (at "),
         ("a = " + "[" * 5000, "is not "),
         ("color = 1", "the file: unknown key 'color'; allowed: name, t_end, source_digest, "),
         ("name = 1", "name: a number (1) where a text in quotes is expected"),

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab._version import __version__
-from tauslab.model.errors import InputFileError
+from tauslab.model.errors import InputFileError, reason_of
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.model.files.text import plain, put_attributes, put_text
@@ -163,8 +163,7 @@ def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # 
                 raise InputFileError(f"{path} is unfinished: complete it with {opt('resume')}")
             return _read(file)
     except (KeyError, ValueError) as error:
-        reason = str(error).strip("'\"")
-        raise InputFileError(f"{path} is not a whole network: {reason}") from None
+        raise InputFileError(f"{path} is not a whole network: {reason_of(error)}") from None
 
 
 def _read(file: h5py.File) -> DynamicNetwork:
