@@ -27,9 +27,9 @@ from tauslab.runner.output.checking.opening import (
 )
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.results.arrays.file import digest_of
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.dbn.network import CountTable, DynamicNetwork, FloatArray, Structure
-from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_digest
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -208,17 +208,10 @@ def network_digest_lines(path: Path) -> list[tuple[str, str]]:
     InputFileError
         As `load`.
     """
-    lines = []
-    for name, array in datasets(load(path)):
-        if name.endswith(("/probabilities", "/nominal")):
-            continue
-        if array.dtype.kind == "U":
-            lines.append((name, text_digest(name, array.tolist())))
-            continue
-        sha = begin_digest(name, array.dtype, array.shape)
-        sha.update(canonical_bytes(array))
-        lines.append((name, sha.hexdigest()))
-    return lines
+    found = dict(datasets(load(path)))
+    return digest_of(
+        {n: a for n, a in found.items() if not n.endswith(("/probabilities", "/nominal"))}
+    )
 
 
 @contextmanager
