@@ -136,8 +136,9 @@ def _fire_branches(network: LoweredNetwork) -> str:
         below = f"target - pair.cumulative[{j - 1}]" if j else "target"
         body = f"        const Sides sides = sides_of({below}, pair.a[{j}], pair.b[{j}]);\n"
         for side, (state, fires) in enumerate((("x", "first"), ("y", "second"))):
-            lines = [f"pair.{state}[{i}] = plus(pair.{state}[{i}], {by});\n"
-                     for i, by in reaction.change]  # fmt: skip
+            lines = [
+                f"pair.{state}[{i}] = plus(pair.{state}[{i}], {by});\n" for i, by in reaction.change
+            ]
             lines += [_propensity(r, side) for r in touched]
             inside = "".join(f"            {line}" for line in lines)
             body += f"        if (sides.{fires}) {{\n{inside}        }}\n"

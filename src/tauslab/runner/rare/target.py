@@ -125,9 +125,10 @@ class Target:
         law = self._tree
         self.network = replace(
             network,
-            reactions=[replace(r, law=call("if", law, 0.0, r.law), limit=None)
-                       for r in network.reactions],
-        )  # fmt: skip
+            reactions=[
+                replace(r, law=call("if", law, 0.0, r.law), limit=None) for r in network.reactions
+            ],
+        )
 
     def reached(self, states: Int32Array) -> BoolArray:
         """Whether each of states ``[state, species]`` is in the target."""

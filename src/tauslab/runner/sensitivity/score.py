@@ -111,9 +111,10 @@ def _task(
     extended, recorded = with_outputs(network, outputs)
     trees = extended.rule_expressions()
     derived = {
-        n: tree for n, tree in network.parameters.items()
+        n: tree
+        for n, tree in network.parameters.items()
         if not isinstance(tree, Number) and n not in names
-    }  # fmt: skip
+    }
     whole = unfold({**trees, **derived}, "quantity")
     reactions = [substitute(reaction.law, whole) for reaction in network.reactions]
     rules = dict(extended.rules)

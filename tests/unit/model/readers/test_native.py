@@ -12,7 +12,7 @@ from places import ROOT
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, parse
 from tauslab.model.network.network import Feature, Network
-from tauslab.model.readers.network_toml import read_toml, read_toml_text
+from tauslab.model.readers.network_toml import read_toml_text
 from tauslab.model.readers.read import read
 
 HERE = Path("here.toml")
@@ -165,12 +165,12 @@ def test_mistakes(text: str, sentence: str) -> None:
 def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "model.toml"
     path.write_bytes(b"\xef\xbb\xbf[species]\r\nX = 1\r\n")
-    assert list(read_toml(path).species) == ["X"]
+    assert list(read(path).species) == ["X"]
     path.write_bytes(b"[species]\nX = '\xff'\n")
     with pytest.raises(ModelError, match=r"model\.toml: is not text in UTF-8"):
-        read_toml(path)
-    with pytest.raises(ModelError, match=r"none\.toml: cannot be read: No such file"):
-        read_toml(tmp_path / "none.toml")
+        read(path)
+    with pytest.raises(ModelError, match=r"none\.toml: cannot be read: there is no such file"):
+        read(tmp_path / "none.toml")
 
 
 def test_the_models_of_the_page_can_be_read() -> None:
