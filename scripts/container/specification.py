@@ -1,22 +1,18 @@
-"""Write biosimulators.json: what BioSimulators wants to know of this program.
+"""Print biosimulators.json: what BioSimulators wants to know of this program.
 
-python scripts/container/specification.py            # writes it
-python scripts/container/specification.py --check    # fails where it is out of date
+python scripts/container/specification.py > biosimulators.json
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tauslab import __version__
 from tauslab.runner.options.methods import DEFAULT_EPSILON
 from tauslab.runner.sedml.kisao import EQUATIONS, EXACT, LEAPS
 
-FILE = Path(__file__).with_name("biosimulators.json")
 _HOW = ["library", "command-line application", "BioSimulators Docker image"]
 _AT = "/sbml:sbml/sbml:model/sbml:listOf"
 _VARIABLES = {
@@ -108,15 +104,5 @@ def _algorithm(
     }
 
 
-def main() -> None:
-    """Write the file, or compare it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    text = json.dumps(specification(), indent=2) + "\n"
-    if parser.parse_args().check:
-        raise SystemExit(FILE.read_text(encoding="utf-8") != text)
-    FILE.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    print(json.dumps(specification(), indent=2))

@@ -115,3 +115,36 @@ def test_ranks_do_not_matter(same_ranks):
     }
     assert len(digests) == 1, digests
     assert len(digests.pop().split()) == 2  # all ranks have the same one
+
+
+FAILS = """
+import pathlib
+import tauslab as ts
+from tauslab.runner.ranks.all_ranks import ranks
+net = ts.Network("decay")
+net.add_species("X", 3)
+net.add_parameter("k", 1.0)
+net.add_reaction("X ->", rate="k")
+pathlib.Path("here.h5").mkdir(exist_ok=True)
+given = {"observe": {"X": "poisson"}, "n": 4, "device": "cpu", "checkpoint": "here.h5"}
+data = {"time": [1.0], "X": [1]}
+calls = [
+    lambda: ts.Ensemble(net, 2, device="cpu").save("here.h5"),
+    lambda: ts.particle_filter(net, data, **given),
+    lambda: ts.pmmh(net, data, {"k": "uniform(1,2)"}, steps=2, warm_up=0, **given),
+]
+told = []
+for call in calls:
+    try:
+        call()
+    except ts.OutputError as error:
+        told.append("cannot be written" in str(error))
+print("rank", ranks().rank, told)
+"""
+
+
+def test_a_file_that_cannot_be_written_fails_on_all_ranks(same_ranks):
+    lines = same_ranks(2, ["-c", FAILS], timeout=60).stdout.splitlines()
+    assert sorted(line for line in lines if line.startswith("rank")) == [
+        f"rank {rank} [True, True, True]" for rank in (0, 1)
+    ]

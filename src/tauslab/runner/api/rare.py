@@ -13,6 +13,7 @@ from tauslab.runner.api.cme import network_of
 from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.options.values.python_values import whole
 from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, SplittingKeywords, WeightedKeywords
 from tauslab.runner.rare.run import run_splitting, run_weighted
@@ -138,8 +139,6 @@ def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:
 def _kept(result: RareResult, given: RareKeywords) -> RareResult:
     """The result, written where `output` says."""
     if given.output is not None:
-        comm = ranks_for("mpi")
-        if comm.rank == 0:
-            result.save(given.output)
-        comm.barrier()
+        path = given.output
+        on_root(ranks_for("mpi"), lambda: result.save(path))
     return result

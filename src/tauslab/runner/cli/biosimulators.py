@@ -29,11 +29,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-v", "--version", action="version", version=f"tauslab {__version__}")
     given = parser.parse_args(argv)
 
+    from tauslab.model.option_names import command_line
+    from tauslab.runner.ranks.all_ranks import ranks
     from tauslab.runner.sedml.biosimulators import execute
 
+    if ranks().size > 1:
+        parser.error("archives run on one rank")
     seed = {} if given.seed is None else {"seed": given.seed}
     try:
-        failures = execute(given.archive, given.out_dir, {"device": given.device} | seed)
+        with command_line():
+            failures = execute(given.archive, given.out_dir, {"device": given.device} | seed)
     except OSError as error:
         failures = [f"{given.out_dir} cannot be written: {error.strerror or error}"]
     for line in failures:

@@ -16,7 +16,8 @@ _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
     stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
 }  # fmt: skip
-_READ = ("model", "times", "table", "file")  # arguments that name files that a command reads
+# Arguments that name files that a command reads.
+_READ = ("model", "times", "table", "file", "problem", "parameters")
 _TABLE = re.compile(r"table\((.*)\)\s*")
 
 

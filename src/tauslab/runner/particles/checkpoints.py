@@ -16,9 +16,11 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
+from tauslab.model.option_names import opt
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.store import read_stored, write_file
 from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.on_root import on_root
 
 _CHAINS = "tauslab chains"
 
@@ -104,9 +106,8 @@ class Checkpoint:
                 file[name] = values
             file["digest"] = np.frombuffer(self._digest, np.uint8)
 
-        if self._comm.rank == 0:
-            write_file(self.path, fill)
-        self._comm.barrier()
+        path = self.path
+        on_root(self._comm, lambda: write_file(path, fill))
 
     def take_up_chains(self) -> dict[str, Any]:
         """What chains had found."""
@@ -126,5 +127,5 @@ class Checkpoint:
         if digest != self._digest:
             raise ConfigError(
                 f"{self.path} was begun with another model, other data or other options: give "
-                "those again, or another checkpoint="
+                f"those again, or another {opt('checkpoint')}"
             )

@@ -41,6 +41,7 @@ from tauslab.runner.particles.motions.network import NetworkMotion, require_meth
 from tauslab.runner.particles.store import Stored, read_stored, write_stored
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, open_backend
+from tauslab.runner.ranks.on_root import on_root
 
 _ENDED = 2  # statuses from here on are ends
 
@@ -226,6 +227,16 @@ class Ensemble:
     def effective_size(self) -> float:
         """How many particles of equal weight tell as much: from 1 to n; 0 if all weights are 0."""
         return particle_weights.effective_size(self._logs)
+
+    @property
+    def solver(self) -> str:
+        """Of ``ode``, the solver that a pilot chose at the first advance; empty where none did."""
+        return self._motion.solver if isinstance(self._motion, OdeMotion) else ""
+
+    def go_on_by(self, solver: str) -> None:
+        """Keep to a `solver` that an earlier call chose."""
+        if isinstance(self._motion, OdeMotion):
+            self._motion.go_on_by(solver)
 
     def values(self, name: str) -> FloatArray:
         """A species or an observable of every particle as numbers; NaN where one has ended."""
@@ -437,10 +448,14 @@ class Ensemble:
                 state[name] = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
             else:
                 changed[name] = given
-        self._motion.put(state)  # which refuses what cannot be
         if len(state) < len(values):
-            self._motion.prepare(changed, self.n)
-            self._rows = changed
+            self._motion.prepare(changed, self.n)  # which refuses what cannot be, as `put` does
+        try:
+            self._motion.put(state, self.time)
+        except ConfigError:
+            self._motion.prepare(self._rows, self.n)
+            raise
+        self._rows = changed
         if self._motion.looks and values:
             self._move(self.time)  # events that the new values set off
 
@@ -474,16 +489,13 @@ class Ensemble:
 
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
-        state = self._motion.stored()
-        if self._comm.rank == 0:
-            stored = Stored(
-                state=state, status=self.status,
-                log_weights=self._logs, rows=self._values(), time=self.time, round=self.round,
-                resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
-                settings=given_in(self._options.method), max_steps=self._options.max_steps,
-            )  # fmt: skip
-            write_stored(Path(path), self._model, stored, more)
-        self._comm.barrier()
+        stored = Stored(
+            state=self._motion.stored(), status=self.status,
+            log_weights=self._logs, rows=self._values(), time=self.time, round=self.round,
+            resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
+            settings=given_in(self._options.method), max_steps=self._options.max_steps,
+        )  # fmt: skip
+        on_root(self._comm, lambda: write_stored(Path(path), self._model, stored, more))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: Device = "auto") -> Ensemble:

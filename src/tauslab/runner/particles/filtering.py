@@ -12,6 +12,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.ensemble import Ensemble
@@ -176,7 +177,7 @@ class FilterResults:
 def check_threshold(threshold: float) -> None:
     """Refuse what is no part of n."""
     if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
-        raise ConfigError(f"threshold={threshold!r} is not allowed: from 0 to 1")
+        raise ConfigError(f"{assigned('threshold')}{threshold!r} is not allowed: from 0 to 1")
 
 
 class Course:

@@ -155,6 +155,8 @@ class ObservationModel:
                 raise ConfigError(
                     f"observe {column}: {found[1]} has no {key}; it has {', '.join(defaults)}"
                 )
+            if key in chosen:
+                raise ConfigError(f"observe {column}: {text!r} gives {key} twice")
             chosen[key] = _number_or_name(value)
         if len(parts) > len(defaults):
             raise ConfigError(f"observe {column}: {found[1]} takes {', '.join(defaults)} alone")

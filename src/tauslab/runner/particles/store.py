@@ -97,6 +97,8 @@ def write_file(path: Path, fill: Callable[[h5py.File], None]) -> None:
     """
     import h5py  # not at the top: an h5py that was built with MPI starts MPI
 
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path} cannot be written: it is there, and no plain file")
     draft = path.with_name(path.name + ".writing")
     try:
         with h5py.File(draft, "w") as file:
@@ -105,7 +107,7 @@ def write_file(path: Path, fill: Callable[[h5py.File], None]) -> None:
         with draft.open("rb") as done:
             os.fsync(done.fileno())
         draft.replace(path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # as HDF5 ends on a full disk
         draft.unlink(missing_ok=True)
         raise OutputError(f"{path} cannot be written: {error}") from None
 

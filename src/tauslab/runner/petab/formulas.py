@@ -51,6 +51,8 @@ def formula(text: str, where: str) -> Formula:
         tree = sympify(text)
     except Exception as error:  # noqa: BLE001 - what the grammar raises has no common class
         raise ModelError(f"{where}: {text!r} is no formula: {reason_of(error)}") from None
+    if tree.has(sympy.I, sympy.zoo, sympy.nan):
+        raise ModelError(f"{where}: {text!r} has no value")
     symbols = sorted(tree.free_symbols, key=lambda symbol: str(symbol.name))
     names = tuple(str(symbol.name) for symbol in symbols)
     return Formula(names, sympy.lambdify(symbols, tree, "numpy"))

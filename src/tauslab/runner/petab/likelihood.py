@@ -70,6 +70,19 @@ def log_density(
     return np.asarray(found, np.float64)
 
 
+def check_prior(kind: str, first: float, second: float) -> None:
+    """Refuse parameters of a prior that make no law.
+
+    Raises
+    ------
+    ModelError
+        They are not finite, or a scale is not above 0, or an interval has no width.
+    """
+    width = second - first if kind.lower().endswith("uniform") else second
+    if not (math.isfinite(first) and math.isfinite(second) and width > 0):
+        raise ModelError(f"the prior {kind} with the parameters {first:g}; {second:g} is no law")
+
+
 def log_prior(kind: str, first: float, second: float, values: FloatArray, scale: str) -> FloatArray:
     """Log-density of a prior at values on the linear scale, not cut off at the bounds.
 

@@ -16,8 +16,7 @@ from tauslab.model.errors import ConfigError, ModelError, reason_of
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml_text
 from tauslab.model.readers.sbml.text import import_libsbml
-from tauslab.model.readers.toml_values import Naming
-from tauslab.runner.petab.likelihood import NOISES, SCALES
+from tauslab.runner.petab.likelihood import NOISES, SCALES, check_prior
 
 Given: TypeAlias = float | str  # a number, or the name of a parameter
 
@@ -48,7 +47,11 @@ class Observable:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A row of the measurement table; `before` is the condition of preequilibration, or none."""
+    """A row of the measurement table; `before` is the condition of preequilibration, or none.
+
+    Rows of one condition and one `replicate` are of one course, which matters where it is by
+    chance.
+    """
 
     observable: str
     before: str
@@ -57,6 +60,7 @@ class Measurement:
     value: float
     observable_parameters: tuple[Given, ...]
     noise_parameters: tuple[Given, ...]
+    replicate: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Tables:
     observables: Mapping[str, Observable]
     measurements: tuple[Measurement, ...]
     frame: Any  # the measurement table of pandas
+    files: tuple[Path, ...] = ()  # that were read
 
 
 def petab_version_1() -> Any:
@@ -106,7 +111,10 @@ def read_tables(path: Path) -> Tables:
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file")
     with _told(path):
-        version = petab.load_yaml(path).get("format_version")
+        content = petab.load_yaml(path)
+    if not isinstance(content, Mapping):
+        raise ModelError(f"{path} is no problem of PEtab, which is a YAML file that names tables")
+    version = content.get("format_version")
     if str(version).split(".", maxsplit=1)[0] != "1":
         raise ConfigError(f"{path}: PEtab Version {version} is not supported, Version 1 is")
     with _told(path):
@@ -114,8 +122,10 @@ def read_tables(path: Path) -> Tables:
     if problem.model is None or problem.model.type_id != "sbml":
         raise ConfigError(f"{path}: only models in SBML are supported")
     _lint(petab, problem, path)
-    with Naming(str(path)):
+    try:
         parameters, conditions, observables, measurements = _rows(petab, problem)
+    except ModelError as error:
+        raise ModelError(str(error), where=str(path)) from None
     given = {name: 1.0 for condition in conditions.values() for name in condition}
     given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
     document = problem.model.sbml_document
@@ -127,7 +137,17 @@ def read_tables(path: Path) -> Tables:
         observables,
         measurements,
         problem.measurement_df,
+        (path, *_files_of(content, path)),
     )
+
+
+def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    """Files that a problem names, beside its own."""
+    parts = [content, *(content.get("problems") or ())]
+    for key, value in (item for part in parts for item in part.items()):
+        if key.endswith(("_file", "_files")):
+            names = [value] if isinstance(value, str) else value
+            yield from (path.parent / str(name) for name in names or ())
 
 
 def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:
@@ -203,6 +223,10 @@ def _parameter(name: str, row: Any) -> Parameter:
         else:
             first, second = (float(text) for text in str(given).split(";"))
             prior = str(kind), first, second
+            try:
+                check_prior(*prior)
+            except ModelError as error:
+                raise ModelError(f"parameter {name}: {error}") from None
     return Parameter(name, scale, lower, upper, nominal, bool(int(row["estimate"])), prior)
 
 
@@ -217,7 +241,7 @@ def _observable(name: str, row: Any) -> Observable:
 
 
 def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> Measurement:
-    before = row.get("preequilibrationConditionId")
+    before, replicate = row.get("preequilibrationConditionId"), row.get("replicateId")
     split = petab.split_parameter_replacement_list
     name, value, time = row["observableId"], float(row["measurement"]), float(row["time"])
     if name not in observables:
@@ -234,6 +258,7 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
         value,
         tuple(split(row.get("observableParameters", ""))),
         tuple(split(row.get("noiseParameters", ""))),
+        "" if _missing(replicate) else str(replicate),
     )
 
 

@@ -16,6 +16,7 @@ from tauslab.model.expressions.expression import Number
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Species
+from tauslab.model.option_names import assigned, opt
 
 _OF_COUNTS = ("binomial", "even", "copy", "first")
 _OF_QUANTITIES = ("copy", "share", "first")
@@ -46,7 +47,8 @@ class Fraction:
             low, high = 1.0, 0.0
         if isinstance(given, bool) or not 0 < low <= high < 1:
             raise ConfigError(
-                f'fraction={given!r} is not allowed: a number between 0 and 1, or "uniform(LO,HI)"'
+                f"{assigned('fraction')}{given} is not allowed: a number between 0 and 1, or "
+                '"uniform(LO,HI)"'
             )
         return cls(low, high)
 
@@ -78,8 +80,8 @@ class Division:
         if len(named) != 1:
             have = some(dict.fromkeys(one.name for one in network.events)) or "none"
             raise ConfigError(
-                f"division={event!r}: {network.name} has {'no' if not named else 'several'} such "
-                f"event{'s' if named else ''}; its events: {have}"
+                f"{opt('division', event)}: {network.name} has {'several' if named else 'no'} "
+                f"such event{'s' if named else ''}; its events: {have}"
             )
         delayed = [one.name for one in network.reactions if one.delay is not None]
         if delayed:
@@ -102,7 +104,7 @@ class Division:
         for name in partition:
             if name not in network.species:
                 raise ConfigError(
-                    f"partition {name}: not a species of {network.name}; it has "
+                    f"{opt('partition', key=name)}: not a species of {network.name}; it has "
                     f"{some(network.species)}"
                 )
         self.how: dict[str, str] = {}
@@ -117,8 +119,8 @@ class Division:
             if self.how[name] not in allowed:
                 kind = "a quantity" if name in reals else "a count"
                 raise ConfigError(
-                    f"partition {name}={self.how[name]!r} is not allowed: it is {kind}, "
-                    f"{', '.join(allowed)}"
+                    f"{assigned('partition', key=name)}{self.how[name]} is not allowed: it is "
+                    f"{kind}, {', '.join(allowed)}"
                 )
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import value_of
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.particles import weights as draws
@@ -129,8 +130,9 @@ class Population:
             self._ended += int(ended.sum())
             if ended.all():
                 raise ConfigError(
-                    f"all cells have ended before t = {t:g}: counts overflow, or "
-                    "values are no numbers, or their events are a cascade without end"
+                    f"all cells have ended before t = {t:g}: counts overflow, or values are no "
+                    "numbers, or their events are a cascade without end, or take more than "
+                    f"{opt('max_steps')}"
                 )
             if not (divides.any() or ended.any()):
                 return
@@ -149,8 +151,8 @@ class Population:
         size = int(copies.sum())
         if self._follow == "tree" and size > self._most:
             raise ConfigError(
-                f"the tree has more than most={self._most} cells: ask for earlier times, or "
-                'follow="population"'
+                f"the tree has more than {assigned('most')}{self._most} cells: ask for earlier "
+                f"times, or {opt('follow', 'population')}"
             )
         values = self._values(mothers)
         index = np.repeat(np.arange(len(cells)), copies)

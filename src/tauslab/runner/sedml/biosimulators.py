@@ -54,7 +54,10 @@ def execute(path: Path, folder: Path, options: Mapping[str, Any]) -> list[str]:
             document = _entry(location=str(place), tasks=[], outputs=[])
             log["sedDocuments"].append(document)
             with _logged(document):
-                computed += _Document(root / place, place, root, options).run(document)
+                asked = _Document(root / place, place, root, options)
+                for name in asked.outputs:  # of an earlier run
+                    (folder / place / f"{name}.csv").unlink(missing_ok=True)
+                computed += asked.run(document)
         (folder / "reports.h5").unlink(missing_ok=True)
         if computed:
             write_outputs(folder, computed)
@@ -114,6 +117,11 @@ class _Document:
         self._place, self._where = place, file.name
         self._runner = Runner(self._experiment, file, root, options)
         self._values: dict[str, FloatArray] = {}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Identifiers of all outputs."""
+        return (*self._experiment.outputs, *self._experiment.refused)
 
     def run(self, log: Entry) -> list[Computed]:
         """Run all tasks that outputs ask for; returns the outputs that could be computed."""

@@ -6,26 +6,27 @@ import argparse
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.sedml.reports import run_archive
 
-# What SED-ML says itself.
-_OF_AN_EXPERIMENT = (
-    "n", "method", "t_end", "points", "times", "set", "sweep", "table", "design", "sample",
-    "record", "species", "resume", "append", "until", "molecules", "epsilon", "threads", "json",
-)  # fmt: skip
-_UNSAID: tuple[object, ...] = (None, False, [], (), {})
+# What SED-ML does not say.
+_HONOURED = ("model", "process", "device", "seed", "output", "overwrite", "quiet")
+_UNSAID: tuple[object, ...] = (None, False, [], (), {}, "")
+_USUAL = {"executor": "mpi", "writer": "auto"}
 
 
 def run_experiments(arguments: argparse.Namespace) -> list[str]:
     """Run what the SED-ML of an archive asks for; returns a line for each output."""
     given = [
-        f"--{name.replace('_', '-')}"
-        for name in _OF_AN_EXPERIMENT
-        if getattr(arguments, name, None) not in _UNSAID
+        name
+        for name, value in vars(arguments).items()
+        if name not in _HONOURED and value not in (*_UNSAID, _USUAL.get(name))
     ]
     if given:
-        raise ConfigError(f"{given[0]}: {arguments.model} says itself what to run")
+        raise ConfigError(
+            f"{opt(given[0])} is not for {arguments.model}: an archive says itself what to run"
+        )
     if ranks().size > 1:
         raise ConfigError(f"{arguments.model}: COMBINE archives run on one rank")
     options = {"device": arguments.device, "seed": arguments.seed}

@@ -115,6 +115,12 @@ def test_sensitivity_refuses(capsys, more, message):
     assert message in capsys.readouterr().err
 
 
+def test_pairs_that_never_differ_are_told(capsys):
+    """Where a standard error of 0 would look like a derivative that is known to be 0."""
+    text = printed(capsys, *SENSITIVITY[:-1], "2", "--step", "k1=1e-12", "--parameters", "k1")
+    assert "by k1: 0 +- 0, no pair differs: more pairs or a larger step may tell" in text
+
+
 def test_population(capsys):
     text = printed(capsys, *POPULATION, "--t", "1,4", "-o", "c.h5")
     assert "growth rate 0.46" in text
@@ -151,8 +157,12 @@ def test_nobody_has_divided(capsys):
     ("words", "message"),
     [
         (["--t", "1", "--partition", "X"], "write NAME=HOW"),
-        (["--t", "1", "--partition", "X=third"], "partition X='third'"),
-        (["--t", "1", "--fraction", "2"], "fraction='2' is not allowed"),
+        (["--t", "1", "--partition", "X=third"], "--partition X=third is not"),
+        (["--t", "1", "--partition", "Q=even"], "--partition Q: not a species"),
+        (["--t", "1", "--fraction", "2"], "--fraction 2 is not allowed"),
+        (["--t", "1", "--division", "birth"], "--division birth: c has no such event"),
+        (["--t", "9", "--follow", "tree", "--most", "30"], "more than --most 30 cells"),
+        (["--t", "1", "--max-steps", "2"], "take more than --max-steps"),
         ([], "--t is missing"),
     ],
 )

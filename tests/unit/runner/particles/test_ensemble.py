@@ -215,6 +215,8 @@ def test_one_particle():
         (lambda e: e.set(Y=1), "Y"),
         (lambda e: e.set(X=-1), "whole numbers"),
         (lambda e: e.set(X=0.5), "whole numbers"),
+        (lambda e: e.set(X=2, Y=1), "Y"),
+        (lambda e: e.set(k=2, X=-1), "whole numbers"),
         (lambda e: e.set(k=[1, 2]), "one per particle"),
         (lambda e: e.values("Y"), "neither a species"),
     ],

@@ -191,6 +191,8 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
         (GOOD, {"X": "normal(mu=1)"}, "has no mu"),
         (GOOD, {"X": "normal(1, 2)"}, "alone"),
         (GOOD, {"X": "normal(-1)"}, "sd of normal cannot be -1"),
+        (GOOD, {"X": "poisson(scale=1, scale=2)"}, "gives scale twice"),
+        (GOOD, {"X": "poisson(background=1, 2)"}, "gives background twice"),
         (GOOD, {"X": "binomial(1.5)"}, "p of binomial cannot be 1.5"),
         (GOOD, {"X": "normal(sigma_y)"}, "'sigma_y' is not a parameter"),
         (GOOD, {"X": ("Z", "poisson")}, "'Z' is neither"),
@@ -204,6 +206,22 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
 def test_bad_data(data, observe, message):
     with pytest.raises(ts.ConfigError, match=message):
         ts.exact_filter(decay(), data, observe=observe)
+
+
+@pytest.mark.parametrize("n", [0, "3", 2.5, 2**40])
+def test_bad_numbers_of_particles(n):
+    given = {"observe": {"X": "poisson"}, "n": n, "device": "cpu"}
+    with pytest.raises(ts.ConfigError, match=r"n=.* is not allowed|are more than"):
+        ts.particle_filters(decay(), GOOD, **given, filters=2)
+    if n != 2**40:
+        with pytest.raises(ts.ConfigError, match=r"n=.* is not allowed"):
+            ts.particle_filter(decay(), GOOD, **given)
+
+
+def test_a_whole_number_may_be_written_with_a_point():
+    given = {"observe": {"X": "poisson"}, "seed": 1, "device": "cpu"}
+    ten = ts.particle_filter(decay(), GOOD, n=10, **given)
+    assert ts.particle_filter(decay(), GOOD, n=1e1, **given).terms.tolist() == ten.terms.tolist()
 
 
 @pytest.mark.validate

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.runner.ensemble.choices.method_choice import MethodChoice
+from tauslab.runner.ensemble.choices.solver_choice import with_chosen_solver
+from tauslab.runner.particles.motions import amounts
 
 TIMES = [0.3, 1.0, 2.0, 7.0]
 METHODS = {
@@ -94,6 +97,31 @@ def test_verbs(tmp_path):
         np.testing.assert_allclose(e.counts[:, 0], start * math.exp(-1), rtol=1e-5)
 
 
+def timed():
+    net = decay()
+    net.add_species("F", 3, fixed=True)
+    net.add_parameter("gain", 2.0)
+    net.add_rule("seen", "gain * A + F")
+    net.add_rule("clock", "time + 0 * A")
+    return net
+
+
+def test_rules_follow_new_values_at_once(tmp_path):
+    """Of parameters and fixed amounts, and at the time of a file that was loaded."""
+    with particles(timed(), 2) as e:
+        e.advance(1.0)
+        steps = e._motion._rows.host(e._motion._steps).tolist()
+        e.set(gain=[5.0, 7.0], F=1.0)
+        assert e.observables["seen"].tolist() == (np.array([5, 7]) * e.values("A") + 1).tolist()
+        assert e.values("F").tolist() == [1, 1]
+        assert e._motion._rows.host(e._motion._steps).tolist() == steps  # which go on
+        e.save(tmp_path / "e.h5")
+    with ts.Ensemble.load(tmp_path / "e.h5", device="cpu") as e:
+        e.set(A=40.0)
+        assert e.observables["clock"].tolist() == [1, 1]
+        assert e.observables["seen"].tolist() == [201, 281]
+
+
 def test_a_particle_that_is_no_number_ends_alone():
     net = ts.Network("burst")
     net.add_species("X", 1)
@@ -163,6 +191,29 @@ def test_a_chain_of_equations():
     mean = (law * grid).sum()
     sd = math.sqrt((law * (grid - mean) ** 2).sum())
     assert abs(chain["k"].mean() - mean) < 6 * sd / math.sqrt(chain.effective_size("k"))
+
+
+def test_a_chain_goes_on_with_the_solver_that_was_chosen(tmp_path, monkeypatch):
+    """A pilot may choose another one where the chain has come to."""
+    chosen = []
+
+    def choose(task, *_):
+        chosen.append("dopri5" if len(chosen) < 2 else "rosenbrock")
+        return with_chosen_solver(task, MethodChoice(chosen[-1], ""), tell=False)
+
+    monkeypatch.setattr(amounts, "with_solver", choose)
+
+    def chain(steps, checkpoint=None):
+        return ts.pmmh(
+            decay(), DATA, {"k": "loguniform(0.2,5)"}, observe={"A": "normal(3)"}, n=1, steps=steps,
+            warm_up=0, device="cpu", method="ode", checkpoint=checkpoint,
+        )  # fmt: skip
+
+    whole = chain(20)
+    chain(10, tmp_path / "c.h5")
+    found = chain(20, tmp_path / "c.h5")
+    assert chosen == ["dopri5", "dopri5"]
+    assert found.log_likelihood.tolist() == whole.log_likelihood.tolist()
 
 
 def course(device):

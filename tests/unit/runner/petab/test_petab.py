@@ -187,7 +187,10 @@ def test_what_has_no_steady_state_has_an_infinite_objective(tmp_path: Path) -> N
     ("changed", "told"),
     [
         ({"yaml": "format_version: 2.0.0\n"}, "Version 2"),
-        ({"yaml": "- 1\n"}, "problem.yaml"),
+        ({"yaml": "- 1\n"}, "no problem of PEtab"),
+        ({"observables": TABLES["observables"].replace("s*A ", "s*A/0 ", 1)}, "has no value"),
+        ({"parameters": TABLES["parameters"].replace("1;2", "1;0")}, "parameter k: .* is no law"),
+        ({"parameters": TABLES["parameters"].replace("normal 1;2", "uniform 2;2")}, "is no law"),
         ({"model": "<sbml/>"}, "problem.yaml"),
         ({"conditions": "conditionId f\nfed 6"}, "starved"),
         ({"observables": "observableId observableFormula noiseFormula\na (A 1"}, "problem.yaml"),
@@ -213,6 +216,26 @@ def test_vectors_are_checked(tmp_path: Path) -> None:
         problem.scaled({"k": 0.0})
     with pytest.raises(ConfigError, match="equations"):
         ts.petab.load(tmp_path / "problem.yaml", method=ts.SSA())
+    with pytest.raises(ConfigError, match="numbers"):
+        problem.objective("k")  # type: ignore[arg-type]
+    for value, told in (("NA", "is missing"), ("-1.5", "has no place")):
+        parameters = TABLES["parameters"].replace(" 1.5 1 ", f" {value} 1 ")
+        problem = ts.petab.load(written(tmp_path, parameters=parameters), device="cpu")
+        with pytest.raises(ConfigError, match=f"parameter k: .*{told}"):
+            problem.objective()
+        assert np.isfinite(problem.objective(np.array([0.0, 2.0])))
+        assert problem.scaled({"k": 10}).tolist() == [1.0, 2.0]
+
+
+@needs_petab
+def test_a_vector_that_no_model_has_does_not_cost_the_others(tmp_path: Path) -> None:
+    conditions = TABLES["conditions"].replace("f", "f A", 1).replace("0", "0 s")
+    conditions = conditions.replace("6", "6 NA")
+    problem = ts.petab.load(written(tmp_path, conditions=conditions), device="cpu")
+    found = problem.objective([[0.0, 2.0], [0.0, -1.0], [np.nan, 2.0]])
+    assert found[0] == problem.objective([0.0, 2.0])
+    assert np.isfinite(found[0])
+    assert found[1:].tolist() == [np.inf, np.inf]
 
 
 @needs_petab
@@ -230,6 +253,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     found = json.loads(capsys.readouterr().out)
     assert found["llh"][0] == problem.log_likelihood()
     assert [float(row["llh"]) for row in table(out)] == found["llh"]
+    for read in (vectors, tmp_path / "measurements.tsv", tmp_path / "parameters.tsv"):
+        before = read.read_bytes()
+        assert main([*command[:4], "-o", str(read), "--device", "cpu", "--overwrite"]) == 2
+        assert read.read_bytes() == before
+    capsys.readouterr()
+    for text, told in (("k,s\n1\n", "line 2"), ("k,s\n1,1,1\n", "line 2"), ("k,k\n1,1\n", "twice")):
+        vectors.write_text(text, encoding="utf-8")
+        assert main([*command, "--overwrite"]) == 2
+        assert told in capsys.readouterr().err
     vectors.write_text("k,other\n1,1\n", encoding="utf-8")
     assert main([*command, "--overwrite"]) == 2
     assert "other" in capsys.readouterr().err

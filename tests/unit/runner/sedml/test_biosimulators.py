@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tauslab.runner.cli.biosimulators import main
+from tauslab.runner.cli.main import main as run_command
 from tauslab.runner.sedml.kisao import EQUATIONS, EXACT, LEAPS
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -120,14 +121,35 @@ def test_archives_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixt
     assert left.value.code == 2
 
 
-def test_the_specification_is_up_to_date() -> None:
+def test_no_report_of_an_earlier_run_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, cases._sedml(cases._PLAIN), 0)
+    report = tmp_path / "out" / "run.sedml" / "report.csv"
+    assert report.exists()
+    archive = tmp_path / "work.omex"
+    assert main(["-i", str(archive), "-o", str(tmp_path / "out"), "--seed", "-1"]) == 1
+    assert not report.exists()
+    assert "--seed -1 is not allowed" in capsys.readouterr().err
+
+
+def test_the_specification_has_every_algorithm() -> None:
     path = ROOT / "scripts" / "container" / "specification.py"
     spec = importlib.util.spec_from_file_location("specification", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    stored = json.loads(module.FILE.read_text())
-    assert stored == module.specification()
-    keys = [one["kisaoId"]["id"].replace("_", ":") for one in stored["algorithms"]]
+    told = json.loads(json.dumps(module.specification()))
+    keys = [one["kisaoId"]["id"].replace("_", ":") for one in told["algorithms"]]
     assert keys == [*EXACT, *LEAPS, *EQUATIONS]
+
+
+@pytest.mark.parametrize("option", ["-n 5", "--rtol 1e-9", "--precision single", "--writer parts"])
+def test_a_run_of_an_archive_ignores_no_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    archive = cases._archive(tmp_path, cases._sedml(cases._PLAIN))
+    assert run_command(["run", str(archive), "-o", str(tmp_path / "out"), *option.split()]) == 2
+    assert f"tauslab: {option.split(maxsplit=1)[0]} is not for" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

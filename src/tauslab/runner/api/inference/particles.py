@@ -116,7 +116,8 @@ def particle_filter(  # noqa: PLR0913 - keywords
     >>> found.mean.shape
     (3, 1)
     """
-    network = model_of(model, "ts.particle_filter")
+    network, n = model_of(model, "ts.particle_filter"), whole(n)
+    within("n", n, 1, MOST_TRAJECTORIES)
     rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
     for name, row in rows.items():
         if np.ndim(row) and np.shape(row) != (n,):
@@ -217,9 +218,9 @@ def particle_filters(  # noqa: PLR0913 - keywords
             else "parameters= and filters= must say one number of filters, not "
             + " and ".join(map(str, sorted(lengths)))
         )
-    count = lengths.pop()
+    count, n = lengths.pop(), whole(n)
     within("filters", count, 1, 10**9)
-    within("n", whole(n), 1, 10**9)
+    within("n", n, 1, 10**9)
     rows = {k: np.repeat(v, n) if isinstance(v, np.ndarray) else v for k, v in given.items()}
     return _filters(
         network, data, rows, observe=observe, n=n, count=count, number=number, seed=seed,
@@ -251,7 +252,10 @@ def _filters(  # noqa: PLR0913 - of two functions
     observed = Observations(data, observe)
     check_threshold(threshold)
     one_of("resample", resample, SCHEMES)
-    within("number", whole(number), 0, MOST_TRAJECTORIES // (n * count) - 1)
+    number, most = whole(number), MOST_TRAJECTORIES // (n * count) - 1
+    if most < 0:
+        raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
+    within("number", number, 0, most)
     digest = b""
     if checkpoint is not None:
         digest = digest_of(
@@ -420,8 +424,9 @@ def pmmh(  # noqa: PLR0913 - keywords
     network = model_of(model, "ts.pmmh")
     laws = {name: Prior.parse(name, text) for name, text in priors.items()}
     count = 1 if chains is None else whole(chains)
+    steps, warm_up, n = whole(steps), whole(warm_up), whole(n)
     for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
-        within(name, whole(size), least, 10**9)
+        within(name, size, least, 10**9)
     within("chains", count, 1, 10**6)
     if proposal is not None and np.shape(proposal) != (len(laws),):
         raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
@@ -456,13 +461,15 @@ def pmmh(  # noqa: PLR0913 - keywords
             start=start or {}, proposal=proposal,
         )  # fmt: skip
         if file.exists():
-            walk.go_on(file.take_up_chains())
+            kept = file.take_up_chains()
+            particles.go_on_by(kept.pop("solver", b"").decode())
+            walk.go_on(kept)
         else:
             walk.begin()
 
         def keep() -> None:
             if file.due(last=walk.step == steps + warm_up):
-                file.save_chains(walk.kept())
+                file.save_chains({**walk.kept(), "solver": np.bytes_(particles.solver)})
 
         walk.run(keep)
         values, logs, moved = walk.result()

@@ -23,6 +23,7 @@ from tauslab.runner.options.values.python_values import names_of, numbers, whole
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import open_backend
+from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.arrays.file import require_new_file
 from tauslab.runner.sensitivity.expectation import Expectation
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords
@@ -88,10 +89,8 @@ def sensitivity(
         require_new_file(Path(given.output), overwrite=False)
     found = run_sensitivity(network_of(model, "ts.sensitivity"), given)
     if given.output is not None:
-        comm = ranks_for("mpi")
-        if comm.rank == 0:
-            found.save(given.output)
-        comm.barrier()
+        path = given.output
+        on_root(ranks_for("mpi"), lambda: found.save(path))
     return found
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.model.arrays import FloatArray
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.tools import require_new
+from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.petab.likelihood import unscaled
 from tauslab.runner.petab.problem import Problem, load
 from tauslab.runner.ranks.all_ranks import ranks
@@ -25,19 +27,24 @@ def process_petab(arguments: argparse.Namespace) -> None:
         if arguments.output.suffix.lower() != ".tsv":
             raise ConfigError(f"{arguments.output}: tables of PEtab are written as .tsv")
         require_new(arguments.output, overwrite=arguments.overwrite)
+    if arguments.seed is not None and arguments.particles is None:
+        raise ConfigError("--seed is of particles: give --particles, too")
     problem = load(arguments.problem, device=arguments.device)
+    require_no_input(arguments.output, problem.files)
     given = arguments.parameters
-    vectors = problem.nominal[None] if given is None else read_vectors(problem, given)
+    vectors = problem.scaled({})[None] if given is None else read_vectors(problem, given)
     found = {
         "llh": problem.log_likelihood(vectors),
         "chi2": problem.chi2(vectors),
         "log_posterior": problem.log_posterior(vectors),
     }
+    if arguments.particles is not None:
+        found["stochastic_llh"] = problem.stochastic_log_likelihood(
+            vectors, n=arguments.particles, seed=arguments.seed, molecules=arguments.molecules,
+            amounts=arguments.amounts,
+        )  # fmt: skip
     if arguments.output is not None:
-        try:
-            _write(arguments.output, problem, vectors, found)
-        except OSError as error:
-            raise OutputError(f"{arguments.output} cannot be written: {error.strerror}") from None
+        publish(arguments.output, Disk(), lambda path: _write(path, problem, vectors, found))
     if arguments.json:
         print(json.dumps({key: [_number(v) for v in own] for key, own in found.items()}, indent=2))
         return
@@ -66,11 +73,18 @@ def read_vectors(problem: Problem, path: Path) -> FloatArray:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or f"it is no text ({error})"
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter))
+    reader = csv.DictReader(text.splitlines(), delimiter=delimiter)
+    rows, names = list(reader), list(reader.fieldnames or ())
     if not rows:
         raise ConfigError(f"{path}: has no row")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}: a column is there twice")
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise ConfigError(f"{path}: line {number} has not one cell for each of the columns")
     try:
         if {"parameterId", "nominalValue"} <= rows[0].keys():
             own = {row["parameterId"]: float(row["nominalValue"]) for row in rows}

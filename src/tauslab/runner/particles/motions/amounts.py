@@ -35,6 +35,11 @@ class OdeMotion:
     `_table` holds all recorded quantities now, f64 ``[particle, quantity]``: species, then rules.
     Steps go on where they were, so that an ensemble that is advanced through some times has the
     bits of a run with these sample times. A solver is chosen at the first advance, and kept.
+
+    Attributes
+    ----------
+    solver
+        The one that was chosen; empty before that, and where one is given.
     """
 
     missing = float("nan")
@@ -53,10 +58,9 @@ class OdeMotion:
         self._rows = Rows(backend, comm)
         self.shares = Shares(options.n, comm)
         self._engine: Ode | None = None
-        self._solver: str | None = None
+        self.solver = ""
         self._key: Any = None
         self._at_start: dict[str, Any] = {}  # amounts with which particles began
-        self._time = 0.0
         self.task: Task
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
@@ -137,31 +141,31 @@ class OdeMotion:
         """Whether equations or events change an amount of this name."""
         return name in self._system.variables
 
-    def put(self, columns: Mapping[str, FloatArray]) -> None:
-        """Replace amounts ``[particle]`` by name.
+    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
+        """Replace amounts ``[particle]`` by name; what follows from values is computed anew.
 
         Raises
         ------
         ConfigError
             One is not finite, or an amount without a rate rule is negative.
         """
-        if not columns:
-            return
         table = self._rows.host(self._table)
         for name, column in columns.items():
             low = -np.inf if name in self._network.rates else 0.0
             if not (np.isfinite(column) & (column >= low)).all():
                 raise ConfigError(f"{name}: amounts must be finite, and 0 or more")
             table[:, self.species.index(name)] = column[self.shares.own]
-        self._table = self._backend.upload(table)
-        self._steps = self._zeros()
-        self._table, _ = self._launch(self._time, self._time, self._variables())
+        if columns:
+            self._table = self._backend.upload(table)
+        steps, self._steps = self._steps, self._zeros()
+        self._table, _ = self._launch(now, now, self._variables())
+        self._steps = self._zeros() if columns else steps
 
     # ---------------------------------------------------------------- moving
 
     def begin(self, seed: int, first: int) -> None:  # noqa: ARG002 - as every motion
         """Put all particles at the start."""
-        self._time, self._steps = 0.0, self._zeros()
+        self._steps = self._zeros()
         self._table, _ = self._launch(0.0, 0.0, None)
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
@@ -173,7 +177,6 @@ class OdeMotion:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
         self._choose(end)
         self._table, status = self._launch(start, end, self._variables())
-        self._time = end
         return np.asarray(self.shares.joined(self._rows.host(status)))
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
@@ -198,7 +201,7 @@ class OdeMotion:
         return {
             "amounts": joined(host(self._table)),
             "steps": joined(host(self._steps)),
-            "solver": np.bytes_(self._solver or ""),
+            "solver": np.bytes_(self.solver),
         }
 
     def take_up(self, arrays: Mapping[str, Array]) -> None:
@@ -210,27 +213,30 @@ class OdeMotion:
         own = self.shares.own
         self._table = self._backend.upload(np.ascontiguousarray(table[own]))
         self._steps = self._backend.upload(np.ascontiguousarray(steps[own]))
-        solver = arrays["solver"].item().decode()
-        if solver != (self._solver or ""):
-            self._solver, self._engine = solver or None, None
+        self.go_on_by(arrays["solver"].item().decode())
+
+    def go_on_by(self, solver: str) -> None:
+        """Keep to a solver that was chosen; empty where none was."""
+        if solver != self.solver:
+            self.solver, self._engine = solver, None
 
     # ---------------------------------------------------------------- inside
 
     def _choose(self, end: float) -> None:
         """Choose a solver, where none is given. Collective."""
-        if self._solver is not None or not wants_solver(self.task):
+        if self.solver or not wants_solver(self.task):
             return
         options = replace(self.task.options, times=np.array([end]), quiet=True)
         chosen = with_solver(replace(self.task, options=options), self._backend, self._comm)
-        self._solver = chosen.options.integration.solver
-        if self._solver != _BEFORE:
+        self.solver = chosen.options.integration.solver
+        if self.solver != _BEFORE:
             self._engine = None
 
     def _compiled(self) -> Ode:
         if self._engine is None:
             options = self.task.options
             if wants_solver(self.task):
-                chosen = with_choices(options.method, solver=self._solver or _BEFORE)
+                chosen = with_choices(options.method, solver=self.solver or _BEFORE)
                 options = replace(options, method=chosen)
             rows = self.shares.own.stop - self.shares.own.start
             self._engine = Ode(

@@ -146,23 +146,20 @@ class LatticeMotion:
         ConfigError
             Values that change hops, or what is held at a face, differ between particles.
         """
-        self._values = dict(rows)
         each = {name: np.asarray(row, np.float64) for name, row in rows.items() if np.ndim(row)}
         single = {name: float(row) for name, row in rows.items() if not np.ndim(row)}
         set_parameters(self._model, {**single, **dict.fromkeys(each, 0.0)})
         first = {**single, **{name: float(row[0]) for name, row in each.items()}}
         base = self._lowered(first, tell=self._replicas is None)
-        self._starts, self._given = [base], [first]
+        starts, all_given = [base], [first]
         which: IntArray = np.zeros(n, np.int64)
         if each:
             table = np.stack(list(each.values()), axis=1)
             unique, which = np.unique(table, axis=0, return_inverse=True)
-            self._given = [
-                {**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()
-            ]
-            found = [self._lowered(values) for values in self._given]
-            base = _together(base, found, list(each))
-            self._starts = found
+            all_given = [{**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()]
+            starts = [self._lowered(values) for values in all_given]
+            base = _together(base, starts, list(each))
+        self._values, self._starts, self._given = dict(rows), starts, all_given
         self._which = which.reshape(-1)
         self._use(base, n)
 
@@ -234,7 +231,7 @@ class LatticeMotion:
         """Whether a name is a species: how many there are is part of the state."""
         return name in self._model.species and name not in self._model.parameters
 
-    def put(self, columns: Mapping[str, FloatArray]) -> None:
+    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
         """Refuse counts: they do not say where particles are."""
         if columns:
             raise ConfigError(

@@ -66,8 +66,12 @@ class Motion(Protocol):
     def holds(self, name: str) -> bool:
         """Whether a name is part of the state, and not a value with which it moves."""
 
-    def put(self, columns: Mapping[str, FloatArray]) -> None:
-        """Replace parts of the state by name, ``[particle]``; a ConfigError where one cannot be."""
+    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
+        """Replace parts of the state by name, ``[particle]``, at the time `now`.
+
+        A ConfigError says which cannot be. After new values of parameters it is called, too, with
+        no columns.
+        """
 
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""

@@ -185,7 +185,7 @@ class NetworkMotion:
         if self.kept is not None:
             self.kept = moved[1]
 
-    def put(self, columns: Mapping[str, Any]) -> None:
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
         """Replace counts, and quantities that hold any number, ``[particle]`` by name.
 
         Raises
@@ -193,6 +193,8 @@ class NetworkMotion:
         ConfigError
             A count that is negative or not whole, a quantity that is not finite.
         """
+        if not columns:
+            return
         own, counts = self.shares.own, self.own_counts()
         kept = None if self.kept is None else self._rows.host(self.kept)
         for name, column in columns.items():
