@@ -58,10 +58,8 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
     with (
         devices(options.device, options.threads, comm) as backend,
         failing_together(comm),
-        Progress(
-            total, comm.rank, quiet=given.quiet, description=network.name, unit=unit
-        ) as bar,
-    ):  # fmt: skip
+        Progress(total, comm.rank, quiet=given.quiet, description=network.name, unit=unit) as bar,
+    ):
         done = 0
 
         def report(more: int) -> None:
