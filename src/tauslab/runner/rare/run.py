@@ -32,6 +32,7 @@ from tauslab.runner.rare.keywords import (
     RareKeywords,
     SplittingKeywords,
     WeightedKeywords,
+    refuse_unused,
 )
 from tauslab.runner.rare.outcome import (
     certain,
@@ -126,6 +127,8 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
 
 def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble."""
+    check_values(given)
+    refuse_unused(given, lattice=False)
     with _job(network, given) as job:
         start = float(job.progress(job.segments.start[None])[0])
         binning: Binning = ONE_BIN

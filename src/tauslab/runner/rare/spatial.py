@@ -26,7 +26,7 @@ from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
-from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
+from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.runner.rare.outcome import (
     certain,
     no_target,
@@ -130,6 +130,7 @@ def names_of(task: LatticeTask) -> Network:
 def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
     check_values(given)
+    refuse_unused(given, lattice=True)
     if not given.target:
         raise no_target()
     comm = ranks_for("mpi")
