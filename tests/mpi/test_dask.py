@@ -29,6 +29,7 @@ def digests(path):
         return digest_lines(result, None)
 
 
+@pytest.mark.validate
 @NEEDS_DASK
 def test_ranks_and_workers_give_a_sweep_the_same_bits(same_ranks, tmp_path):
     dask = ["--executor", "dask", "--workers", "2", "-o", tmp_path / "dask.h5"]

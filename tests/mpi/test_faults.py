@@ -14,7 +14,8 @@ pytestmark = pytest.mark.mpi
 SCRIPT = script("fault_every_write.py")
 
 
-@pytest.mark.parametrize("cases", [2, pytest.param(10, marks=pytest.mark.validate)])
+@pytest.mark.validate
+@pytest.mark.parametrize("cases", [10])
 def test_runs_killed_at_a_change_are_resumed(mpirun, tmp_path, cases):
     del mpirun  # says whether there is an MPI
     table = tmp_path / "kills.csv"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from places import TESTS
+from sampling import ordinary
 
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
@@ -36,7 +37,7 @@ def test_ranks_and_blocks_do_not_change_the_bits(same_ranks, tmp_path):
     assert not list(tmp_path.glob("*.parts")), "small results are merged"
 
 
-@pytest.mark.parametrize("method", ["ssa", "ssa --selector rssa", "tau"])
+@pytest.mark.parametrize("method", ordinary(["ssa", "ssa --selector rssa", "tau"], "tau"))
 def test_ranks_do_not_change_the_bits_of_a_large_network(same_ranks, tmp_path, method):
     """The pilot of rank 0 orders the network for all."""
     net = SBML.parent / "net" / "multisite2.net"

@@ -57,6 +57,7 @@ def of_all_kinds() -> ts.Lattice:
     return made
 
 
+@pytest.mark.validate
 def test_the_exact_program_does_what_ssa_does_on_the_network_of_the_lattice():
     """Three species at two times, 400 runs each: six pairs of samples, two tests a pair."""
     from exact_rdme import run_exact

@@ -53,6 +53,7 @@ def random(initial=1000, reactions=36):
     )
 
 
+@pytest.mark.validate
 def test_a_random_network_against_generated_code(monkeypatch):
     """The thread engine leaps alike, with other random numbers for small means."""
     options = {"n": 1000, "times": [0.2, 1.0]}

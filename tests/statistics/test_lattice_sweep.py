@@ -85,6 +85,7 @@ def z_scores(edge: int, replicas: int, values: list[float], steps: int) -> np.nd
     return np.asarray((left - pairs * exact) / np.sqrt(pairs * exact * (1 - exact)))
 
 
+@pytest.mark.validate
 def test_pairs_meet_as_often_as_they_must_at_each_point():
     """3 points, 3 times, |z| < 4.4 each: a false alarm in 1e4."""
     assert np.abs(z_scores(24, 2, [SLOW, MIDDLE, FAST], 90)).max() < 4.4

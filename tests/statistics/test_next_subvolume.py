@@ -35,6 +35,7 @@ def started() -> ts.Lattice:
     return fixed
 
 
+@pytest.mark.validate
 def test_counts_over_time_follow_the_master_equation(tmp_path, device):
     """C at four times: chi-square of the two samples in up to six bins, p > 1e-6 / 4 each."""
     made = started()

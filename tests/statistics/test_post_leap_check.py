@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from sampling import ordinary
 from scipy import stats
 
 import tauslab as ts
@@ -52,7 +53,12 @@ def fits(found, law, most) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "rejections", "exact"), [(0.014, 10.0, 10.0), (0.02, 2.0, 0.5), (0.05, 0.1, 0.0)]
+    ("epsilon", "rejections", "exact"),
+    ordinary(
+        [(0.014, 10.0, 10.0), (0.02, 2.0, 0.5), (0.05, 0.1, 0.0)],
+        (0.02, 2.0, 0.5),
+        (0.05, 0.1, 0.0),
+    ),
 )
 def test_rejections_bias_nothing(epsilon, rejections, exact):
     """Also where half of all leaps are rejected, and exact events take what rejections left."""
@@ -76,7 +82,7 @@ def test_rejections_bias_nothing(epsilon, rejections, exact):
     assert stats.pearsonr(first, both - first).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("checked", ordinary([False, True], False))
 def test_the_start_of_michaelis_menten_at_a_large_epsilon(checked):
     """Means at epsilon 0.1 soon after the start, where leaps of first order miss 3 % of E.
 
@@ -118,7 +124,7 @@ def dimers() -> ts.Network:
     return net
 
 
-@pytest.mark.parametrize("model", [michaelis_menten, dimers])
+@pytest.mark.parametrize("model", ordinary([michaelis_menten, dimers], michaelis_menten))
 def test_means_and_variances_are_those_of_exact_ssa(model):
     """At 5 times, 2,000 trajectories of each kind.
 

@@ -9,6 +9,7 @@ from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, r
 from event_models import every_distribution, everything, growing, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
+from sampling import ordinary
 
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
@@ -135,7 +136,7 @@ def test_a_swept_rate_costs_no_registers(architecture):
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("team", ordinary(TEAMS, 1, 32))
 @pytest.mark.parametrize("selector", SELECTORS[1:])
 def test_table_kernels_need_little_local_memory(name, team, selector, architecture):
     # The partial sums of a group of 32 (256 bytes, twice inlined) are indexed at run time, so a
@@ -186,7 +187,9 @@ def test_leaps_from_tables_leave_room_for_two_blocks(name, architecture):
     assert max(stack, stores) <= 1024
 
 
-@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "toggle_switch"])
+@pytest.mark.parametrize(
+    "name", ordinary(["schlogl", "michaelis_menten", "toggle_switch"], "michaelis_menten")
+)
 def test_leaps_of_small_networks_do_not_spill(name, architecture):
     # Propensities before the leap and counts, to go back to: 16 bytes of local memory a reaction.
     network = lowered(model(name))
@@ -199,7 +202,9 @@ def test_leaps_of_small_networks_do_not_spill(name, architecture):
     assert registers <= 128
 
 
-@pytest.mark.parametrize("name", ["schlogl", "michaelis_menten", "ras_camp_pka"])
+@pytest.mark.parametrize(
+    "name", ordinary(["schlogl", "michaelis_menten", "ras_camp_pka"], "michaelis_menten")
+)
 def test_checked_leaps_need_little_local_memory(name, architecture):
     # 128 registers leave room for 4 blocks on a processor; what large networks spill for it grows
     # with the number of their reactions.
@@ -227,9 +232,9 @@ def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str,
 @pytest.mark.parametrize(
     ("slots", "species", "small"),
     [
-        (8, 3, False),
         (16, 3, True),
-        (32, 300, True),
+        pytest.param(8, 3, False, marks=pytest.mark.validate),
+        pytest.param(32, 300, True, marks=pytest.mark.validate),
         pytest.param(32, 3, False, marks=pytest.mark.validate),
         pytest.param(16, 300, False, marks=pytest.mark.validate),
     ],

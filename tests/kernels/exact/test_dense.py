@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler, simulate
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -58,7 +59,9 @@ def test_the_bits_are_those_of_lists(monkeypatch, n):
 
 
 @compiler
-@pytest.mark.parametrize(("team", "order"), [(8, 1), (32, 1), (32, -1), (128, -1)])
+@pytest.mark.parametrize(
+    ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, -1)], (8, 1), (128, -1))
+)
 def test_teams_give_the_bits_of_a_thread(tmp_path, team, order):
     cpu = get_backend("cpu", BackendOptions(threads=1))
     expected = simulate(cpu, colloidal(36), TIMES, 4, "pdm")

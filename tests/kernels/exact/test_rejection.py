@@ -10,6 +10,7 @@ import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler
 from quick_compiling import quick_flags
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
@@ -163,7 +164,9 @@ def by_a_thread():
 
 
 @compiler
-@pytest.mark.parametrize(("team", "order"), [(8, 1), (32, 1), (32, -1), (128, 1), (128, -1)])
+@pytest.mark.parametrize(
+    ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, 1), (128, -1)], (8, 1), (128, -1))
+)
 def test_runs_of_candidates_give_the_bits_of_a_thread(tmp_path, by_a_thread, team, order):
     """Limits that are no multiples of 32 too; between many sample times lanes are late."""
     expected = by_a_thread("crowded", CROWDED)
@@ -195,7 +198,7 @@ RING = Run(ring(), (0.0, 0.3, 1.0))
 
 
 @compiler
-@pytest.mark.parametrize("team", [8, 32])
+@pytest.mark.parametrize("team", ordinary([8, 32], 32))
 def test_who_sees_an_end_of_an_interval_makes_no_difference(tmp_path, by_a_thread, team):
     """Of 97,000 events a team takes most at once."""
     expected = by_a_thread("ring", RING)
@@ -216,7 +219,11 @@ def sized(reactions: int) -> Network:
 @compiler
 @pytest.mark.parametrize(
     ("reactions", "team", "trees"),
-    [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)],
+    ordinary(
+        [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)],
+        (33, 8, 16),
+        (1056, 32, 1),
+    ),
 )
 def test_trees_of_every_height_give_the_bits_of_a_thread(
     tmp_path, monkeypatch, reactions, team, trees

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend
 from engine_runs import compiler, simulate
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.exact import event_tables as plans
@@ -50,9 +51,11 @@ def mixture(seed=3, n_species=40, n_reactions=300, hub_partners=70) -> Network:
     return net
 
 
+WAYS = [(team, order) for team in (8, 32, 128) for order in (1, -1)]
+
+
 @compiler
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("team", [8, 32, 128])
+@pytest.mark.parametrize(("team", "order"), ordinary(WAYS, (8, 1), (128, -1)))
 @pytest.mark.parametrize("selector", SELECTORS_OF_TABLES)
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.3, 0.5]

@@ -17,6 +17,7 @@ from lattice_factory import (
     typed,
 )
 from places import TESTS
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
@@ -64,7 +65,11 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(
+    params=ordinary(
+        MODELS, "crowded", "reflecting", "thin", "deep", "typed periodic", "held", "wide"
+    )
+)
 def lattice(request):
     return MODELS[request.param]()
 

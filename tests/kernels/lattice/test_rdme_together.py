@@ -17,6 +17,7 @@ from lattice_factory import (
     state_of,
     typed,
 )
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice import codegen as lattice_codegen
@@ -62,7 +63,10 @@ def three_threads():
     opened.close()
 
 
-@pytest.mark.parametrize(("name", "order"), [(m, (-1) ** i) for i, m in enumerate(MODELS)])
+CASES = [(m, (-1) ** i) for i, m in enumerate(MODELS)]
+
+
+@pytest.mark.parametrize(("name", "order"), ordinary(CASES, *CASES[::2]))
 def test_blocks_of_a_gpu_give_the_bits_of_single_steps(cpu, tmp_path, name, order):
     lattice = MODELS[name]()
     threads = tile_of(lattice, small=True).threads

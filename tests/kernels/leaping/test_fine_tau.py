@@ -47,9 +47,15 @@ def expected():
 
 
 @compiler
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("order", [1, pytest.param(-1, marks=pytest.mark.validate)])
 @pytest.mark.parametrize(
-    ("threads", "blocks", "crew"), [(32, 1, 1), (64, 1, 1), (32, 3, 3), (64, 4, 2)]
+    ("threads", "blocks", "crew"),
+    [
+        pytest.param(32, 1, 1, marks=pytest.mark.validate),
+        (64, 1, 1),
+        pytest.param(32, 3, 3, marks=pytest.mark.validate),
+        (64, 4, 2),
+    ],
 )
 def test_crews_give_the_bits_of_a_thread(tmp_path, expected, threads, blocks, crew, order):
     device = EmulatedBackend(tmp_path, threads, order, blocks)

@@ -9,7 +9,8 @@ import pytest
 from places import script
 
 
-@pytest.mark.parametrize("cases", [24, pytest.param(200, marks=pytest.mark.validate)])
+@pytest.mark.validate
+@pytest.mark.parametrize("cases", [24, 200])
 def test_damaged_results_get_a_sentence_or_the_right_answer(tmp_path, cases):
     """No traceback, no crash, no end that does not come, no wrong digest, mean, table or run."""
     command = [sys.executable, str(script("fuzz_results.py")), str(cases), "--seed", "1"]

@@ -146,8 +146,11 @@ class LatticeReplicas:
         self._host_rates = rates
 
     def host(self, buffer: Any) -> Array:
-        """A copy of device memory on the host."""
-        return self._engine.host(buffer) if len(buffer) else np.zeros(buffer.shape, buffer.dtype)
+        """A copy on the host of device memory that array operations from outside may have made."""
+        if not len(buffer):
+            return np.zeros(buffer.shape, buffer.dtype)
+        self._engine.wait_for_arrays()
+        return self._engine.host(buffer)
 
     # ---------------------------------------------------------------- steps
 
@@ -249,7 +252,7 @@ class LatticeReplicas:
         backend.copy(state, before, stream)
         while True:
             counts = self._try(marks, rows, rest, seed, numbers, capacity)
-            work = self.host(self._room["work"][:n])
+            work = self._engine.host(self._room["work"][:n])
             if not work[:, FULL].any():
                 break
             capacity *= _GROWTH
@@ -309,7 +312,7 @@ class LatticeReplicas:
                 self._start("rdme_replicas", rows, seed, capacity, done, mark - done, None)
             done = mark
             self._start("rdme_count_replicas", rows, seed, capacity, done, 0, counts[index])
-        found = self.host(counts)[:, :, :bins].astype(np.int64)
+        found = self._engine.host(counts)[:, :, :bins].astype(np.int64)
         return found.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
 
     def _load(self, rows: slice, rest: Rest) -> None:
@@ -380,14 +383,14 @@ class LatticeReplicas:
         """What waits and what was counted after all steps."""
         n = rows.stop - rows.start
         rest.spills[rows] = work[:, SPILLS]
-        fired = self.host(self._room["fired"][:n])
+        fired = self._engine.host(self._room["fired"][:n])
         rest.fired[rows] = fired[:, : rest.fired.shape[1]]
         for at in range(n):
             current = (int(rest.steps[rows.start + at]) + done) & 1
             held = int(work[at, WAITING_0 + current])
             entries = np.zeros(0, WAITING)
             if held:
-                words = self.host(self._room["waiting"][at, current, :held])
+                words = self._engine.host(self._room["waiting"][at, current, :held])
                 entries = in_order(
                     np.ascontiguousarray(words).view(WAITING).reshape(-1), 0, self.sites
                 )

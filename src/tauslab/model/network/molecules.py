@@ -83,11 +83,16 @@ def as_chosen(network: Network, molecules: bool, amounts: float | None) -> Netwo
     return in_molecules(network, amounts) if molecules or amounts is not None else network
 
 
+def amounts_of(network: Network) -> set[str]:
+    """Species that are amounts, not parameters or compartments that move."""
+    return network.species.keys() - _moved_values(network)
+
+
 def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     """A network that counts `per_unit` of each unit of the file's amounts."""
     factor = _free_name(network)
     unit = Symbol(factor)
-    amounts = network.species.keys() - _moved_values(network)
+    amounts = amounts_of(network)
     in_units = {
         name: call("div", Symbol(name), unit) for name in network.species if name in amounts
     }

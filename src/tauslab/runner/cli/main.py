@@ -165,6 +165,18 @@ def _petab(petab: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE.tsv",
         help="the simulation table; of several vectors a row for each",
     )  # fmt: skip
+    petab.add_argument(
+        "--particles", type=int, metavar="N",
+        help="also the likelihood of the model by chance, by a filter of N particles",
+    )  # fmt: skip
+    petab.add_argument("--seed", type=int, help="of these particles (one by chance)")
+    petab.add_argument(
+        "--molecules", action="store_true", help="particles: convert amounts to molecules"
+    )
+    petab.add_argument(
+        "--amounts", type=float, metavar="N",
+        help="particles: count N of each unit of the model's amounts; 1 reads them as counts",
+    )  # fmt: skip
     _may_overwrite(petab)
     _answers_programs(petab)
 

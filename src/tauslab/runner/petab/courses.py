@@ -56,6 +56,11 @@ class Courses:
             tree = expression_of(tables.network, tables.sbml, self._target(name), "a formula")
             self._network.add_rule(self.recorded[name], tree)
 
+    @property
+    def network(self) -> Network:
+        """The model, with the rules of `recorded`."""
+        return self._network
+
     def _known(self) -> set[str]:
         network = self._tables.network
         return {*network.species, *network.rules, *network.parameters}
@@ -91,9 +96,9 @@ class Courses:
         gave up or no steady state was found.
         """
         states = self._steady_states(experiments, values)
-        starts = [self._start(one, values, states) for one in experiments]
+        starts = [self.start(one, values, states) for one in experiments]
         found = self._launched(starts, times, values, self._launch)
-        ends = [self._start(one, values, states) for one in endless]
+        ends = [self.start(one, values, states) for one in endless]
         return found, self._launched(ends, np.zeros(1), values, self._ends)
 
     def _steady_states(
@@ -108,13 +113,18 @@ class Courses:
             for i, name in enumerate(befores)
         }
 
-    def _start(
+    def start(
         self,
         one: Experiment,
         values: Mapping[str, FloatArray],
         states: Mapping[str, Mapping[str, FloatArray]],
     ) -> dict[str, FloatArray]:
-        """What an experiment sets at its beginning: what was reached before, and the condition."""
+        """What an experiment sets at its beginning: what was reached before, and the condition.
+
+        Returns
+        -------
+        Values ``[vector]`` by name in the network.
+        """
         if not one.before:
             return self._settings(one.condition, values, first=True)
         given = dict(states[one.before])

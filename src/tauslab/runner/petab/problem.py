@@ -13,11 +13,15 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.methods import ODE
+from tauslab.model.network.molecules import amounts_of, as_chosen
+from tauslab.runner.options.methods import ODE, Method, MethodWord
 from tauslab.runner.petab.courses import Courses, Experiment, Steady
 from tauslab.runner.petab.formulas import Formula, formula, placeholder
 from tauslab.runner.petab.likelihood import log_density, log_prior, residuals, scaled, unscaled
+from tauslab.runner.petab.stochastic import CourseFilter, require_courses
 from tauslab.runner.petab.tables import Given, Measurement, Tables, read_tables
+from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.job import agreed_seed
 
 STEP = 1e-4
 _TIME = "time"
@@ -60,7 +64,7 @@ class Problem:
     """
 
     def __init__(self, tables: Tables, method: ODE, device: Any) -> None:
-        self._tables, self.files = tables, tables.files
+        self._tables, self._device, self.files = tables, device, tables.files
         estimated = [one for one in tables.parameters.values() if one.estimated]
         self.names = tuple(one.name for one in estimated)
         self.scales = tuple(one.scale for one in estimated)
@@ -115,6 +119,90 @@ class Problem:
             )
             found += terms.sum(axis=1)
         return _like(vectors, np.where(np.isnan(found), -np.inf, found))
+
+    def stochastic_log_likelihood(
+        self,
+        vectors: npt.ArrayLike | None = None,
+        *,
+        n: int = 1000,
+        seed: int | None = None,
+        method: MethodWord | Method | None = None,
+        molecules: bool = False,
+        amounts: float | None = None,
+    ) -> Any:
+        """Estimate the logarithm of the likelihood of the model by chance, not by equations.
+
+        Measurements of one condition and one ``replicateId`` are of one course, a realisation of
+        the model; courses are independent. A particle filter (`tauslab.particle_filters`) finds the
+        likelihood of each. Its estimate of the likelihood, not of its logarithm, has no bias; its
+        error falls with `n`, and shows between seeds. All filters of a course run side by side.
+
+        Parameters
+        ----------
+        vectors
+            ``[p]`` or ``[n, p]``; the nominal vector by default.
+        n
+            Particles for each vector and course.
+        seed
+            Of all draws; by default one by chance.
+        method
+            How particles move, as of `tauslab.Ensemble`: exact by default.
+        molecules
+            Convert the amounts of a model whose unit is not the molecule, such as mole, as
+            `tauslab.in_molecules` does.
+        amounts
+            Counts of a unit of the file's amounts, in place of that: 1 reads amounts as counts. It
+            chooses the size of the system, and with it the noise.
+
+        Returns
+        -------
+        A float, or ``[n]``; minus infinity where no particle can explain a measurement.
+
+        Raises
+        ------
+        ConfigError
+            A measurement of a steady state (preequilibration, time ``inf``), or vectors of another
+            length.
+        ModelError
+            A model that cannot run by chance, such as one with amounts in mole.
+        """
+        rows = self._tables.measurements
+        require_courses(rows)
+        table = self._table(vectors)
+        found = np.zeros(len(table))
+        if not len(table):
+            return found
+        values = self._linear(table)
+        formulas = {group.name: (group.value, group.noise) for group in self._groups}
+        names = list(dict.fromkeys((row.condition, row.replicate) for row in rows))
+        network = as_chosen(self._courses.network, molecules, amounts)
+        unit = 1.0
+        if network is not self._courses.network:
+            unit = amounts or self._tables.network.molecules_per_unit or 1.0
+        counted = amounts_of(self._tables.network)
+        drawn = agreed_seed(seed, lambda: None, ranks_for("mpi"))
+        for number, (condition, replicate) in enumerate(names):
+            own = [row for row in rows if (row.condition, row.replicate) == (condition, replicate)]
+            course = CourseFilter(
+                network, own, self._tables.observables, formulas,
+                self._courses.recorded,
+            )  # fmt: skip
+            constants = [
+                {
+                    name: self._given(name, row, values)
+                    for made in formulas[row.observable]
+                    for name in made.names
+                    if name != _TIME and name not in self._courses.recorded
+                }
+                for row in own
+            ]
+            start = self._courses.start(Experiment("", condition), values, {})
+            found += course.log_likelihood(
+                {k: v * unit if k in counted else v for k, v in start.items()}, constants,
+                count=len(table), n=n, seed=drawn, number=number, device=self._device,
+                method=method,
+            )  # fmt: skip
+        return _like(vectors, found)
 
     def log_prior(self, vectors: npt.ArrayLike | None = None) -> Any:
         """Logarithm of the density of the priors (objectivePriorType), 0 where there are none.
@@ -314,11 +402,7 @@ class Problem:
         simulated, sigma = np.empty(shape), np.empty(shape)
         if not len(table):
             return simulated, sigma
-        values = {
-            name: np.full(len(table), one.nominal) for name, one in self._tables.parameters.items()
-        }
-        for i, (name, scale) in enumerate(zip(self.names, self.scales, strict=True)):
-            values[name] = unscaled(table[:, i], scale)
+        values = self._linear(table)
         courses, ends = self._courses.run(
             self._experiments, self._times, values, endless=self._endless
         )
@@ -331,6 +415,15 @@ class Problem:
             simulated[:, group.rows] = group.value(known, own)
             sigma[:, group.rows] = group.noise(known, own)
         return simulated, sigma
+
+    def _linear(self, table: FloatArray) -> dict[str, FloatArray]:
+        """Values ``[vector]`` of all parameters of the problem, on the linear scale."""
+        values = {
+            name: np.full(len(table), one.nominal) for name, one in self._tables.parameters.items()
+        }
+        for i, (name, scale) in enumerate(zip(self.names, self.scales, strict=True)):
+            values[name] = unscaled(table[:, i], scale)
+        return values
 
     def _known(
         self,

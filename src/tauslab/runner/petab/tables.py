@@ -47,7 +47,11 @@ class Observable:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A row of the measurement table; `before` is the condition of preequilibration, or none."""
+    """A row of the measurement table; `before` is the condition of preequilibration, or none.
+
+    Rows of one condition and one `replicate` are of one course, which matters where it is by
+    chance.
+    """
 
     observable: str
     before: str
@@ -56,6 +60,7 @@ class Measurement:
     value: float
     observable_parameters: tuple[Given, ...]
     noise_parameters: tuple[Given, ...]
+    replicate: str = ""
 
 
 @dataclass(frozen=True)
@@ -233,7 +238,7 @@ def _observable(name: str, row: Any) -> Observable:
 
 
 def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> Measurement:
-    before = row.get("preequilibrationConditionId")
+    before, replicate = row.get("preequilibrationConditionId"), row.get("replicateId")
     split = petab.split_parameter_replacement_list
     name, value, time = row["observableId"], float(row["measurement"]), float(row["time"])
     if name not in observables:
@@ -250,6 +255,7 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
         value,
         tuple(split(row.get("observableParameters", ""))),
         tuple(split(row.get("noiseParameters", ""))),
+        "" if _missing(replicate) else str(replicate),
     )
 
 

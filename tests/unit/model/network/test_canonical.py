@@ -50,7 +50,7 @@ def _lowered(network: Network) -> LoweredNetwork | None:
 
 LARGE = 500_000  # bytes of a file that takes seconds
 MARKED = [
-    pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (path.stat().st_size > LARGE))
+    pytest.param(path, id=path.name, marks=[pytest.mark.validate] * (path.stat().st_size > LARGE))
     for path in MODELS
 ]
 

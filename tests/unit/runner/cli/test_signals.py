@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.runner.cli.main import main
@@ -65,7 +66,7 @@ def read_until(stream, text):
     raise AssertionError(f"{text!r} was never said")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ordinary([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
 def test_inside_an_endless_trajectory(endless, tmp_path, number):
     """The user hears of the length of the run within 10 s, and is obeyed within 5 s."""
     run = [endless, "--t-end", "300", "-n", "20", "--device", "cpu", "--threads", "2"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pairs_factory import pairs, run
 from places import TESTS
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, StoppedEarly
@@ -59,7 +60,7 @@ def test_what_is_left_open_is_as_in_the_file(tmp_path, method):
         assert lines(found) == lines(ts.run(net, n=10, device="cpu", **fixed))
 
 
-@pytest.mark.parametrize("sweep", [None, SWEEP])
+@pytest.mark.parametrize("sweep", ordinary([None, SWEEP], SWEEP))
 def test_a_large_result_grows_as_a_view(tmp_path, monkeypatch, sweep):
     """Nothing is copied; the first file becomes a part, and a view grows again."""
     monkeypatch.setattr(join, "MERGE_BYTES", 0)
@@ -149,7 +150,10 @@ def decay(**options):
     return ts.run(net, **{**chosen, **options})
 
 
-@pytest.mark.parametrize("until", ["mean(X) rel 0.006", "P(X>18 at 1) ci 0.008"])
+UNTIL = ["mean(X) rel 0.006", "P(X>18 at 1) ci 0.008"]
+
+
+@pytest.mark.parametrize("until", ordinary(UNTIL, UNTIL[0]))
 @pytest.mark.parametrize("record", ["trajectories", "statistics", "final"])
 def test_until_gives_what_one_run_gives(tmp_path, until, record):
     path = tmp_path / "a.h5"
@@ -217,7 +221,11 @@ def test_a_finished_until_of_another_run_is_refused(tmp_path, other):
 
 @pytest.mark.parametrize(
     ("record", "large"),
-    [("statistics", False), ("final,histogram:X:0:40:10", False), ("trajectories,final", True)],
+    ordinary(
+        [("statistics", False), ("final,histogram:X:0:40:10", False), ("trajectories,final", True)],
+        ("statistics", False),
+        ("trajectories,final", True),
+    ),
 )
 def test_a_higher_limit_goes_on_from_what_was_not_enough(tmp_path, monkeypatch, record, large):
     """As if it had been the limit from the start; nothing is run twice."""

@@ -109,7 +109,7 @@ def test_power_lost(tmp_path, record, ranks, stride):
         check_wreck(job, path)
         assert attempt(job, path, 1, MortalDisk())
         assert digest(path) == total
-    assert lost > 1
+    assert lost, "the power took nothing: the test saw no danger"
 
 
 @strides(9)

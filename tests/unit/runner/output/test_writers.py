@@ -153,7 +153,14 @@ def test_xarray_and_dask_open_the_file(job, tmp_path, parts):
 
 @pytest.mark.parametrize(
     ("first", "second", "parts"),
-    [(1, 1, None), (1, 3, None), (2, 1, None), (2, 3, None), (1, 2, VIEW), (3, 2, VIEW)],
+    [
+        (1, 3, None),
+        (3, 2, VIEW),
+        pytest.param(1, 1, None, marks=pytest.mark.validate),
+        pytest.param(2, 1, None, marks=pytest.mark.validate),
+        pytest.param(2, 3, None, marks=pytest.mark.validate),
+        pytest.param(1, 2, VIEW, marks=pytest.mark.validate),
+    ],
 )
 def test_resume_on_other_ranks(job, tmp_path, first, second, parts):
     whole = tmp_path / "whole.h5"

@@ -188,6 +188,7 @@ def test_a_filter_has_the_exact_likelihood(tmp_path, capsys):
     assert "log-likelihood" in capsys.readouterr().out
 
 
+@pytest.mark.validate
 def test_fast_diffusion_is_well_stirred():
     """As above, of a reaction of two; its chance is that of the well-stirred network."""
     lattice = ts.Lattice("meet", shape=(4, 4, 4), spacing=5e-8, boundary="periodic", step=1e-4)

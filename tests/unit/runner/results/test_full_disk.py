@@ -77,7 +77,14 @@ def digest(job, path):
         return digest_total(digest_lines(result))
 
 
-@pytest.mark.parametrize("job", [lattice, samples, until, network])
+@pytest.mark.parametrize(
+    "job",
+    [
+        lattice,
+        samples,
+        *(pytest.param(one, marks=pytest.mark.validate) for one in (until, network)),
+    ],
+)
 def test_a_full_disk_hurts_no_later_run_of_the_process(job, tmp_path, monkeypatch):
     whole, full = tmp_path / "whole.h5", Full()
     monkeypatch.setattr(Disk, "write", lambda _, *given: full(*given))

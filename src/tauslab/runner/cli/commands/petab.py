@@ -27,6 +27,8 @@ def process_petab(arguments: argparse.Namespace) -> None:
         if arguments.output.suffix.lower() != ".tsv":
             raise ConfigError(f"{arguments.output}: tables of PEtab are written as .tsv")
         require_new(arguments.output, overwrite=arguments.overwrite)
+    if arguments.seed is not None and arguments.particles is None:
+        raise ConfigError("--seed is of particles: give --particles, too")
     problem = load(arguments.problem, device=arguments.device)
     require_no_input(arguments.output, problem.files)
     given = arguments.parameters
@@ -36,6 +38,11 @@ def process_petab(arguments: argparse.Namespace) -> None:
         "chi2": problem.chi2(vectors),
         "log_posterior": problem.log_posterior(vectors),
     }
+    if arguments.particles is not None:
+        found["stochastic_llh"] = problem.stochastic_log_likelihood(
+            vectors, n=arguments.particles, seed=arguments.seed, molecules=arguments.molecules,
+            amounts=arguments.amounts,
+        )  # fmt: skip
     if arguments.output is not None:
         publish(arguments.output, Disk(), lambda path: _write(path, problem, vectors, found))
     if arguments.json:
