@@ -11,6 +11,9 @@ With one plane from each neighbour a step is, on the *main* stream (left) and th
 so a message has from the middle of a step to the middle of the next. With d planes a message
 serves d steps; the planes beside the slab are computed too, one less on each side in each step,
 and particles that wait for room there travel with the message.
+
+A particle that hops over the edge of a slab is not sent: both ranks decide its hop with the same
+draws (csrc/lattice/site/hop.h), one takes it out and the other puts it in.
 """
 
 from __future__ import annotations

@@ -16,7 +16,30 @@ WALK = re.compile(r"(?m)^### .*\n((?:\d\. .*\n)+)")
 # A station: `file`: `name`, or `name` in `file`.
 STATION = re.compile(r"`([\w/]+\.(?:py|h|cc))`: (?:the upper rank's )?`(\w+)`")
 BACKWARDS = re.compile(r"`(\w+)`(?: of| in) `([\w/]+\.(?:py|h|cc))`")
-STATIONS = sorted({*STATION.findall(PAGE), *((f, n) for n, f in BACKWARDS.findall(PAGE))})
+FILE = r"`(\w+/[\w/]+\.(?:py|h|cc))`"
+# Names that a station's file only uses: those of the generated header, of what it takes and gives.
+USED = {"c", "all_propensities", "fire", "place_of", "add_accumulators", "Options"}
+
+
+def named_after_files(page):
+    """Files of the walks, each with every name that is said of it before the next file.
+
+    A name before "in `file`" belongs to that file, and brackets stand apart.
+    """
+    for station in re.findall(r"(?m)^\d\. .*", page):
+        _, *parts = re.split(FILE, re.sub(r"\([^()]*\)", "", station))
+        for file, said in zip(parts[::2], parts[1::2], strict=True):
+            words = re.findall(r"`([A-Za-z_]\w*)`(?! (?:in|of) $)", said)
+            yield from ((file, name) for name in words)
+
+
+STATIONS = sorted(
+    {
+        *STATION.findall(PAGE),
+        *((f, n) for n, f in BACKWARDS.findall(PAGE)),
+        *named_after_files(PAGE),
+    }
+)
 
 
 @cache
@@ -33,7 +56,19 @@ def names_of(file):
 
 @pytest.mark.parametrize(("file", "name"), STATIONS)
 def test_a_station_is_in_the_code(file, name):
-    assert name in names_of(file)
+    if name in USED:
+        assert re.search(rf"\b{name}\b", (SOURCES / file).read_text())
+    else:
+        assert name in names_of(file)
+
+
+def test_every_name_of_a_station_is_looked_at():
+    page = "1. `a/b.py`: `one` reads, `two` (`x` in `a/d.h`) adds; `three` in `a/c.cc`; `four`."
+    assert list(named_after_files(page)) == [
+        ("a/b.py", "one"),
+        ("a/b.py", "two"),
+        ("a/c.cc", "four"),
+    ]
 
 
 @pytest.mark.parametrize("file", sorted(set(re.findall(r"`([\w/]+/\w+\.(?:py|h|cc))`", PAGE))))

@@ -19,7 +19,8 @@ PACKAGE = ROOT / "src" / "tauslab"
 LAYERS = ("model", "kernels", "decomposition", "runner")  # an arrow points to the left only
 # Rooms of the runner, the lowest first: one may import those before it.
 ROOMS = ("ranks", "options", "output", "results", "plots", "ensemble", "dbn", "lattice", "cme",
-         "particles", "populations", "sensitivity", "rare", "dask", "api", "cli")  # fmt: skip
+         "particles", "populations", "sensitivity", "rare", "dask", "api", "sedml", "petab",
+         "cli")  # fmt: skip
 MOST_FILES = 13  # of a folder, beside its `__init__`
 HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {
@@ -103,6 +104,11 @@ def test_arrows_point_down_only():
 def test_the_rule_sees_an_arrow_that_points_up():
     wrong = ast.parse("def f():\n    from tauslab.runner.ranks.mpi import world\n")
     assert list(arrows_up("model/a.py", wrong)) == ["model imports tauslab.runner.ranks.mpi.world"]
+
+
+def test_every_room_of_the_runner_has_its_place():
+    folders = {path.parent.name for path in (PACKAGE / "runner").glob("*/__init__.py")}
+    assert folders == set(ROOMS)
 
 
 def test_rooms_of_the_runner_import_lower_rooms_only():

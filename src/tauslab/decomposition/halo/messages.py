@@ -2,8 +2,10 @@
 
 A `Halo` numbers its messages 1, 2, ...; for each, `send` packs the slab's edge planes and gives
 them to the neighbours, and `wait` puts theirs into the planes that are kept beside the slab. How a
-message gets to a neighbour is a `Link`: see `links` for how one is chosen. Both ends send
-in turn, so a message has room for the next but one when its answer came: two are under way at most.
+message gets to a neighbour is a `Link`: see `links` for how one is chosen.
+
+A rank packs message n + 2 only when message n + 1 of the same neighbour has come. The neighbour had
+unpacked message n before it sent that one. So two places for messages are enough, used in turn.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ _JUMPS = frozenset(("floor", "ceil"))  # functions whose differences do not tell
 class Margin:
     """The difference of two sides, which has the sign 0 where a relation changes.
 
-    `guard` is a condition in C++ under which the relation can matter; `moves` says whether it
-    changes between reactions, and `at_time` whether it is the time until a switch that reactions
-    move. `law` is None where no difference tells how far a change is.
+    `guard` is a condition in C++; where it is false, the relation cannot decide its trigger before
+    the next stop. `moves` says whether the difference changes between reactions, and `at_time`
+    whether it is the time until a switch that reactions move. `law` is None where no difference
+    tells how far a change is.
     """
 
     law: Law | None

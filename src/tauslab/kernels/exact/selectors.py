@@ -5,7 +5,7 @@ selector   paper                                                    kernel, belo
 ========== ======================================================== ==============================
 `linear`   direct method, Gillespie 1977                            ensemble/ssa.cc, ssa_lanes.cc
 `tree`     direct method with a tree of sums                        tables/ssa_table.cc, forest.h
-`pdm`      partial propensities, Ramaswamy and others 2009          tables/ssa_table.cc, forest.h
+`pdm`      partial propensities, Ramaswamy and others 2009          same files; tables/dense.h
 `cr`       composition and rejection, Slepoy and others 2008        tables/composition.h
 `rssa`     rejection with bounds, Thanh, Priami and Zunino 2014     tables/rejection/
 ========== ======================================================== ==============================
@@ -47,10 +47,11 @@ LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compi
 PILOT_EVENTS = 1 << 17
 SMALLEST_PILOTED = 256
 FEWEST_PILOTED = 64
-# Per event of a pilot by `rssa`: it is chosen up to so many candidates that are tried, and so many
-# bounds of propensities that are made again, in place of each other selector. Measured on a CPU
-# core, where a bound takes 20 to 70 ns and an event without any 30 to 140, of the others 60 to 300.
-# Part of the method: changing it changes results.
+# When `rssa` becomes the selector after a pilot that it ran. Two averages over the pilot's events
+# decide: candidates that were tried (MOST_CANDIDATES), and upper bounds that were computed anew
+# (MOST_BOUNDS, by the selector that `rssa` would replace). Neither may be larger than given here.
+# Measured on a CPU core: a new bound takes 20 to 70 ns, an event of `rssa` without new bounds 30 to
+# 140, an event of the other selectors 60 to 300. Part of the method: changing it changes results.
 MOST_CANDIDATES = 2.0
 MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0, "cr": 2.0}
 

@@ -37,7 +37,7 @@ class TauLeap:
     """Tau-leaping of second order (Anderson & Koyama 2012, theta 1/2), with critical reactions.
 
     Steps are those of Cao, Gillespie & Petzold (2005, 2006), bounded by what is lost of a species
-    too.
+    too. The limit of a step is `bound` of csrc/leaping/leaps.h.
 
     Parameters
     ----------

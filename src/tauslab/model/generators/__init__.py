@@ -1,4 +1,4 @@
 """Models made by rule, of any size: networks, and systems of equations.
 
-They serve benchmarks and tests; nothing else in the package imports them.
+`networks` are public names of `tauslab`; `equations` serve benchmarks and tests.
 """

@@ -1,4 +1,4 @@
-"""Well-mixed reaction networks: the builder `Network`, checks, canonical text, generated networks.
+"""Well-mixed reaction networks: the builder `Network`, checks and canonical text.
 
 Every engine of ensembles starts from a `Network`.
 """

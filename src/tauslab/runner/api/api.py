@@ -31,7 +31,9 @@ __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
 
 @checks_keywords
 def read(path: str | os.PathLike[str]) -> Model:
-    """Read a `Network` or `Lattice`: SBML, BioNetGen ``.net``, ``.bngl``, TOML, ``.lm``, our files.
+    """Read a `Network` or `Lattice`.
+
+    From SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, TOML, ``.lm``, or our files.
 
     Returns
     -------

@@ -129,7 +129,7 @@ def _dbn(dbn: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.options import add_options
 
     dbn.set_defaults(process=process_dbn)
-    add_options(dbn, ".xml, .net, .bngl, .toml, or a result (.h5)", *OPTIONS)
+    add_options(dbn, ".xml, .ant, .net, .bngl, .toml, or a result (.h5)", *OPTIONS)
 
 
 def _rare(rare: argparse.ArgumentParser) -> None:

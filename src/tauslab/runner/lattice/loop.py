@@ -119,7 +119,10 @@ class ReplicaRuns:
         self._writer.sync()
 
     def _together(self) -> Iterator[tuple[int, list[int]]]:
-        """Runs that are not done and may go on side by side, and how many of ours come before."""
+        """Sets of unfinished runs that can go on side by side.
+
+        Each comes with the place of its first run in `_mine`: how many of our runs come before it.
+        """
         task, found = self._task, list[int]()
         first = 0
         for number, run in enumerate(self._mine):

@@ -231,7 +231,10 @@ def _compressing(options: LatticeOptions, comm: Communicator) -> int:
 
 
 def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:
-    """How many lattices this rank runs at the same time. Functions that are called see one."""
+    """How many lattices this rank runs at the same time.
+
+    One where there are hooks, since a hook is given one lattice.
+    """
     if grid.slabs > 1 or task.options.hooks:
         return 1
     own = max(1, task.options.replicas // grid.replicas)

@@ -2,5 +2,5 @@
 
 `tables` reads a problem by the package petab, `formulas` evaluates observables and noise,
 `courses` runs conditions as one ODE ensemble, `likelihood` has the densities of noise and priors,
-`problem` the objective.
+`stochastic` runs a particle filter for each course, `problem` has the objective.
 """

@@ -147,8 +147,8 @@ DEVICE_SHARED void state_within(const Flow &flow, const double *x, double t, dou
     z[N_SPECIES] = FMA(s, h, t);
 }
 
-// The part of a step after which a trigger has changed that turns back later in the step, by the polynomial;
-// 1 if none does.
+// Finds a trigger that changes within the step and changes back before its end: looks at points inside the step, on
+// its cubic polynomial. Returns the part of the step at which the change is first seen; 1 if there is none.
 template <class Inputs>
 DEVICE_SHARED double pulse_within(const Flow &flow, const EventQueue &queue, const double *x,
                                   const Inputs &inputs, double t, double h, bool changed_at_end) {

@@ -8,6 +8,9 @@
 //     overflow list                            Waiting, `add_waiting`
 //     random number of a site                  `lattice_draw`, addressed by site, step and purpose
 //
+// Hops along z: `march_site` (lattice/column.h); where a warp keeps sites in registers `march_in_lanes`
+// (lattice/warp_column.h).
+//
 // docs/rdme.md says what differs from the paper: addresses of draws, thresholds, the list of waiting
 // particles.
 #include "lattice/warp_column.h"

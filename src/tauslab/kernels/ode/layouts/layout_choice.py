@@ -31,16 +31,16 @@ TEMPORARIES, SHARED_TEMPORARIES = 8, 28
 USED = 0.7  # of a pipe's slots, where enough warps wait for it
 BARRIER = 20.0  # of a stage's barrier, for each warp of the trajectory
 ALONE = 2.0  # an instruction of a warp that has a scheduler for itself: latency of arithmetic
-# Instructions that the cache near the schedulers does not hold come from the next one: a warp waits
-# so long for each, and a multiprocessor gets no more of them in a time.
+# Instructions beyond INSTRUCTION_CACHE bytes come from a slower cache. Each keeps its warp waiting
+# for LATE clocks more, and a multiprocessor gets one of them in FETCH clocks.
 INSTRUCTION_CACHE, INSTRUCTION_BYTES = 32 * 1024, 16
 LATE, FETCH = 4.6, 3.75
 WARP_BYTES = 2048  # of the text around a step that each warp of a trajectory has for itself
 # Loads and stores of a spilled register in a stage, and their slots in the pipe of shared memory.
 SPILLED_ACCESSES, LOCAL_ACCESS = 4.8, 1.9
-# Where one thread's variables and constants are more than so many, ptxas (13.5) used 32
-# registers and kept them all in local memory: a stage then loses so many clocks for each of them.
-# And slots of a number in global memory.
+# If a thread wants more than GIVEN_UP registers, ptxas (13.5) uses 32 and keeps its variables and
+# constants in local memory: a stage then loses FAR_ACCESS clocks for each register that it wanted.
+# GLOBAL_ACCESS: slots of a number in global memory.
 GIVEN_UP, FAR_ACCESS, GLOBAL_ACCESS = 400, 190.0, 16.0
 _LESS_SPILLED = 0.75  # constants go to shared memory if then so much of what is spilled is left
 

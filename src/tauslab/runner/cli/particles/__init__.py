@@ -1,1 +1,4 @@
-"""Commands of walkers, particles and pairs: ``tauslab rare``, ``filter``, ``sensitivity``."""
+"""Commands of walkers, particles, pairs and cells.
+
+``tauslab rare``, ``filter``, ``sensitivity`` and ``population``.
+"""

@@ -82,9 +82,6 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
     return found
 
 
-METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"  # in their files, where ensembles name theirs
-
-
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Let SIGTERM and Ctrl-C end the process at once, where a run would stop in order.

@@ -109,10 +109,11 @@ class Rows:
     def moved(
         self, shares: Shares, source: Any, order: IntArray, wanted: Sequence[IntArray]
     ) -> Any:
-        """Rows of this rank after a move: those of `wanted` that are here, then what others send.
+        """Rows that this rank holds after a move. Collective.
 
-        `wanted` are rows of this rank that each rank needs, `order` which of all that arrive
-        becomes which row.
+        ``wanted[r]`` are the rows of this rank that rank r needs. Rows that arrive form a pool:
+        first this rank's own, then those of the other ranks in order. Particle i becomes row
+        ``order[i]`` of the pool. Both come from `Shares.route`.
         """
         backend, rank = self.backend, self.comm.rank
         if self.comm.size == 1:

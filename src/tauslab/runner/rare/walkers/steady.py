@@ -9,9 +9,10 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 
-# Standard errors by which a later flux is larger where it still grows, and smaller where it falls
-# after it was too large: 2.3 % and 0.6 % of the fluxes at rest are taken for moving by each of two
-# comparisons, which costs time and brings no error.
+# A flux counts as moving if two of its means differ by more standard errors than these: _RISE if
+# the later one is larger (it still grows), _FALL if it is smaller (it was too large). By chance
+# alone a flux at rest seems to rise in 2.3 % of comparisons and to fall in 0.6 %. More rounds are
+# then made than are needed; no error follows.
 _RISE, _FALL = 2.0, 2.5
 _BLOCKS = 4  # of half the rounds, where one run alone has to tell its own error
 

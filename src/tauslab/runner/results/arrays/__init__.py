@@ -1,1 +1,1 @@
-"""Files that hold arrays and settings alone: of rare events, and of filters."""
+"""Files that hold arrays and settings alone: rare events, filters, sensitivities, cells."""

@@ -6,9 +6,10 @@
 // every variable that something reads later. The last HISTORY_LENGTH entries are kept. What is before
 // time 0 the generated text knows: initial values.
 //
-// A jump in the derivative of order p at time D (0: in the variable itself) is one of order p + 1 at D + lag
-// for each lag that is constant. There a step ends, and until then lookups stay on the left of D. Where a lag moves,
-// the time at which it comes to D is found as that of an event.
+// Jumps. If the derivative of order p jumps at time D (order 0: the variable itself), what reads it with a lag has a
+// jump of order p + 1 at D + lag. A constant lag gives that time beforehand: a step ends there, and the lookup reads the
+// polynomial left of D until then, and right of D afterwards. If the lag moves, the time at which the lookup reaches D
+// is searched for, as the time of an event is.
 #pragma once
 
 #include "device/prelude.h"
@@ -30,8 +31,9 @@ struct History {
     i64 written;  // entries since the start
     double now;   // where the last one ends
     int order;    // of the jump at `now`
-    // Of each lookup: the entry where it was last, and entries that begin with jumps: the last one that it
-    // has passed, the next one that it may.
+    // For each lookup, numbers of entries. `found`: where it read last. A jump stands at the beginning of an entry.
+    // `passed`: that of the last jump that the lookup has gone beyond (-1: none). `next`: the first that may have a
+    // jump to come.
     i64 found[N_LOOKUPS + 1], passed[N_LOOKUPS + 1], next[N_LOOKUPS + 1];
     // Of the step that is being made: delayed variables and their rates at `now`, the polynomial that is
     // foreseen, and what lookups met.

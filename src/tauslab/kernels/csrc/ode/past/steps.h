@@ -1,5 +1,6 @@
-// Steps of equations that look back. A step that reads what it makes itself, because a delay is shorter than it, is
-// made again with what it gave until that changes little; where it does not settle, a shorter one is tried.
+// Steps of equations that look back. If a delay is shorter than the step, the step reads values that it is itself
+// computing (`overlapped`). Then it is made again with the polynomial of the attempt before, until the result changes
+// by at most SETTLED of the tolerance. After MOST_AGAIN repetitions a shorter step is tried.
 #pragma once
 
 #include "ode/past/history.h"
