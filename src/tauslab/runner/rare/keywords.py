@@ -180,6 +180,28 @@ class WeightedKeywords(RareKeywords, BinChoices):
     """What `tauslab.weighted_ensemble` takes."""
 
 
+def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
+    """Refuse options of a weighted ensemble that this one would not look at.
+
+    Raises
+    ------
+    ConfigError
+        Names one.
+    """
+    usual = WeightedKeywords()
+    ways = (
+        (not given.steady, ("discard", "extend"), f"is of {opt('steady')}"),
+        (lattice, ("max_steps",), "is of networks: a lattice goes in steps of its own"),
+        (lattice, ("extend",), "is of networks: a lattice is simulated once"),
+        (not lattice, ("look_every",), "is of lattices: in a network every reaction is looked at"),
+    )
+    for holds, names, why in ways:
+        for name in names:
+            value = getattr(given, name)
+            if holds and value != getattr(usual, name) and (name, value) != ("extend", 1):
+                raise ConfigError(f"{opt(name)} {why}: leave it out")
+
+
 @declared
 @dataclass(frozen=True, kw_only=True)
 class SplittingKeywords(RareKeywords, KillChoices):
