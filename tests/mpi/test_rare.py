@@ -92,3 +92,34 @@ def test_another_number_of_ranks_goes_on(mpirun, tmp_path):
     ]
     assert len(digests) == 2
     assert digests[0] == digests[1]
+
+
+REFUSED = """
+import tauslab as ts
+from tauslab.runner.ranks.all_ranks import ranks
+net = ts.Network("immigration")
+net.add_species("X", 20)
+net.add_parameter("k", 10.0)
+net.add_reaction("-> X", rate="k")
+given = {"target": "X >= 30", "t_end": 1.0, "device": "cpu"}
+calls = [
+    lambda: ts.weighted_ensemble(net, **given, coordinate="log(X - 20)"),
+    lambda: ts.weighted_ensemble(net, **given, bins="adaptive:0"),
+    lambda: ts.weighted_ensemble(net, **given, checkpoint="c.h5"),
+    lambda: ts.multilevel_splitting(net, **given, walkers=1),
+    lambda: ts.sensitivity(net, outputs="Q", t=1.0, n=2, device="cpu"),
+]
+told = 0
+for call in calls:
+    try:
+        call()
+    except ts.ConfigError:
+        told += 1
+print("rank", ranks().rank, told)
+"""
+
+
+def test_what_is_refused_is_refused_on_all_ranks(same_ranks):
+    """By an error that a program can catch; none of them ends the others."""
+    lines = same_ranks(2, ["-c", REFUSED], timeout=60).stdout.splitlines()
+    assert sorted(line for line in lines if line.startswith("rank")) == ["rank 0 5", "rank 1 5"]

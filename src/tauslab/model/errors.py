@@ -114,6 +114,20 @@ class StoppedEarly(TauslabError, RuntimeError):
         self.done = done
 
 
+def reason_of(error: BaseException) -> str:
+    """What an exception of a library says, in one line; its class where it says nothing.
+
+    >>> reason_of(KeyError("no entry")), reason_of(ValueError())
+    ('no entry', 'ValueError')
+    """
+    return " ".join(str(error).strip("'\"").split()) or type(error).__name__
+
+
+def first_line_of(error: BaseException) -> str:
+    """As `reason_of`, of libraries whose messages go on with lines for their own developers."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def one_of(option: str, value: object, allowed: Iterable[str]) -> None:
     """A `ConfigError` that names the option of field `option`, unless `value` is in `allowed`."""
     words = list(allowed)

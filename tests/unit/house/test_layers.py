@@ -288,6 +288,50 @@ def files_of_the_project() -> list[Path]:
 MACHINE = re.compile(r"(?<![\w.$}/*])/(?:home|root|work|Users|scratch|mnt|data)/\w|[A-Z]:\\\\")
 
 
+# What cuts or searches a text.
+CUTS = {*("partition", "rpartition", "split", "rsplit", "startswith", "endswith", "replace"),
+        *("removeprefix", "removesuffix", "search", "match", "fullmatch", "sub")}  # fmt: skip
+# h5py and HDF5 tell in words alone why they fail; a model from standard input has no name to tell.
+WORDS_OF_A_LIBRARY = {
+    "model/files/damaged.py",
+    "runner/output/hdf5/disk.py",
+    "runner/cli/pipes.py",
+}
+
+
+def cut_messages(name: str, tree: ast.Module) -> Iterator[object]:
+    """Exceptions whose text is read by the program: they should carry fields."""
+
+    def is_text(node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "str"
+            and isinstance(node.args[0], ast.Name)
+            and node.args[0].id in caught
+        )
+
+    caught = {n.name for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler)} - {None}
+    for node in ast.walk(tree) if name not in WORDS_OF_A_LIBRARY else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            cut = node.func.attr in CUTS and any(map(is_text, (node.func.value, *node.args)))
+        else:
+            cut = isinstance(node, ast.Compare) and any(map(is_text, node.comparators))
+        if cut:
+            yield f"line {node.lineno}"
+
+
+def test_no_text_of_an_exception_is_cut():
+    assert places_of(cut_messages) == []
+
+
+@pytest.mark.parametrize("use", ["str(e).partition(':')", "'x' in str(e)", "P.match(str(e))"])
+def test_the_rule_sees_a_text_that_is_cut(use):
+    wrong = ast.parse(f"try:\n    f()\nexcept ValueError as e:\n    g({use})\n")
+    assert list(cut_messages("model/a.py", wrong)) == ["line 4"]
+    assert list(cut_messages("model/a.py", ast.parse("g(str(e), e.where)"))) == []
+
+
 def test_no_path_of_one_machine():
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"

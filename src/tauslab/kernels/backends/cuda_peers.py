@@ -7,6 +7,7 @@ from tauslab.kernels.backends.cuda import count
 
 _BYTES = 64 << 20
 _COPIES = 8
+_ENABLED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 
 def measure() -> PeerMatrix:
@@ -55,5 +56,5 @@ def _open_way(source: int, target: int) -> None:
             with cupy.cuda.Device(device):
                 runtime.deviceEnablePeerAccess(other)
         except runtime.CUDARuntimeError as error:
-            if "PeerAccessAlreadyEnabled" not in str(error):
+            if error.status != _ENABLED_ALREADY:
                 raise

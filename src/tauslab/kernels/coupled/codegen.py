@@ -131,15 +131,14 @@ def _cumulate(reactions: Iterable[int]) -> str:
 
 def _fire_branches(network: LoweredNetwork) -> str:
     """Fire in one branch per reaction, which recomputes what depends on the change."""
-    readers = _readers(network)
     cases = []
-    for j, reaction in enumerate(network.reactions):
-        touched = _touched(reaction.change, readers)
+    for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         below = f"target - pair.cumulative[{j - 1}]" if j else "target"
         body = f"        const Sides sides = sides_of({below}, pair.a[{j}], pair.b[{j}]);\n"
         for side, (state, fires) in enumerate((("x", "first"), ("y", "second"))):
-            lines = [f"pair.{state}[{i}] = plus(pair.{state}[{i}], {by});\n"
-                     for i, by in reaction.change]  # fmt: skip
+            lines = [
+                f"pair.{state}[{i}] = plus(pair.{state}[{i}], {by});\n" for i, by in reaction.change
+            ]
             lines += [_propensity(r, side) for r in touched]
             inside = "".join(f"            {line}" for line in lines)
             body += f"        if (sides.{fires}) {{\n{inside}        }}\n"
@@ -188,11 +187,9 @@ _NUMBER_HEAD = (
 
 
 def _number_branches(network: LoweredNetwork) -> str:
-    readers = _readers(network)
     cases = []
-    for j, reaction in enumerate(network.reactions):
+    for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         lines = [f"x[{i}] = plus(x[{i}], {by});" for i, by in reaction.change]
-        touched = _touched(reaction.change, readers)
         lines += [f"a[{r}] = propensity_{r}((const i32 *)x, c);" for r in touched]
         lines.append(f"return {' | '.join(f'x[{i}]' for i, _ in reaction.change) or '0'};")
         body = "".join(f"        {line}\n" for line in lines)
@@ -217,16 +214,3 @@ def _number_selects(network: LoweredNetwork) -> str:
     body = "".join(f"    {line}" for line in lines)
     signs = " | ".join(f"x[{i}]" for i in changed) or "0"
     return f"{_NUMBER_HEAD}{body}    every_propensity(x, c, a);\n    return {signs};\n}}\n"
-
-
-def _readers(network: LoweredNetwork) -> dict[int, set[int]]:
-    readers: dict[int, set[int]] = {}
-    for j, reaction in enumerate(network.reactions):
-        for index in reaction.depends_on():
-            readers.setdefault(index, set()).add(j)
-    return readers
-
-
-def _touched(change: Change, readers: dict[int, set[int]]) -> list[int]:
-    """Reactions whose propensities read what changed."""
-    return sorted(set().union(*(readers.get(index, set()) for index, _ in change)))

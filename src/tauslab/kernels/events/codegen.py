@@ -198,14 +198,9 @@ def watched(network: LoweredNetwork) -> set[int]:
 
 def _fire(network: LoweredNetwork) -> str:
     """Fire one reaction, and recompute only what depends on the change."""
-    readers: dict[int, set[int]] = {}
-    for j, reaction in enumerate(network.reactions):
-        for index in reaction.depends_on():
-            readers.setdefault(index, set()).add(j)
     seen = watched(network)
     cases = []
-    for j, reaction in enumerate(network.reactions):
-        touched = sorted(set().union(*(readers.get(index, set()) for index, _ in reaction.change)))
+    for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         body = [f"x[{i}] += {by};" for i, by in reaction.change]
         body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
         over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in reaction.change if by > 0)

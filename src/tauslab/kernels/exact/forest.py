@@ -340,8 +340,9 @@ class ForestTables:
         in_run = first_run[of] > 0
         run = first_run[of] + (position - terms.start[of]) // LANES
         self.touched = (
-            np.concatenate([species, species[in_run]]), np.concatenate([touched, run[in_run]]),
-        )  # fmt: skip
+            np.concatenate([species, species[in_run]]),
+            np.concatenate([touched, run[in_run]]),
+        )
 
 
 def _lanes_of_root(leaves: int) -> int:

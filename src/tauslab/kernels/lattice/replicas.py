@@ -346,7 +346,7 @@ class LatticeReplicas:
 
     def _start(
         self, entry: str, rows: slice, seed: int, capacity: int, done: int, steps: int, counts: Any
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Put steps, or a count, of all lattices of a launch on the stream."""
         engine, room, n = self._engine, self._room, rows.stop - rows.start
         tables = {} if self._rates is None else {

@@ -431,13 +431,8 @@ def _events_before_overflow(network: LoweredNetwork) -> str:
 
 def _fire_branches(network: LoweredNetwork) -> str:
     """Fire in one branch per reaction that recomputes only what depends on the change."""
-    readers: dict[int, set[int]] = {}
-    for j, reaction in enumerate(network.reactions):
-        for index in reaction.depends_on():
-            readers.setdefault(index, set()).add(j)
     cases = []
-    for j, reaction in enumerate(network.reactions):
-        touched = sorted(set().union(*(readers.get(index, set()) for index, _ in reaction.change)))
+    for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         body = [f"x[{i}] = plus(x[{i}], {by});" for i, by in reaction.change]
         body += [f"a[{r}] = propensity_{r}(x, c);" for r in touched]
         signs = " | ".join(f"x[{i}]" for i, _ in reaction.change) or "0"

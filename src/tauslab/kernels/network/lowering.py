@@ -164,6 +164,17 @@ class LoweredNetwork:
         laws += [reaction.delay for reaction in self.reactions if reaction.delay is not None]
         return bool(self.dynamics.drawn) or any(draws_in(law) for law in laws)
 
+    def touched(self) -> list[list[int]]:
+        """For each reaction, those whose propensities read a count that it changes."""
+        readers: dict[int, set[int]] = {}
+        for j, reaction in enumerate(self.reactions):
+            for index in reaction.depends_on():
+                readers.setdefault(index, set()).add(j)
+        return [
+            sorted(set().union(*(readers.get(index, set()) for index, _ in reaction.change)))
+            for reaction in self.reactions
+        ]
+
     def constant_rows(self, rows: Mapping[str, FloatArray], n_rows: int) -> FloatArray:
         """Evaluate the constants for every row; shape ``[n_rows, len(constants)]``.
 

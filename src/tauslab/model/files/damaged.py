@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tauslab.model.errors import ModelError, TauslabError
+from tauslab.model.errors import ModelError, TauslabError, reason_of
 
 # What h5py raises where bits of a file are wrong; which of them depends on the bit.
 _RAISED = (
@@ -35,8 +35,7 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
         of_the_file = isinstance(error, UnicodeDecodeError) or _of_library(error)
         if not of_the_file or getattr(error, "errno", None) is not None:
             raise
-        reason = " ".join(str(error).strip("'\"").split()) or type(error).__name__
-        raise kind(f"{path} cannot be read, it is damaged: {reason}") from None
+        raise kind(f"{path} cannot be read, it is damaged: {reason_of(error)}") from None
 
 
 def could_not_read(error: BaseException) -> bool:

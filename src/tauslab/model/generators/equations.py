@@ -62,16 +62,12 @@ class SyntheticSize:
 
 
 SYNTHETIC: Mapping[int, SyntheticSize] = {
-    1: SyntheticSize(
-        200, 86, 650, 680, 0, "disparate", 10_000, 100, 300.0, 500, 276.3, 121.67
-    ),
-    2: SyntheticSize(
-        205, 163, 939, 2132, 2, "shared", 3_000, 10, 2.0, 20_000, 331.0, 233.0
-    ),
+    1: SyntheticSize(200, 86, 650, 680, 0, "disparate", 10_000, 100, 300.0, 500, 276.3, 121.67),
+    2: SyntheticSize(205, 163, 939, 2132, 2, "shared", 3_000, 10, 2.0, 20_000, 331.0, 233.0),
     3: SyntheticSize(100, 66, 385, 450, 0, "equal", 10_000, 100, 300.0, 500, 57.54, 28.01),
     4: SyntheticSize(40, 35, 125, 101, 8, "unbalanced", 50_000, 100, 60.0, 1_000, 83.28, 27.47),
     5: SyntheticSize(100, 97, 601, 821, 0, "mostly long", 10_000, 100, 300.0, 500, 145.36, 44.05),
-}  # fmt: skip
+}
 _DECAYS = {1: 250, 3: 185, 4: 37, 5: 301}  # the rest are pulls, as many as the additions ask for
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ConfigError, ModelError, reason_of
 from tauslab.model.files.extras import installing
 from tauslab.model.geometry.shapes import Grid
 from tauslab.model.host_memory import in_bytes, require_memory
@@ -72,7 +72,7 @@ def read_labels(path: str | Path, component: str | None = None, axes: str = "zyx
     except ModelError:
         raise
     except Exception as error:  # noqa: BLE001 - each library has its own, also for damaged files
-        raise ModelError(f"{path}: cannot be read: {_reason(error)}") from None
+        raise ModelError(f"{path}: cannot be read: {_one_line(reason_of(error))}") from None
     if logged:
         warnings.warn(f"{path}: tifffile says: {_one_line(logged[0])}", stacklevel=2)
     if volume.ndim != 3:
@@ -97,11 +97,6 @@ def _whole_numbers(path: Path, volume: Array) -> IntArray:
             f"to {_LARGEST:g} either way"
         )
     return volume.astype(np.int64)
-
-
-def _reason(error: Exception) -> str:
-    """What a library says, in one line; a damaged file makes some say much."""
-    return _one_line(str(error).strip("'\"")) or type(error).__name__
 
 
 def _one_line(text: str) -> str:

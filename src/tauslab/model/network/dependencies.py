@@ -47,11 +47,6 @@ def right_sides(network: Network) -> dict[str, frozenset[str]]:
     return {name: frozenset(names) for name, names in read.items()}
 
 
-def names_in(equations: Mapping[str, Expression]) -> dict[str, frozenset[str]]:
-    """Names in the right-hand side of every equation, for equations that are written out."""
-    return {name: frozenset(symbols(tree)) for name, tree in equations.items()}
-
-
 def parents(
     sides: Mapping[str, Collection[str]], unknown: Collection[str]
 ) -> dict[str, tuple[str, ...]]:

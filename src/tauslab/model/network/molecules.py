@@ -150,9 +150,10 @@ def _moved_values(network: Network) -> set[str]:
     moved = set(network.rates).union(*(event.assignments for event in network.events))
     moved |= network.drawn_amounts().keys()
     return {
-        name for name in moved
+        name
+        for name in moved
         if network.species[name].fixed and network.species[name].compartment is None
-    }  # fmt: skip
+    }
 
 
 def unit_of_amount(libsbml: Any, model: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from tauslab.model.network.equations import LARGEST_COUNT, checked_count
 DRAWN = "its math draws random numbers"
 LOOKS_BACK = "its math uses a delay"
 DELAYED = "it completes after a delay"
+_UNIT = re.compile(r"its (?:substance|extent) unit is '(\w+)'(?: \((.*)\))?\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,23 @@ class Feature:
     kind: str
     element: str
     message: str
+
+
+def unit_message(what: str, unit: str, title: str = "") -> str:
+    """Message of a feature: amounts have a unit of the file, which may have a title.
+
+    A canonical text stores features by their messages, and `unit_in` takes the unit from there.
+
+    >>> unit_message("substance", "nM", "nano"), unit_in(unit_message("extent", "nM", "nano"))
+    ("its substance unit is 'nM' (nano)", ('nM', 'nano'))
+    """
+    return f"its {what} unit is {unit!r}" + (f" ({title})" if title and title != unit else "")
+
+
+def unit_in(message: str) -> tuple[str, str] | None:
+    """Unit and title that `unit_message` was given; None of other messages."""
+    found = _UNIT.match(message)
+    return None if found is None else (found[1], found[2] or "")
 
 
 def draw_refused(tree: Expression) -> str:

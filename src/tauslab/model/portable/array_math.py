@@ -14,7 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
+from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
 from tauslab.model.portable.host_math import value_of
+
+
+def evaluate_rows(tree: Expression, rows: int, column: Callable[[str], FloatArray]) -> FloatArray:
+    """Value f64 ``[rows]`` of an expression; `column` gives those of a name.
+
+    >>> from tauslab.model.expressions.expression import parse
+    >>> evaluate_rows(parse("2 * x + 1"), 2, lambda name: np.array([0.0, 3.0])).tolist()
+    [1.0, 7.0]
+    """
+    known: dict[int, FloatArray] = {}
+    for part in arguments_first(tree):
+        if isinstance(part, Number):
+            value = np.full(rows, part.value)
+        elif isinstance(part, Symbol):
+            value = column(part.name)
+        else:
+            value = apply(part.function, *(known[id(inside)] for inside in part.arguments))
+        known[id(part)] = value
+    return known[id(tree)]
 
 
 def apply(function: str, *arguments: npt.ArrayLike) -> FloatArray:

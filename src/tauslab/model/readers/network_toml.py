@@ -40,19 +40,6 @@ _EXPRESSIONS = ("time", "trigger", "delay", "priority")
 _FEATURE = ("kind", "element", "message")
 
 
-def read_toml(path: str | Path) -> Network:
-    """Read a model in TOML.
-
-    Raises
-    ------
-    ModelError
-        The file cannot be read, is not TOML (file and line are named), or has a table, a key or a
-        value that the format does not have.
-    """
-    path = Path(path)
-    return read_toml_text(read_toml_bytes(path), path)
-
-
 def read_toml_bytes(path: Path) -> str:
     """Text of a file in UTF-8; a `ModelError` if it cannot be read or is not."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from tauslab.model.errors import ModelError
 from tauslab.model.names import one_line
 
-_LINE = re.compile(r"line (\d+), column \d+")
 _KINDS: Mapping[type, str] = {
     bool: "a boolean",
     str: "a text",
@@ -26,10 +24,7 @@ def load_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message, _, place = str(error).rpartition(" (at ")
-        found = _LINE.match(place)
-        line = found[1] if found is not None else len(text.splitlines())  # at the end
-        raise ModelError(f"is not TOML: line {line}: {message}") from None
+        raise ModelError(f"is not TOML: {error}") from None  # it ends in line and column
     except ValueError:
         raise ModelError("is not a model: it has a number with thousands of digits") from None
     except RecursionError:
@@ -59,16 +54,15 @@ def only_keys(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) ->
     """Refuse a key that the format does not have."""
     for key in table:
         if key not in allowed:
-            raise ModelError(
-                f"{_printable(where)}: unknown key {key!r}; allowed: {', '.join(allowed)}"
-            )
+            known = ", ".join(allowed)
+            raise ModelError(f"unknown key {key!r}; allowed: {known}", where=_printable(where))
 
 
 def table_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Table ``[name]``, empty if it is not there."""
     table = data.get(name, {})
     if not isinstance(table, dict):
-        raise ModelError(f"{name}: {shown(table)} where a table [{name}] is expected")
+        raise ModelError(f"{shown(table)} where a table [{name}] is expected", where=name)
     return table
 
 
@@ -76,7 +70,7 @@ def tables_of(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Tables ``[[name]]``, none if they are not there."""
     tables = data.get(name, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ModelError(f"{name}: {shown(tables)} where tables [[{name}]] are expected")
+        raise ModelError(f"{shown(tables)} where tables [[{name}]] are expected", where=name)
     return tables
 
 

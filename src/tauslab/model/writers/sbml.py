@@ -24,7 +24,7 @@ from tauslab.model.expressions.expression import (
     written_sizes,
 )
 from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent
+from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent, unit_in
 from tauslab.model.readers.sbml.text import OWN, import_libsbml, raise_first_error
 from tauslab.model.writers.mathml import mathml
 
@@ -48,7 +48,6 @@ _WRITTEN = {
     *("draw", "delay"),
 }
 _UNITS = ("mole", "mass", "scaled unit")
-_UNIT = re.compile(r"its (?:substance|extent) unit is '(\w+)'(?: \((.*)\))?\Z", re.DOTALL)
 AVOGADRO = 6.02214076e23  # molecules of a mole, as in `tauslab.model.network.molecules`
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -306,28 +305,28 @@ def _unit_attributes(network: NetworkData) -> dict[str, str]:
     if not found:
         return {"model": 'substanceUnits="item" extentUnits="item"', "species": ""}
     feature = found[0]
-    named = _UNIT.match(feature.message)
+    named = unit_in(feature.message)
     if len(found) > 1 or named is None or network.molecules_per_unit is None:
         raise ModelError(f"{feature.element}: {feature.message}; SBML is written with one unit")
-    unit = f'substanceUnits="{named[1]}"'
+    unit = f'substanceUnits="{named[0]}"'
     if feature.element == "model":
-        return {"model": f'{unit} extentUnits="{named[1]}"', "species": ""}
+        return {"model": f'{unit} extentUnits="{named[0]}"', "species": ""}
     return {"model": "", "species": f" {unit}"}
 
 
 def _unit_definitions(network: NetworkData) -> Iterator[str]:
     """The unit of amounts, where SBML has no word for it."""
     for feature in network.features:
-        named = _UNIT.match(feature.message) if feature.kind in _UNITS else None
-        if named is None or named[1] in ("mole", "avogadro", "gram", "kilogram"):
+        named = unit_in(feature.message) if feature.kind in _UNITS else None
+        if named is None or named[0] in ("mole", "avogadro", "gram", "kilogram"):
             continue
         per_unit = network.molecules_per_unit
         if per_unit is None or feature.kind == "mass":
             raise ModelError(f"{feature.element}: {feature.message}, whose size is not known")
         kind, size = ("item", 1.0) if feature.kind == "scaled unit" else ("mole", AVOGADRO)
-        name = f" name={quoteattr(named[2])}" if named[2] else ""
+        name = f" name={quoteattr(named[1])}" if named[1] else ""
         yield (
-            f'<unitDefinition id="{named[1]}"{name}><listOfUnits><unit kind="{kind}" exponent="1" '
+            f'<unitDefinition id="{named[0]}"{name}><listOfUnits><unit kind="{kind}" exponent="1" '
             f'scale="0" multiplier="{_plain(per_unit / size)}"/></listOfUnits></unitDefinition>'
         )
 

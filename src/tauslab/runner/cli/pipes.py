@@ -41,7 +41,8 @@ def model_given(arguments: argparse.Namespace) -> Iterator[None]:
         try:
             yield
         except (ModelError, ConfigError) as error:
-            raise type(error)(str(error).replace(f"{folder}/", "")) from None
+            error.args = (str(error).replace(f"{folder}/", ""),)
+            raise
 
 
 def suffix_of(text: str) -> str:

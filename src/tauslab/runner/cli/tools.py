@@ -6,8 +6,9 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,14 @@ def shortened(message: str) -> str:
     half = _LONG_MESSAGE // 2
     left_out = len(message) - 2 * half
     return f"{message[:half]} ... ({left_out} characters) ... {message[-half:]}"
+
+
+@contextmanager
+def telling_warnings(rank: int = 0) -> Iterator[None]:
+    """Within it a warning is a line for the user, in place of Python's; rank 0 speaks for all."""
+    with warnings.catch_warnings():
+        warnings.showwarning = warn_on_rank_0 if rank == 0 else ignored
+        yield
 
 
 def warn_on_rank_0(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
-from tauslab.model.expressions.expression import Number, Symbol, arguments_first, as_expression
+from tauslab.model.expressions.expression import as_expression
 from tauslab.model.host_memory import require_memory
 from tauslab.model.network.counts import some
-from tauslab.model.portable.array_math import apply
+from tauslab.model.portable.array_math import evaluate_rows
 from tauslab.runner.cme.projection import Snapshot
 from tauslab.runner.cme.propensities import observables_of
 
@@ -204,17 +204,8 @@ class CmeResult:
         return observables[name]
 
     def _evaluate(self, one: Snapshot, condition: str) -> FloatArray:
-        known: dict[int, FloatArray] = {}
         tree = as_expression(condition)
-        for part in arguments_first(tree):
-            if isinstance(part, Number):
-                value = np.full(len(one.states), part.value)
-            elif isinstance(part, Symbol):
-                value = self._values(one, part.name)
-            else:
-                value = apply(part.function, *(known[id(inside)] for inside in part.arguments))
-            known[id(part)] = value
-        return known[id(tree)]
+        return evaluate_rows(tree, len(one.states), lambda name: self._values(one, name))
 
 
 def _mean(one: Snapshot, values: Array) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
-from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly
+from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly, first_line_of
 from tauslab.model.option_names import opt
 from tauslab.runner.options.dask import DaskOptions, tls_options
 from tauslab.runner.options.ensemble import Options
@@ -192,7 +192,7 @@ def _local(chosen: DaskOptions, options: Options) -> Any:
     except RuntimeError as error:
         raise ConfigError(
             "Dask could not start its workers: a Python script that starts some must do so under "
-            f"`if __name__ == '__main__':` ({_first_line(error)})"
+            f"`if __name__ == '__main__':` ({first_line_of(error)})"
         ) from None
 
 
@@ -243,10 +243,6 @@ def _security(chosen: DaskOptions) -> Any:
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise ConfigError(
             f"{tls_options()}: {authority}, {certificate} and {key} are no certificates and key in "
-            f"PEM that fit each other ({_first_line(error)})"
+            f"PEM that fit each other ({first_line_of(error)})"
         ) from None
     return security
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

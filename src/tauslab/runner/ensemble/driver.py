@@ -18,7 +18,7 @@ import numpy as np
 
 from tauslab.decomposition.blocks import runs
 from tauslab.kernels.ensemble.launch import WORK
-from tauslab.model.errors import DeviceFailed, TauslabError
+from tauslab.model.errors import DeviceFailed, TauslabError, first_line_of
 from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.lane import Delivery
 from tauslab.runner.ensemble.lanes import LaneLike, Lanes
@@ -51,9 +51,9 @@ def device_work() -> Iterator[None]:
     except (TauslabError, MemoryError):
         raise
     except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise DeviceFailed(
-            f"the device of {host_name()} failed: {first}; {opt('resume')} completes the run"
+            f"the device of {host_name()} failed: {first_line_of(error)}; {opt('resume')} "
+            "completes the run"
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,15 +11,15 @@ import numpy as np
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates
-from tauslab.model.network.network import Feature, Network
+from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, warn
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
     checked_record,
     choose_values,
+    identity,
     recorded_names,
     with_settings,
 )
@@ -52,20 +51,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     slack = SLACK * options.integration.atol
     system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
     _refuse_infinite(system)
-    canonical = canonical_text(network)
-    digest = hashlib.sha256(canonical.encode())
-    if options.sweep is not None:
-        digest.update(b"sweep\0")
-    for name in sorted(rows):
-        digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
-    if options.sample.names:
-        digest.update(options.sample.digest())
-    # The file holds no values per trajectory, so it must not rerun without them.
-    if rows and options.sweep is None:
-        feature = Feature(
-            "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
-        )
-        canonical = canonical_text(replace(network, features=[feature]))
+    canonical, digest = identity(network, options, rows, limits=True)
     task = Task(
         network,
         options,
@@ -74,7 +60,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
         _inputs(system.inputs, rows),
         Record(),
         canonical,
-        digest.hexdigest(),
+        digest,
         system=system,
     )
     return replace(task, record=checked_record(task))

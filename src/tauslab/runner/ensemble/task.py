@@ -233,22 +233,36 @@ def prepare(network: Network, options: Options) -> Task:
     constants = _constant_rows(
         lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
     )
+    canonical, digest = identity(network, options, rows)
+    task = Task(network, options, lowered, initial, constants, Record(), canonical, digest)
+    return replace(task, record=checked_record(task))
+
+
+def identity(
+    network: Network, options: Options, rows: Mapping[str, FloatArray], *, limits: bool = False
+) -> tuple[str, str]:
+    """Canonical text for the file, and the SHA-256 of the model with the values of all rows.
+
+    Parameters
+    ----------
+    limits
+        Whether the limits of laws for large counts belong to the model, as for ``ode``.
+    """
     canonical = canonical_text(network)
-    digest = hashlib.sha256(canonical_text(network, limits=False).encode())
+    digest = hashlib.sha256(canonical_text(network, limits=limits).encode())
     if options.sweep is not None:
         digest.update(b"sweep\0")
     for name in sorted(rows):
         digest.update(name.encode() + b"\0" + rows[name].astype("<f8").tobytes())
+    if options.sample.names:
+        digest.update(options.sample.digest())
     # The file holds no values per trajectory, so it must not rerun without them.
     if rows and options.sweep is None:
         feature = Feature(
             "values per trajectory", "model", f"the run set {', '.join(sorted(rows))}"
         )
         canonical = canonical_text(replace(network, features=[feature]))
-    task = Task(
-        network, options, lowered, initial, constants, Record(), canonical, digest.hexdigest()
-    )
-    return replace(task, record=checked_record(task))
+    return canonical, digest.hexdigest()
 
 
 def _compartments(network: Network, values: Mapping[str, float]) -> dict[str, tuple[str, float]]:

@@ -18,6 +18,7 @@ from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, FloatArray
 from tauslab.runner.options.methods import ODE
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.recurring import quiet_option
 from tauslab.runner.options.values.texts import whole_number
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
@@ -59,10 +60,7 @@ class DbnChoices:
         False, "go on with a stopped build", flag="--resume", group="output",
         action="store_true", doc="Go on with a build that was stopped.",
     )  # fmt: skip
-    quiet: bool = option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
-    )  # fmt: skip
+    quiet: bool = quiet_option()
     counting: Counts = option(
         "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
         doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "

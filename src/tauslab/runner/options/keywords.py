@@ -18,6 +18,7 @@ from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
 from tauslab.runner.options.values.checks import line, whole
 from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.recurring import quiet_option
 from tauslab.runner.options.values.texts import (
     assignments,
     count,
@@ -35,11 +36,12 @@ DEVICES: tuple[str, ...] = ("auto", *sorted(backend_names()))
 assert set(get_args(DeviceWord)) >= set(DEVICES)
 
 
-def device_option() -> Device:
+def device_option(*, python: bool = True) -> Device:
     """The device, an option of every job."""
     return option(
         "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
         choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
+        python=python,
     )  # fmt: skip
 
 
@@ -104,10 +106,7 @@ class CommonChoices:
         check=whole(1, 2**31 - 1),
         doc="Trajectories in a storage block, the unit of writing and resuming.",
     )  # fmt: skip
-    quiet: bool = option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
-    )  # fmt: skip
+    quiet: bool = quiet_option()
 
 
 @declared

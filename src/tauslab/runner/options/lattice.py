@@ -19,6 +19,7 @@ from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.recurring import quiet_option
 from tauslab.runner.options.values.texts import count
 
 if TYPE_CHECKING:
@@ -111,10 +112,7 @@ class LatticeChoices:
         False, "complete an unfinished file", flag="--resume", group="output",
         action="store_true", doc="Complete a file that a run left unfinished.",
     )  # fmt: skip
-    quiet: bool = option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
-    )  # fmt: skip
+    quiet: bool = quiet_option()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,4 +444,5 @@ def _of_point(options: LatticeOptions, point: int) -> Iterator[None]:
     except TauslabError as error:
         if options.sweep is None:
             raise
-        raise type(error)(f"point {point} of the sweep: {error}") from None
+        error.args = (f"point {point} of the sweep: {error}",)
+        raise

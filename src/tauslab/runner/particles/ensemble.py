@@ -32,6 +32,7 @@ from tauslab.runner.options.values.checks import seed_of, within
 from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.unknown import checks_keywords
+from tauslab.runner.output.format.schema import STATUS_NAMES
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.motions.amounts import OdeMotion
 from tauslab.runner.particles.motions.lattice import LatticeMotion
@@ -43,14 +44,6 @@ from tauslab.runner.ranks.job import agreed_seed, open_backend
 from tauslab.runner.ranks.on_root import on_root
 
 _ENDED = 2  # statuses from here on are ends
-_ENDS = {
-    2: "overflow",
-    3: "step_limit",
-    4: "nan",
-    5: "event_queue",
-    6: "event_cascade",
-    8: "delay_queue",
-}
 
 
 class Ensemble:
@@ -591,7 +584,7 @@ class Ensemble:
     def _how_ended(self) -> str:
         kinds, numbers_ = np.unique(self.status, return_counts=True)
         return ", ".join(
-            f"{n} by {_ENDS.get(int(kind), kind)}"
+            f"{n} by {STATUS_NAMES[kind]}"
             for kind, n in zip(kinds.tolist(), numbers_.tolist(), strict=True)
         )
 

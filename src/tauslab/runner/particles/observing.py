@@ -175,9 +175,21 @@ class ObservationModel:
         ConfigError
             A parameter that the model does not have, or a value out of its range.
         """
-        kind = KINDS[self.kind]
         x = values(self.quantity)
-        numbers = []
+        numbers = self.numbers(constants)
+        missing = np.isnan(x)  # a particle that has ended
+        density = KINDS[self.kind].density(float(y), np.where(missing, 0.0, x), *numbers)
+        return np.where(missing, -np.inf, density)
+
+    def numbers(self, constants: Constants) -> list[FloatArray]:
+        """Values of the parameters, one for all states or one for each.
+
+        Raises
+        ------
+        ConfigError
+            A parameter that the model does not have, or a value out of its range.
+        """
+        kind, numbers = KINDS[self.kind], []
         for name in kind.defaults:
             given = self.parameters[name]
             if isinstance(given, str) and given not in constants:
@@ -187,10 +199,8 @@ class ObservationModel:
             if not ((value >= low) & (value <= high)).all():
                 bad = float(value[~((value >= low) & (value <= high))].flat[0])
                 raise ConfigError(f"observe {self.column}: {name} of {self.kind} cannot be {bad:g}")
-            numbers.append(np.atleast_1d(value))  # one for all, or one for each state
-        missing = np.isnan(x)  # a particle that has ended
-        density = kind.density(float(y), np.where(missing, 0.0, x), *numbers)
-        return np.where(missing, -np.inf, density)
+            numbers.append(np.atleast_1d(value))
+        return numbers
 
     def log_most(self, y: float, constants: Constants) -> float:
         """Logarithm of a bound of the density of `y` over all states there may be."""
@@ -275,6 +285,17 @@ class Observations:
         """Names of parameters of the model that noises use."""
         given = (value for model in self.models for value in model.parameters.values())
         return frozenset(name for name in given if isinstance(name, str))
+
+    def check(self, constants: Constants) -> None:
+        """Refuse values of parameters of noises.
+
+        Raises
+        ------
+        ConfigError
+            One is out of its range.
+        """
+        for model in self.models:
+            model.numbers(constants)
 
     def digest(self) -> bytes:
         """A digest of all data and of how they are observed; of a function its name alone."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.arrays import FloatArray
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import ModelError, reason_of
 
 _PLACEHOLDER = re.compile(r"(observable|noise)Parameter(\d+)_(\w+)")
 
@@ -50,8 +50,7 @@ def formula(text: str, where: str) -> Formula:
     try:
         tree = sympify(text)
     except Exception as error:  # noqa: BLE001 - what the grammar raises has no common class
-        told = " ".join(str(error).split())
-        raise ModelError(f"{where}: {text!r} is no formula: {told}") from None
+        raise ModelError(f"{where}: {text!r} is no formula: {reason_of(error)}") from None
     if tree.has(sympy.I, sympy.zoo, sympy.nan):
         raise ModelError(f"{where}: {text!r} has no value")
     symbols = sorted(tree.free_symbols, key=lambda symbol: str(symbol.name))

@@ -8,11 +8,11 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ConfigError, ModelError, reason_of
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml_text
 from tauslab.model.readers.sbml.text import import_libsbml
@@ -123,9 +123,22 @@ def read_tables(path: Path) -> Tables:
         raise ConfigError(f"{path}: only models in SBML are supported")
     _lint(petab, problem, path)
     try:
-        return replace(_tables(petab, problem, path), files=(path, *_files_of(content, path)))
+        parameters, conditions, observables, measurements = _rows(petab, problem)
     except ModelError as error:
-        raise ModelError(f"{path}: {error}".replace(f"{path}: {path}: ", f"{path}: ")) from None
+        raise ModelError(str(error), where=str(path)) from None
+    given = {name: 1.0 for condition in conditions.values() for name in condition}
+    given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
+    document = problem.model.sbml_document
+    return Tables(
+        _network(document, given, path),
+        document.getModel(),
+        parameters,
+        conditions,
+        observables,
+        measurements,
+        problem.measurement_df,
+        (path, *_files_of(content, path)),
+    )
 
 
 def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
@@ -137,7 +150,8 @@ def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
             yield from (path.parent / str(name) for name in names or ())
 
 
-def _tables(petab: Any, problem: Any, path: Path) -> Tables:
+def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:
+    """Rows of the four tables."""
     parameters = {name: _parameter(name, row) for name, row in problem.parameter_df.iterrows()}
     observables = {
         name: _observable(str(name), row) for name, row in problem.observable_df.iterrows()
@@ -146,18 +160,7 @@ def _tables(petab: Any, problem: Any, path: Path) -> Tables:
         _measurement(petab, row, observables) for _, row in problem.measurement_df.iterrows()
     )
     conditions = {name: _condition(row) for name, row in problem.condition_df.iterrows()}
-    given = {name: 1.0 for condition in conditions.values() for name in condition}
-    given |= {name: one.nominal for name, one in parameters.items() if math.isfinite(one.nominal)}
-    network = _network(problem.model.sbml_document, given, path)
-    return Tables(
-        network,
-        problem.model.sbml_document.getModel(),
-        parameters,
-        conditions,
-        observables,
-        measurements,
-        problem.measurement_df,
-    )
+    return parameters, conditions, observables, measurements
 
 
 @contextmanager
@@ -176,7 +179,7 @@ def _told(path: Path) -> Iterator[list[str]]:
             warnings.simplefilter("ignore")  # of its own coming changes
             yield messages
     except Exception as error:  # noqa: BLE001
-        raise ModelError(f"{path}: {' '.join(str(error).split())}") from None
+        raise ModelError(f"{path}: {reason_of(error)}") from None
     finally:
         logger.removeHandler(handler)
         logger.propagate, level = before

@@ -16,7 +16,7 @@ from tauslab.model.pictures.figures import (
     with_unit,
 )
 from tauslab.runner.results import columns
-from tauslab.runner.results.columns import FloatArray
+from tauslab.runner.results.columns import FloatArray, UintArray
 from tauslab.runner.results.ensemble_data import EnsembleData
 
 if TYPE_CHECKING:
@@ -119,15 +119,8 @@ def draw_share(axes: Axes, at: FloatArray, share: FloatArray, n: int, name: str)
 
 def draw_histogram(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     """Distribution of a species or observable at a sample time."""
-    numbers, edges = result.histogram(name, t)
-    sampled = result.has_samples(name)
-    whole = sampled and result.column(name).whole
     most = int(np.clip(2 * np.sqrt(result.n), *HISTOGRAM_BINS))
-    if sampled and len(numbers) > most:
-        high = float(edges[-1]) - (1 if whole else 0)
-        numbers, edges = result.histogram(
-            name, t, round_edges(float(edges[0]), high, most, whole=whole)
-        )
+    numbers, edges, whole = binned(result, name, t, most)
     total = max(1, int(numbers.sum()))
     density = numbers / (total * np.diff(edges))
     axes.set_ylabel(probability_label(result, name, edges))
@@ -140,6 +133,21 @@ def draw_histogram(axes: Axes, result: EnsembleData, name: str, t: float) -> Non
     if whole:
         whole_ticks(axes.xaxis)
     axes.set_title(f"{at_time(result, t)}, {total:,} {runs_of(result, total)}")
+
+
+def binned(
+    result: EnsembleData, name: str, t: float, most: int
+) -> tuple[UintArray, FloatArray, bool]:
+    """Numbers in bins, at most so many where samples allow it; their edges; whether of counts."""
+    numbers, edges = result.histogram(name, t)
+    sampled = result.has_samples(name)
+    whole = sampled and result.column(name).whole
+    if sampled and len(edges) - 1 > most:
+        high = float(edges[-1]) - (1 if whole else 0)
+        numbers, edges = result.histogram(
+            name, t, round_edges(float(edges[0]), high, most, whole=whole)
+        )
+    return numbers, edges, whole
 
 
 def at_time(result: EnsembleData, t: float) -> str:

@@ -184,9 +184,7 @@ def _courses(axes: Axes, result: Derivatives, value: FloatArray, error: FloatArr
         style = line_style(number)
         axes.plot(result.time, value[number], label=f"by {shown_name(name)}", **style)
         low, high = value[number] - 2 * error[number], value[number] + 2 * error[number]
-        axes.fill_between(
-            result.time, low, high, color=style["color"], alpha=0.2, linewidth=0
-        )  # fmt: skip
+        axes.fill_between(result.time, low, high, color=style["color"], alpha=0.2, linewidth=0)
     span_times(axes, result.time)
     axes.set_xlabel("time")
     axes.set_ylabel(_BY_LOG)

@@ -23,7 +23,7 @@ from tauslab.model.readers import read as readers
 from tauslab.runner.plots.ensemble import plot_result
 from tauslab.runner.plots.lattice import plot_lattice
 from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.info import describe
+from tauslab.runner.results.info import described
 from tauslab.runner.results.lattice.digest import lattice_digest_lines
 from tauslab.runner.results.lattice.recorded import RecordedLattice
 from tauslab.runner.results.lattice.tables import span
@@ -95,7 +95,6 @@ def ensemble_report(result: Result) -> str:
         pictures.append(
             _picture("distributions at the end", lambda: plot_result(result, "histogram"))
         )
-    facts = dict(line.partition(": ")[::2] for line in describe(result))
     at = f"{result.times[-1]:g} {result.time_unit}".rstrip()
     return page(
         f"{path.name}",
@@ -109,7 +108,7 @@ def ensemble_report(result: Result) -> str:
             ("Model", _told(lambda: _model(path))),
             ("Settings", _settings(result.attributes)),
             ("Provenance", _provenance(path, result.attributes, _ensemble_digest(result))),
-            ("File", definitions({k: v for k, v in facts.items() if k not in _ELSEWHERE})),
+            ("File", definitions({k: v for k, v in described(result) if k not in _ELSEWHERE})),
         ],
     )
 

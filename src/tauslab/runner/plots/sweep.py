@@ -22,13 +22,13 @@ from tauslab.runner.plots.distributions import (
     amount,
     at_time,
     band_of,
+    binned,
     density_map,
     draw_share,
     is_switch,
     middle_edges,
     never_negative,
     probability_label,
-    round_edges,
     runs_of,
 )
 from tauslab.runner.results.columns import FloatArray
@@ -193,16 +193,9 @@ def _densities(
     result: EnsembleData, name: str, points: list[int], t: float, most: int
 ) -> tuple[FloatArray, FloatArray]:
     """Probability density ``[point, bin]`` at `t`, and the edges of the bins."""
-    numbers, edges = result.histogram(name, t)
-    sampled = result.has_samples(name)
-    whole = sampled and name in result.species
-    if sampled and len(edges) - 1 > most:
-        high = float(edges[-1]) - (1 if whole else 0)
-        numbers, edges = result.histogram(
-            name, t, round_edges(float(edges[0]), high, most, whole=whole)
-        )
+    numbers, edges, whole = binned(result, name, t, most)
     total = np.maximum(1, numbers.sum(1))
-    if not sampled:
+    if not result.has_samples(name):
         total = np.maximum(1, result.stored_histogram(name)[0][:, result.time_index(t)].sum(1))
     density = numbers / total[:, None] / np.diff(edges)
     return density[points], edges - 0.5 if whole else edges

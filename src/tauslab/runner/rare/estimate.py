@@ -269,6 +269,14 @@ class RareResult:
             settings={name: found[name] for name in _SETTINGS if name in found},
         )  # fmt: skip
 
+    def to_pandas(self) -> Any:
+        """A data frame with a row for each run: what it gave, and what it lost."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"run": range(len(self.runs)), "estimate": self.runs, "lost": self.lost}
+        )
+
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
         import xarray

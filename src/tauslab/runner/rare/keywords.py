@@ -16,7 +16,13 @@ from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
-from tauslab.runner.options.values.texts import assignments, count
+from tauslab.runner.options.values.recurring import (
+    output_option,
+    quiet_option,
+    seed_option,
+    set_option,
+)
+from tauslab.runner.options.values.texts import count
 
 DEFAULT_WALKERS, DEFAULT_PATHS, DEFAULT_LATTICES = 100, 500, 10
 _MOST_ROUNDS, _MOST_RUNS, _MOST_WALKERS = 1_000_000, 1_000_000, 10_000_000
@@ -74,11 +80,9 @@ class RareKeywords:
         doc="The target counts if it is reached by this time; by default the model's own end. "
         "Of a steady rate, the time that is simulated.",
     )  # fmt: skip
-    set: Mapping[str, float] | None = option(
-        None, "value of a parameter or initial amount", flag="--set", group="model",
-        action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters and initial amounts by name.",
-    )  # fmt: skip
+    set: Mapping[str, float] | None = set_option(
+        "Values of parameters and initial amounts by name."
+    )
     rounds: int = option(
         100, "times at which walkers are split, up to the end (100)", flag="--rounds",
         group="method", type=count, metavar="N", check=whole(1, _MOST_ROUNDS),
@@ -99,10 +103,7 @@ class RareKeywords:
         doc="Independent runs: the estimate is their mean, and its standard error comes from how "
         "they differ.",
     )  # fmt: skip
-    seed: int | None = option(
-        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
-        metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.",
-    )  # fmt: skip
+    seed: int | None = seed_option()
     max_steps: int = option(
         MAX_STEPS, "events of a trajectory between two rounds at most", flag="--max-steps",
         type=count, metavar="N", check=whole(1, MAX_STEPS),
@@ -117,14 +118,10 @@ class RareKeywords:
         "same call again goes on from there, with the same bits; it needs a seed.",
     )  # fmt: skip
     checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
-    output: Name | None = option(
-        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", doc="File to write, which must be new; or `RareResult.save` it later.",
-    )  # fmt: skip
-    quiet: bool = option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
-    )  # fmt: skip
+    output: Name | None = output_option(
+        "File to write, which must be new; or `RareResult.save` it later."
+    )
+    quiet: bool = quiet_option()
 
 
 @declared
@@ -181,6 +178,28 @@ class KillChoices:
 @dataclass(frozen=True, kw_only=True)
 class WeightedKeywords(RareKeywords, BinChoices):
     """What `tauslab.weighted_ensemble` takes."""
+
+
+def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
+    """Refuse options of a weighted ensemble that this one would not look at.
+
+    Raises
+    ------
+    ConfigError
+        Names one.
+    """
+    usual = WeightedKeywords()
+    ways = (
+        (not given.steady, ("discard", "extend"), f"is of {opt('steady')}"),
+        (lattice, ("max_steps",), "is of networks: a lattice goes in steps of its own"),
+        (lattice, ("extend",), "is of networks: a lattice is simulated once"),
+        (not lattice, ("look_every",), "is of lattices: in a network every reaction is looked at"),
+    )
+    for holds, names, why in ways:
+        for name in names:
+            value = getattr(given, name)
+            if holds and value != getattr(usual, name) and (name, value) != ("extend", 1):
+                raise ConfigError(f"{opt(name)} {why}: leave it out")
 
 
 @declared

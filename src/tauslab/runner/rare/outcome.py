@@ -11,6 +11,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.output.checking.opening import WEIGHTED
+from tauslab.runner.output.format.schema import STATUS_NAMES
 from tauslab.runner.particles.weights import fixed_sum
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, WeightedKeywords
@@ -23,9 +24,6 @@ def no_target() -> ConfigError:
     """The error where nobody says what is rare."""
     example = f'{assigned("target")}"X >= 100"'
     return ConfigError(f"{opt('target')} is missing: a condition, such as {example}")
-
-
-_STATUS = {2: "overflow", 3: "step_limit", 4: "nan"}
 
 
 def weighted_result(
@@ -145,7 +143,7 @@ def tell_ended(lost: FloatArray, ended: IntArray, rank: int) -> None:
     """Warn of trajectories that ended early."""
     if not ended.sum() or rank:
         return
-    kinds = ", ".join(f"{ended[i]} by {_STATUS.get(i, i)}" for i in np.flatnonzero(ended).tolist())
+    kinds = ", ".join(f"{ended[i]} by {STATUS_NAMES[i]}" for i in np.flatnonzero(ended).tolist())
     warn(
         f"{int(ended.sum())} trajectories ended early ({kinds}), with "
         f"{fixed_sum(lost) / len(lost):.3g} of the weight: the probability may be larger by as much"

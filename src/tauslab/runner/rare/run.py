@@ -24,6 +24,7 @@ from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
+from tauslab.runner.ranks.together import agree
 from tauslab.runner.rare.checkpoint import checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import (
@@ -32,6 +33,7 @@ from tauslab.runner.rare.keywords import (
     RareKeywords,
     SplittingKeywords,
     WeightedKeywords,
+    refuse_unused,
 )
 from tauslab.runner.rare.outcome import (
     certain,
@@ -66,10 +68,10 @@ class _Job:
 
     def checkpoint(self, method: str) -> tuple[Mapping[str, Any], Keep]:
         """What an earlier call kept, and what keeps more."""
-        found = checkpoint_of(
+        found = agree(self.comm, lambda: checkpoint_of(
             self.given, self.comm, method, self.segments.task.sha256, self.progress.text,
             self.progress.sign,
-        )  # fmt: skip
+        ))  # fmt: skip
         begun = found.take_up()
         self.segments.go_on(int(begun.get("events", 0)))
 
@@ -120,17 +122,22 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
     )  # fmt: skip
     with devices(options.device, options.threads, comm) as backend, failing_together(comm):
         segments = Segments(target.network, values, options, t_end / given.rounds, backend, comm)
-        progress(segments.start[None])
+        agree(comm, lambda: progress(segments.start[None]))
         yield _Job(network, given, float(t_end), seed, target, progress, segments, comm)
 
 
 def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble."""
+    check_values(given)
+    refuse_unused(given, lattice=False)
     with _job(network, given) as job:
         start = float(job.progress(job.segments.start[None])[0])
         binning: Binning = ONE_BIN
         if not job.starts_there:
-            binning = binning_of(given.bins, start, job.progress.end, job.progress.sign)
+            binning = agree(
+                job.comm,
+                lambda: binning_of(given.bins, start, job.progress.end, job.progress.sign),
+            )
         walkers = given.walkers or DEFAULT_WALKERS
         settings = job.settings(walkers=walkers, bins=told_bins(given.bins, binning))
         if job.starts_there:
@@ -157,14 +164,19 @@ def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
     return weighted_result(course, given, times, first, settings, job.seed, events, job.comm.rank)
 
 
+def _paths_of(given: SplittingKeywords) -> int:
+    paths = given.walkers or DEFAULT_PATHS
+    if paths < 2:
+        raise ConfigError(
+            f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
+        )
+    return paths
+
+
 def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
     """Adaptive multilevel splitting."""
     with _job(network, given) as job:
-        paths = given.walkers or DEFAULT_PATHS
-        if paths < 2:
-            raise ConfigError(
-                f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
-            )
+        paths = agree(job.comm, lambda: _paths_of(given))
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = job.settings(walkers=paths, kill=least)
         if job.starts_there:

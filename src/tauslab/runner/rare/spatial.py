@@ -24,9 +24,10 @@ from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
+from tauslab.runner.ranks.together import agree
 from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of
 from tauslab.runner.rare.estimate import RareResult
-from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords
+from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.runner.rare.outcome import (
     certain,
     no_target,
@@ -130,6 +131,7 @@ def names_of(task: LatticeTask) -> Network:
 def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
     check_values(given)
+    refuse_unused(given, lattice=True)
     if not given.target:
         raise no_target()
     comm = ranks_for("mpi")
@@ -149,11 +151,14 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     with devices(options.device, options.threads, comm) as backend, failing_together(comm):
         lattices = LatticeReplicas(backend, task.lattice)
         walks = LatticeWalks(lattices, task, ends, target, given.look_every, seed)
-        begin = progress(walks.start[None, :-1])
+        begin = agree(comm, lambda: progress(walks.start[None, :-1]))
         there = bool(target.reached(walks.start[None, :-1])[0])
         binning: Binning = ONE_BIN
         if not there:
-            binning = binning_of(given.bins, float(begin[0]), progress.end, progress.sign)
+            binning = agree(
+                comm,
+                lambda: binning_of(given.bins, float(begin[0]), progress.end, progress.sign),
+            )
         if walkers * binning.size > MOST_LATTICES:
             raise ConfigError(
                 f"{opt('walkers', walkers)} in {binning.size} bins: a run has at most "
@@ -182,7 +187,9 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
             unit="rounds",
         )  # fmt: skip
         with bar:
-            file = checkpoint_of(given, comm, WEIGHTED, task.sha256, progress.text, progress.sign)
+            file = agree(comm, lambda: checkpoint_of(
+                given, comm, WEIGHTED, task.sha256, progress.text, progress.sign
+            ))  # fmt: skip
             course, events = _runs(rules, walks, given, seed, comm, bar, file)
     return weighted_result(course, given, times, first, settings, seed, events, comm.rank)
 

@@ -14,7 +14,6 @@ from tauslab.model.expressions.expression import (
     Call,
     Expression,
     Number,
-    Symbol,
     arguments_first,
     as_expression,
     call,
@@ -25,7 +24,7 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt
-from tauslab.model.portable.array_math import apply
+from tauslab.model.portable.array_math import apply, evaluate_rows
 
 Values: TypeAlias = Callable[[str], FloatArray]
 Coordinate: TypeAlias = str | Callable[[Values], FloatArray]
@@ -125,9 +124,10 @@ class Target:
         law = self._tree
         self.network = replace(
             network,
-            reactions=[replace(r, law=call("if", law, 0.0, r.law), limit=None)
-                       for r in network.reactions],
-        )  # fmt: skip
+            reactions=[
+                replace(r, law=call("if", law, 0.0, r.law), limit=None) for r in network.reactions
+            ],
+        )
 
     def reached(self, states: Int32Array) -> BoolArray:
         """Whether each of states ``[state, species]`` is in the target."""
@@ -209,13 +209,6 @@ def _folded(tree: Expression) -> Expression:
 
 def values_of(tree: Expression, states: Int32Array, species: tuple[str, ...]) -> FloatArray:
     """Value f64 ``[state]`` of an expression of species in each of states ``[state, species]``."""
-    known: dict[int, FloatArray] = {}
-    for part in arguments_first(tree):
-        if isinstance(part, Number):
-            value = np.full(len(states), part.value)
-        elif isinstance(part, Symbol):
-            value = states[:, species.index(part.name)].astype(np.float64)
-        else:
-            value = apply(part.function, *(known[id(inside)] for inside in part.arguments))
-        known[id(part)] = value
-    return known[id(tree)]
+    return evaluate_rows(
+        tree, len(states), lambda name: states[:, species.index(name)].astype(np.float64)
+    )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tauslab.model.files.text import plain
 from tauslab.model.option_names import opt
-from tauslab.runner.output.format.schema import PROFILE_COLUMNS, STATUS_VALUES
+from tauslab.runner.output.format.schema import PROFILE_COLUMNS
 from tauslab.runner.output.writers.resume import parts_folder
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.result import Result
+from tauslab.runner.results.validity import numbers_of_ends
 
 # Root attributes that a line of their own tells, or that only programs need.
 _TOLD = {
@@ -26,28 +27,37 @@ _MOST_RUNS = 8
 
 def describe(result: Result) -> list[str]:
     """Lines about a result: what was run and how, what was recorded, how it went."""
+    return [f"{label}: {text}" if text else label for label, text in described(result)]
+
+
+def described(result: Result) -> Iterator[tuple[str, str]]:
+    """Labels of the lines of `describe`, each with what follows it, which may be nothing."""
     attributes = result.attributes
-    lines = [_file_line(result)]
-    lines.append(_model_line(result))
-    lines.append(f"method: {result.method}, seed {result.seed}")
-    lines += [f"approximate: {result.approximate}"] if result.approximate else []
+    yield _of_file(result)
+    yield "model", _of_model(result)
+    yield "method", f"{result.method}, seed {result.seed}"
+    if result.approximate:
+        yield "approximate", result.approximate
     where = f" at each of {result.n_points} points" if result.swept else ""
-    lines.append(f"trajectories: {result.n}{where} in blocks of {result.block}")
-    lines += [_sweep_line(result)] if result.swept else []
-    lines.append(_times_line(result))
-    lines += _name_lines(result)
+    yield "trajectories", f"{result.n}{where} in blocks of {result.block}"
+    if result.swept:
+        yield "sweep", _of_sweep(result)
+    yield "times", _of_times(result)
+    yield "species", f"{len(result.species)} ({_listed(result.species)})"
+    if result.observables:
+        yield "observables", f"{len(result.observables)} ({_listed(result.observables)})"
     if result.amount_unit.startswith("counts of "):  # chosen by --amounts
-        lines.append(f"amounts: {result.amount_unit}")
-    lines.append(f"recorded: {', '.join(_recorded(result)) or 'nothing'}")
+        yield "amounts", result.amount_unit
+    yield "recorded", ", ".join(_recorded(result)) or "nothing"
     if result.complete:
-        lines.append(f"status: {_statuses(result)}")
+        yield "status", _statuses(result)
     choices = [f"{k} = {v}" for k, v in sorted(attributes.items()) if k not in _TOLD]
     if choices:
-        lines.append(f"choices: {', '.join(choices)}")
+        yield "choices", ", ".join(choices)
     if "command" in attributes:
-        lines.append(f"command: {attributes['command']}")
-    lines.append(_completeness(result))
-    return lines + _profile(result)
+        yield "command", str(attributes["command"])
+    yield _completeness(result)
+    yield from _profile(result)
 
 
 def facts(result: Result) -> dict[str, Any]:
@@ -68,9 +78,9 @@ def facts(result: Result) -> dict[str, Any]:
     }
 
 
-def _file_line(result: Result) -> str:
+def _of_file(result: Result) -> tuple[str, str]:
     if result.path is None:
-        return "result in memory"
+        return "result in memory", ""
     version = result.attributes.get("tauslab_version", "?")
     created = result.attributes.get("created", "an unknown time")
     size = _size(result.path.stat().st_size)
@@ -78,40 +88,33 @@ def _file_line(result: Result) -> str:
     parts = [part.stat().st_size for part in folder.glob("*.h5")]
     if parts:
         size += f" and {len(parts)} parts of {_size(sum(parts))} in {folder.name}"
-    return f"{result.path}: {size}, written by tauslab {version}, {created}"
+    return str(result.path), f"{size}, written by tauslab {version}, {created}"
 
 
-def _model_line(result: Result) -> str:
+def _of_model(result: Result) -> str:
     sha256 = str(result.attributes.get("model_sha256", "unknown"))[:16]
     source = result.data.get("model/source")
     name = plain(getattr(source, "attrs", {}).get("name", ""))  # arrays in memory have none
-    return f"model: {name or 'unnamed'} (sha256 {sha256})"
+    return f"{name or 'unnamed'} (sha256 {sha256})"
 
 
-def _times_line(result: Result) -> str:
+def _of_times(result: Result) -> str:
     times = result.times
     if len(times) == 1:
-        return f"times: 1, at {times[0]:g}"
+        return f"1, at {times[0]:g}"
     steps = np.diff(times)
     even = np.allclose(steps, steps[0], rtol=1e-6)
     spacing = f"every {steps[0]:g}" if even else "unevenly spaced"
-    return f"times: {len(times)} from {times[0]:g} to {times[-1]:g}, {spacing}"
+    return f"{len(times)} from {times[0]:g} to {times[-1]:g}, {spacing}"
 
 
-def _sweep_line(result: Result) -> str:
+def _of_sweep(result: Result) -> str:
     ranges = []
     for name, values in result.points.items():
         distinct = len(np.unique(values))
         ranges.append(f"{name} {distinct} values from {values.min():g} to {values.max():g}")
     grid = str(result.attributes.get("grid", "")).replace(",", " x ")
-    return f"sweep: {f'grid {grid}, ' if grid else ''}{_listed(ranges)}"
-
-
-def _name_lines(result: Result) -> list[str]:
-    lines = [f"species: {len(result.species)} ({_listed(result.species)})"]
-    if result.observables:
-        lines.append(f"observables: {len(result.observables)} ({_listed(result.observables)})")
-    return lines
+    return f"{f'grid {grid}, ' if grid else ''}{_listed(ranges)}"
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
@@ -134,31 +137,29 @@ def _recorded(result: Result) -> list[str]:
 
 
 def _statuses(result: Result) -> str:
-    numbers = np.bincount(result.status.ravel(), minlength=256).tolist()
-    return ", ".join(f"{numbers[v]} {name}" for name, v in STATUS_VALUES.items() if numbers[v])
+    ends = numbers_of_ends(result.status)
+    return ", ".join(f"{count} {name}" for name, count in ends.items() if count)
 
 
-def _completeness(result: Result) -> str:
+def _completeness(result: Result) -> tuple[str, str]:
     done = result.completed_blocks
     if result.complete:
-        return "complete"
+        return "complete", ""
     missing = np.flatnonzero(~done)
     if not missing.size:
-        return (
-            f"unfinished: all blocks are there, the end of the run is not; {opt('resume')} "
-            "completes it"
-        )
+        ended = f"all blocks are there, the end of the run is not; {opt('resume')} completes it"
+        return "unfinished", ended
     cuts = np.flatnonzero(np.diff(missing) > 1) + 1
     runs = [
         f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(missing, cuts)
     ]
-    return (
-        f"unfinished: {int(done.sum())} of {len(done)} blocks are there, missing "
+    return "unfinished", (
+        f"{int(done.sum())} of {len(done)} blocks are there, missing "
         f"{_listed(runs, _MOST_RUNS)}; {opt('resume')} completes it"
     )
 
 
-def _profile(result: Result) -> list[str]:
+def _profile(result: Result) -> list[tuple[str, str]]:
     """The profile, a line per rank."""
     names = [name for name in PROFILE_COLUMNS if f"profile/{name}" in result.data]
     columns = {name: result.data[f"profile/{name}"] for name in names}
@@ -168,8 +169,11 @@ def _profile(result: Result) -> list[str]:
     if {len(layouts), *(len(column) for column in values.values())} != {len(devices)}:
         return []  # of an unfinished run, whose profile nobody vouches for
     return [
-        f"rank {rank} on {device}: {', '.join(_spent(name, v[rank]) for name, v in values.items())}"
-        f"{layouts[rank] and f'; layout {layouts[rank]}'}"
+        (
+            f"rank {rank} on {device}",
+            ", ".join(_spent(name, v[rank]) for name, v in values.items())
+            + (layouts[rank] and f"; layout {layouts[rank]}"),
+        )
         for rank, device in enumerate(devices)
         if device
     ]

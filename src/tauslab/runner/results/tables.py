@@ -16,6 +16,7 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.damaged import could_not_read
 from tauslab.model.option_names import assigned
 from tauslab.runner.options.values.texts import some
+from tauslab.runner.output.format.schema import STATUS_NAMES
 from tauslab.runner.results import columns
 from tauslab.runner.results.ensemble_data import EnsembleData
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 WHAT = ("trajectories", "statistics", "final", "summaries")
 WHAT_OF_CELLS = ("divisions",)  # of a population beside
-_STATUS = (
-    *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    *("halted", "delay_queue", "negative_delay", "delay_history"),
-)
 
 Columns = list[npt.NDArray[Any]]
 
@@ -198,7 +195,7 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
         for rows in _rows(result, width):
             swept, trajectory = _numbers(result, rows)
             values = data[rows] if dataset == "final" else data[rows][:, -1]
-            ends = np.array(_STATUS)[status[rows]]
+            ends = np.array([STATUS_NAMES[end] for end in status[rows].tolist()])
             own = [values[:, result.species.index(name)] for name in names]
             yield [*swept, trajectory, ends, *own]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.model.errors import NoValidTrajectory
 from tauslab.model.option_names import assigned, opt
@@ -48,11 +49,15 @@ def _point(result: Recorded, point: int) -> str:
     return f"point {point}: {' '.join(values)}"
 
 
-def _ends(status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], result: Recorded) -> str:
+def numbers_of_ends(status: npt.NDArray[np.uint8]) -> dict[str, int]:
+    """How many trajectories ended in each way, by its name."""
+    numbers = np.bincount(status.ravel(), minlength=256).tolist()
+    return {name: numbers[value] for name, value in STATUS_VALUES.items()}
+
+
+def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:
     """How many ended how, and what may help against that which is most frequent."""
-    numbers = np.bincount(status.ravel(), minlength=256)
-    names = {name: int(numbers[value]) for name, value in STATUS_VALUES.items()}
-    found = {name: count for name, count in names.items() if count}
+    found = {name: count for name, count in numbers_of_ends(status).items() if count}
     told = ", ".join(f"{count} ended by {name}" for name, count in found.items())
     return f"{told}; {_hint(max(found, key=lambda name: found[name]), result)}"
 

@@ -164,7 +164,7 @@ def _moments(
             )
         sums = _sums(
             engine, len(numbers[some]), (times, columns), task, pairs, backend, comm, report
-        )  # fmt: skip
+        )
         found.append((*moments_of_sums(sums), sums["obs_n"]))
     mean, variance, n = (np.concatenate(part) for part in zip(*found, strict=True))
     return mean, variance, n.min(axis=-1).astype(np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy.typing as npt
@@ -17,7 +16,13 @@ from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
-from tauslab.runner.options.values.texts import assignments, count, names
+from tauslab.runner.options.values.recurring import (
+    output_option,
+    quiet_option,
+    seed_option,
+    set_option,
+)
+from tauslab.runner.options.values.texts import count, names
 from tauslab.runner.sensitivity.result import METHODS
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP, DIFFERENCES
 
@@ -111,27 +116,17 @@ class SensitivityKeywords:
         doc="``centred``, ``forward`` or ``backward``. A centred one whose lower side would be "
         "negative is forward.",
     )  # fmt: skip
-    seed: int | None = option(
-        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
-        metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.",
-    )  # fmt: skip
-    set: Mapping[str, float] | None = option(
-        None, "value of a parameter or initial amount", flag="--set", group="model",
-        action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters and initial amounts by name, one number each.",
-    )  # fmt: skip
+    seed: int | None = seed_option()
+    set: Mapping[str, float] | None = set_option(
+        "Values of parameters and initial amounts by name, one number each."
+    )
     max_steps: int = option(
         MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
         check=whole(1, MAX_STEPS),
         doc="Events after which a trajectory, and its pair, are left out.",
     )  # fmt: skip
     device: Device = device_option()
-    output: Name | None = option(
-        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5",
-        doc="File to write, which must be new; or `SensitivityResult.save` it later.",
-    )  # fmt: skip
-    quiet: bool = option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
-    )  # fmt: skip
+    output: Name | None = output_option(
+        "File to write, which must be new; or `SensitivityResult.save` it later."
+    )
+    quiet: bool = quiet_option()

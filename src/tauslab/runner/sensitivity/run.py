@@ -23,7 +23,7 @@ from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.sensitivity.finite import finite_differences
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords
-from tauslab.runner.sensitivity.outputs import chosen_outputs
+from tauslab.runner.sensitivity.outputs import chosen_outputs, with_outputs
 from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
 from tauslab.runner.sensitivity.score import likelihood_ratios
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP, chosen_names, steps_of
@@ -58,10 +58,8 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
     with (
         devices(options.device, options.threads, comm) as backend,
         failing_together(comm),
-        Progress(
-            total, comm.rank, quiet=given.quiet, description=network.name, unit=unit
-        ) as bar,
-    ):  # fmt: skip
+        Progress(total, comm.rank, quiet=given.quiet, description=network.name, unit=unit) as bar,
+    ):
         done = 0
 
         def report(more: int) -> None:
@@ -116,5 +114,6 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
         seed=agreed_seed(seed, lambda: None, ranks_for("mpi")), max_steps=max_steps,
         **device_settings(device),
     )  # fmt: skip
-    recorded = [outputs] if isinstance(outputs, str) else outputs
-    return network, options, chosen_names(network, parameters), chosen_outputs(network, recorded)
+    recorded = chosen_outputs(network, [outputs] if isinstance(outputs, str) else outputs)
+    with_outputs(network, recorded)  # refuses names, here on all ranks alike
+    return network, options, chosen_names(network, parameters), recorded

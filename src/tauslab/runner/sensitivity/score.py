@@ -14,7 +14,7 @@ from tauslab.kernels.coupled.scores import ScoreInputs, ScorePaths
 from tauslab.kernels.ensemble.launch import SampleBuffers
 from tauslab.kernels.network.lowering import Law
 from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.derivative import derivative
 from tauslab.model.expressions.expression import Expression, Number, substitute
 from tauslab.model.expressions.unfolding import unfold
@@ -111,9 +111,10 @@ def _task(
     extended, recorded = with_outputs(network, outputs)
     trees = extended.rule_expressions()
     derived = {
-        n: tree for n, tree in network.parameters.items()
+        n: tree
+        for n, tree in network.parameters.items()
         if not isinstance(tree, Number) and n not in names
-    }  # fmt: skip
+    }
     whole = unfold({**trees, **derived}, "quantity")
     reactions = [substitute(reaction.law, whole) for reaction in network.reactions]
     rules = dict(extended.rules)
@@ -174,15 +175,11 @@ def _moments(
     mean, _ = moments_of_sums(piloted.totals)
     centres = np.nan_to_num(np.ascontiguousarray(mean[0, :, -outputs:]))
     summing = _run(engine, task, slopes, centres, range(n), comm, report)
-    try:
-        totals = summed(summing, comm, task.network.name)
-    except ModelError as error:
-        if "by nan" not in str(error):
-            raise
-        raise ModelError(
-            f"{error}: a propensity is negative or not a number, or is 0 where its derivative is "
-            f"not, and then {opt('method', 'coupled')} has a difference"
-        ) from None
+    why_nan = (
+        "a propensity is negative or not a number, or is 0 where its derivative is not, and then "
+        f"{opt('method', 'coupled')} has a difference"
+    )
+    totals = summed(summing, comm, task.network.name, why_nan)
     means, variances = moments_of_sums(totals)
     return means[0], variances[0], totals["obs_n"][0].min(axis=-1).astype(np.int64)
 

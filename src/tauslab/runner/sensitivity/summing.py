@@ -14,6 +14,7 @@ from tauslab.model.errors import DeviceError, ModelError
 from tauslab.model.host_memory import in_bytes
 from tauslab.model.option_names import warn
 from tauslab.runner.output.format.layout import Accumulators
+from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.output.format.statistics import add_accumulators, sum_over_ranks
 from tauslab.runner.ranks.mpi import Communicator
 
@@ -25,7 +26,7 @@ _FEWEST_ROWS = 1 << 12
 _ROWS_OF_A_MULTIPROCESSOR = 1 << 11  # that keep it busy
 _BYTES_OF_A_SUM = 400  # with its copies on the host
 _MOST_SUM_BYTES = 1 << 30  # of the points of a launch
-_ENDS = {2: "overflow", 3: "step_limit", 4: "nan"}
+_ENDS = ("overflow", "step_limit", "nan")
 
 Start = Callable[[int, int, Any, SampleBuffers, Any], None]
 Report = Callable[[int], None]  # told how many more pairs are done
@@ -108,21 +109,22 @@ class Summing:
         return self._outputs, self._buffers
 
 
-def summed(summing: Summing, comm: Communicator, name: str) -> Accumulators:
+def summed(summing: Summing, comm: Communicator, name: str, why_nan: str = "") -> Accumulators:
     """Sums of all ranks; tells how many ended early. Collective.
 
     Raises
     ------
     ModelError
-        All of them did.
+        All of them did; `why_nan` says why some may have ended by a NaN.
     """
     ended = comm.sum_uint64(summing.ended.astype(np.uint64)).astype(np.int64)
-    early = {kind: int(ended[kind]) for kind in _ENDS if ended[kind]}
+    early = {end: int(n) for end in _ENDS if (n := ended[STATUS_VALUES[end]])}
     if early:
-        told = ", ".join(f"{count} by {_ENDS[kind]}" for kind, count in early.items())
+        told = ", ".join(f"{count} by {end}" for end, count in early.items())
         number = int(ended.sum())
         if sum(early.values()) == number:
-            raise ModelError(f"{name}: all trajectories ended early: {told}")
+            why = f": {why_nan}" if why_nan and "nan" in early else ""
+            raise ModelError(f"{name}: all trajectories ended early: {told}{why}")
         if comm.rank == 0:
             warn(
                 f"{name}: of {number} trajectories some ended early and are left out from then "

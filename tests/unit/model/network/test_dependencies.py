@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.expressions.expression import as_expression
-from tauslab.model.network.dependencies import names_in, parents, right_sides
+from tauslab.model.expressions.expression import as_expression, symbols
+from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.network import Network
 
 
@@ -65,8 +65,8 @@ def test_bare_equations_and_events():
 
 
 def test_equations_that_are_written_out():
-    equations = {"x": as_expression("k * y - x"), "y": as_expression("-y")}
-    assert parents(names_in(equations), ["k"]) == {"x": ("x", "y", "k"), "y": ("y",)}
+    sides = {"x": symbols(as_expression("k * y - x")), "y": symbols(as_expression("-y"))}
+    assert parents(sides, ["k"]) == {"x": ("x", "y", "k"), "y": ("y",)}
 
 
 def test_a_parameter_that_nothing_reads_is_refused():

@@ -131,7 +131,7 @@ def _broken_model(path: Path, network: Network) -> None:
         (_no_format, "is not a result of tauslab: attribute 'format' is None"),
         (_no_model, "holds no model, as /model/canonical and /model/source"),
         (_no_hdf5, "cannot be read as HDF5: "),
-        (_broken_model, "is not TOML: line 1: "),
+        (_broken_model, "is not TOML: "),
     ],
 )
 def test_results_that_hold_no_model(

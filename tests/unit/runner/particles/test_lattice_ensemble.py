@@ -148,13 +148,6 @@ def test_what_is_refused():
     model.add_diffusion("A", "D")
     with pytest.raises(ts.ConfigError, match="D change how particles hop"):
         particles(model, 2, parameters={"D": [1e-12, 2e-12]})
-    with particles(model, 2) as e, particles(model, 2) as other:
-        with pytest.raises(ts.ConfigError, match="D change how particles hop"):
-            e.set(D=[1e-12, 2e-12])
-        for each in (e, other):
-            each.take([1, 0])  # with the values that there were
-            each.advance(0.001)
-        assert (e.counts == other.counts).all()
     net = ts.Network("n")
     net.add_species("A", 1)
     with particles(net, 2) as e, pytest.raises(ts.ConfigError, match="profile is of lattices"):

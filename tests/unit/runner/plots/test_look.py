@@ -234,6 +234,16 @@ def test_a_map_of_modes_has_a_colour_for_each_number():
     assert (colours[0, 0] != colours[1, 0]).any()
 
 
+def test_bars_of_amounts_in_a_sweep_stand_where_the_amounts_are():
+    values = np.random.default_rng(7).uniform(0.5, 2.0, (3, 400, 1, 1))
+    made = swept(np.zeros(values.shape), {"k": [1, 2, 3]}, method="ode")
+    arrays = {n: v for n, v in made.data.items() if n != "counts"} | {"amounts": values}
+    axes = plot_result(Result(arrays, made.attributes), "histogram").axes[0]
+    edges = axes.patches[0].get_data().edges
+    assert edges[0] <= values.min() < edges[1]
+    assert edges[-2] < values.max() <= edges[-1]
+
+
 def test_the_band_of_a_sweep_is_that_of_the_trajectories():
     rng = np.random.default_rng(6)
     counts = rng.geometric(0.3, (4, 150, 2, 1)) - 1

@@ -207,6 +207,9 @@ def test_what_overflows_is_lost_and_told():
         ({"t_end": math.inf}, "t_end=inf"),
         ({"t_end": None}, "t_end= is missing"),
         ({"discard": 1.0}, "discard=1.0"),
+        ({"discard": 0.2}, "discard= is of steady=True"),
+        ({"extend": 2}, "extend= is of steady=True"),
+        ({"look_every": 2}, "look_every= is of lattices"),
         ({"seed": -1}, "seed=-1"),
         ({"set": {"Q": 1.0}}, "Q"),
         ({"set": {"k": [1.0, 2.0]}}, "one number"),
@@ -240,6 +243,8 @@ def test_files(tmp_path):
     assert all((again.arrays()[k] == v).all() for k, v in found.arrays().items())
     with pytest.raises(ts.ConfigError, match="exists"):
         weighted(runs=5, output=path)
+    pytest.importorskip("pandas")
+    assert found.to_pandas()["estimate"].tolist() == found.runs.tolist()
     xarray = pytest.importorskip("xarray")
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         assert data["reached"].dims == ("run", "time")

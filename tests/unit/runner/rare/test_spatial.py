@@ -58,6 +58,10 @@ def test_everything_else_of_lattices(tmp_path, capsys):
         walk(target="B_in_default > 3", **small)
     with pytest.raises(ts.ConfigError, match="t_end is 100 steps"):
         walk(**small | {"rounds": 101})
+    with pytest.raises(ts.ConfigError, match="max_steps= is of networks"):
+        walk(max_steps=5)
+    with pytest.raises(ts.ConfigError, match="extend= is of networks"):
+        walk(steady=True, extend=3)
     with pytest.raises(ts.ConfigError, match="at most 65536 lattices"):
         walk(walkers=40_000, bins=2)
     with pytest.raises(ts.ConfigError, match="a network or its file"):

@@ -49,7 +49,7 @@ KERNEL(coupled_pairs, const PairArguments arguments) {
     double cumulative[N_REACTIONS] = {};
     const CoupledPair pair = {x, y, c, d, a, b, cumulative};
     PhiloxSeries series = {};
-    Draws draws;
+    StepDraws draws;
     const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
     u64 fired = 0;

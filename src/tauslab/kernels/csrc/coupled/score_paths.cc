@@ -51,7 +51,7 @@ KERNEL(score_paths, const ScoreArguments arguments) {
     double a[N_REACTIONS] = {}, cumulative[N_REACTIONS] = {};
     double score[N_PARAMETERS] = {}, rates[N_PARAMETERS] = {}, reached[N_PARAMETERS] = {};
     PhiloxSeries series = {};
-    Draws draws;
+    StepDraws draws;
     const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
     u64 fired = 0, step = 0;

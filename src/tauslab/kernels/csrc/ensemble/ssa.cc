@@ -27,7 +27,7 @@ KERNEL(ssa, const EnsembleArguments launch) {
     double cumulative[N_REACTIONS] = {};
     const Counts state = {x};
     PhiloxSeries series = {};
-    Draws draws;
+    StepDraws draws;
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
     i64 row = -1, k = 0;
     u64 fired = 0;

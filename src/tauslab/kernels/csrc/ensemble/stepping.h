@@ -13,13 +13,14 @@ struct Counts {
 
 // The numbers that the next DRAWS_AHEAD steps use. A CPU makes many at a time, in loops that its
 // compiler turns into vector code: one by one, random bits and logarithm are half of a step's time.
-struct Draws {
+struct StepDraws {
     double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
     double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
 };
 
 // Draws `step` and up. Two loops, because compilers vectorise each but not both as one.
-DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step, Draws &draws) {
+DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step,
+                       StepDraws &draws) {
     for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
         const Philox4 bits = philox_draw(series, keys, step + i);
         draws.waiting[i] = unit_open_low(bits.x0, bits.x1);

@@ -10,6 +10,7 @@
 #include "ensemble/arguments.h"
 #include "events/kept.h"
 #include "events/queue.h"
+#include "events/state.h"
 #include "model.h"
 
 // Stored in /status: more reactions wait for their completion than the queue holds.
@@ -63,6 +64,12 @@ DEVICE_SHARED bool begin_reaction(Completions &queue, int reaction, double time)
     }
     queue.put(entry, bits, which);
     return true;
+}
+
+// Notes that `reaction` begins at `t`; how the trajectory ends where that is not possible.
+DEVICE_SHARED u8 begin_delayed(Completions &queue, int reaction, double t, double delay) {
+    if (!(delay >= 0)) return delay < 0 ? NEGATIVE_DELAY : (u8)NOT_A_NUMBER;
+    return begin_reaction(queue, reaction, t + delay) ? RUNNING : DELAY_QUEUE_FULL;
 }
 
 // Takes up what waited when the trajectory was kept: how many, how many had begun, then of each its time and

@@ -8,20 +8,11 @@
 #pragma once
 
 #include "events/state.h"
+#include "math/dormand_prince.h"
 
 constexpr double FLOW_RELATIVE = 1e-7, FLOW_ABSOLUTE = 1e-9;  // errors of a step
 constexpr double HAZARD_ERROR = 1e-7;                         // of the integral
-constexpr int STAGES = 7;
-constexpr int N_VALUES = N_FLOW + 1;  // the last is the integral
-
-TABLE double STAGE_STATE[21] = {
-    1.0 / 5,        3.0 / 40,        9.0 / 40,        44.0 / 45,    -56.0 / 15,    32.0 / 9,
-    19372.0 / 6561, -25360.0 / 2187, 64448.0 / 6561,  -212.0 / 729, 9017.0 / 3168, -355.0 / 33,
-    46732.0 / 5247, 49.0 / 176,      -5103.0 / 18656, 35.0 / 384,   0.0,           500.0 / 1113,
-    125.0 / 192,    -2187.0 / 6784,  11.0 / 84};
-TABLE double STAGE_TIME[STAGES] = {0, 1.0 / 5, 3.0 / 10, 4.0 / 5, 8.0 / 9, 1, 1};
-TABLE double STAGE_ERROR[STAGES] = {71.0 / 57600,      0.0,        -71.0 / 16695, 71.0 / 1920,
-                                    -17253.0 / 339200, 22.0 / 525, -1.0 / 40};
+constexpr int N_VALUES = N_FLOW + 1;                          // the last is the integral
 
 struct Flow {
     double d[STAGES][N_VALUES];  // rates at the stages

@@ -5,25 +5,11 @@
 // The state is doubles: counts, which stay whole numbers, then quantities that events set to any value,
 // and last the time. Draw number `step` of the trajectory's stream gives a waiting time and a choice;
 // a step that a stop cuts short uses it up.
+#include "ensemble/stepping.h"
 #include "events/completions.h"
 #include "events/state.h"
 
 enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
-
-struct EventDraws {
-    double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
-    double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
-};
-
-DEVICE void draw_steps(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step,
-                       EventDraws &draws) {
-    for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
-        const Philox4 bits = philox_draw(series, keys, step + i);
-        draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
-        draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
-    }
-    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
-}
 
 KERNEL(ssa_events, const EventArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
@@ -40,7 +26,7 @@ KERNEL(ssa_events, const EventArguments arguments) {
     Draws numbers = {};
     const auto inputs = formula_constants(c, numbers);
     PhiloxSeries series = {}, tie_series = {};
-    EventDraws draws;
+    StepDraws draws;
     const PhiloxKeys keys = *launch.keys;
     i64 row = -1, k = 0;
     u64 fired = 0, step = 0, executed = 0, completed = 0;
@@ -112,7 +98,7 @@ KERNEL(ssa_events, const EventArguments arguments) {
                 const Place place = place_in(launch, row);
                 series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, step);
             }
-            draw_steps(series, keys, (u32)step, draws);
+            draw_ahead(series, keys, (u32)step, draws);
         }
         const double t_event = a0 > 0 ? t + draws.waiting[next] / a0 : infinity();
         const double t_next = t_event < stop ? t_event : stop;
@@ -146,12 +132,8 @@ KERNEL(ssa_events, const EventArguments arguments) {
         int reaction = 0;
         for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
         if (HAS_DELAYS && IS_DELAYED[reaction]) {
-            const double delay = reaction_delay(reaction, x, inputs);
-            const bool is_known = delay >= 0;
-            if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
-                ended = is_known ? DELAY_QUEUE_FULL : delay < 0 ? NEGATIVE_DELAY : (u8)NOT_A_NUMBER;
-                continue;
-            }
+            ended = begin_delayed(delayed, reaction, t, reaction_delay(reaction, x, inputs));
+            if (ended != RUNNING) continue;
             stop = tl_min(stop, delayed.first());
         }
         const Fired found = fire(reaction, x, c, a);

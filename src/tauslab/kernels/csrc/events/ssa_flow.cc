@@ -88,12 +88,7 @@ KERNEL(ssa_flow, const EventArguments arguments) {
             looks = false;
         }
 
-        // Samples whose time has come.
-        for (; k < n_times && times[k] <= t; ++k) {
-            x[N_SPECIES] = times[k];
-            record_sample(out, row, k, x, c);
-        }
-        x[N_SPECIES] = t;
+        k = record_reached(out, row, k, times, t, x, c);
         if (k == n_times) {
             ended = DONE;
             continue;
@@ -120,12 +115,8 @@ KERNEL(ssa_flow, const EventArguments arguments) {
         int reaction = 0;
         for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
         if (HAS_DELAYS && IS_DELAYED[reaction]) {
-            const double delay = reaction_delay(reaction, x, inputs);
-            const bool is_known = delay >= 0;
-            if (!is_known || !begin_reaction(delayed, reaction, t + delay)) {
-                ended = is_known ? DELAY_QUEUE_FULL : delay < 0 ? NEGATIVE_DELAY : (u8)NOT_A_NUMBER;
-                continue;
-            }
+            ended = begin_delayed(delayed, reaction, t, reaction_delay(reaction, x, inputs));
+            if (ended != RUNNING) continue;
             stop = tl_min(stop, delayed.first());
             looks = looks || !(t < stop);
         }

@@ -31,6 +31,18 @@ DEVICE void add_up(int first, const double *a, double *cumulative) {
     for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
 }
 
+// Records the samples from number `k` on whose time has come; the number of the next. Formulas of samples may
+// read the time, which stands behind the counts.
+DEVICE i64 record_reached(const Recorder &out, i64 row, i64 k, const double *times, double t,
+                          double *x, const double *c) {
+    for (; k < out.n_times && times[k] <= t; ++k) {
+        x[N_SPECIES] = times[k];
+        record_sample(out, row, k, x, c);
+    }
+    x[N_SPECIES] = t;
+    return k;
+}
+
 // Constants and the state at time 0.
 DEVICE void load_start(const EnsembleArguments &launch, const Place &place, double *x, double *c) {
     for (int i = 0; i < N_CONSTANTS; ++i)

@@ -74,18 +74,8 @@ template <class Cells>
 DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys, u64 seed,
                   const Recorder &out, const double *times, u64 max_steps,
                   const Tolerance &tolerance, Work &work) {
-    const Counts state = {s.x};
     const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
-    const u8 ended = state_of(s, plan.a0, max_steps);
-    // The state at a sample is that after the last event at or before it.
-    if (ended <= ABSORBED || ended == STEP_LIMIT)
-        for (; s.k < out.n_times && times[s.k] <= s.t; ++s.k)
-            record_sample(out, s.row, s.k, state, s.c);
-    if (ended != DONE || s.k == out.n_times) {
-        finish(s, out, s.k == out.n_times ? (u8)DONE : ended);
-        return LEAPS;
-    }
-    ++s.steps;
+    if (!goes_on(s, plan.a0, out, times, max_steps)) return LEAPS;
     const bool pays = plan.limit.time() * plan.a0 >= WORTH_EVENTS;
     return pays && leap(s, plan, cells, keys, seed, times[s.k], work) ? LEAPS : EXACT;
 }

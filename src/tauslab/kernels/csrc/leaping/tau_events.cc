@@ -73,12 +73,7 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
             at = AT_NO_STOP;
         }
 
-        // Samples whose time has come.
-        for (; k < n_times && times[k] <= t; ++k) {
-            x[N_SPECIES] = times[k];
-            record_sample(out, row, k, x, c);
-        }
-        x[N_SPECIES] = t;
+        k = record_reached(out, row, k, times, t, x, c);
         if (k == n_times) {
             ended = DONE;
             continue;
@@ -150,8 +145,5 @@ KERNEL(tau_events, const EventLeapArguments arguments) {
         add_up(found.from, a, cumulative);
         if (found.watched) at = AT_CHANGE;
     }
-    atomic_add(launch.work, work.firings);
-    atomic_add(launch.work + 1, work.leaps);
-    atomic_add(launch.work + 2, work.exact);
-    atomic_add(launch.work + 3, work.halved);
+    add_work(launch.work, work);
 }

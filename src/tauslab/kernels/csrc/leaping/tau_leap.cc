@@ -60,8 +60,5 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
             if (lanes_where(pool.here && pool.next_phase == LEAPS) < ENOUGH_LANES) break;
         }
     }
-    atomic_add(launch.work, work.firings);
-    atomic_add(launch.work + 1, work.leaps);
-    atomic_add(launch.work + 2, work.exact);
-    atomic_add(launch.work + 3, work.halved);
+    add_work(launch.work, work);
 }

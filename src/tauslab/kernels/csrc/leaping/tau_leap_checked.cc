@@ -227,18 +227,8 @@ template <class Cells>
 DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys, u64 seed,
                  const Recorder &out, const double *times, u64 max_steps,
                  const Tolerance &tolerance, Work &work) {
-    const Counts state = {s.x};
     const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
-    const u8 ended = state_of(s, plan.a0, max_steps);
-    // The state at a sample is that after the last event at or before it.
-    if (ended <= ABSORBED || ended == STEP_LIMIT)
-        for (; s.k < out.n_times && times[s.k] <= s.t; ++s.k)
-            record_sample(out, s.row, s.k, state, s.c);
-    if (ended != DONE || s.k == out.n_times) {
-        finish(s, out, s.k == out.n_times ? (u8)DONE : ended);
-        return;
-    }
-    ++s.steps;
+    if (!goes_on(s, plan.a0, out, times, max_steps)) return;
     if (leap(s, plan, ahead, cells, keys, seed, times[s.k], tolerance, work)) return;
     if (ahead.channels > 0)
         known_event(s, ahead, cells, seed, times[s.k], work);
@@ -273,8 +263,5 @@ KERNEL_IN_BLOCKS(4, tau_leap_checked, const CheckedLeapArguments arguments) {
         here = begin(s, launch);
         ahead.clear();
     }
-    atomic_add(launch.work, work.firings);
-    atomic_add(launch.work + 1, work.leaps);
-    atomic_add(launch.work + 2, work.exact);
-    atomic_add(launch.work + 4, work.rejected);
+    add_work(launch.work, work);
 }

@@ -74,6 +74,23 @@ DEVICE void finish(Trajectory &s, const Recorder &out, u8 ended) {
     s.row = -1;
 }
 
+// Records the samples that the trajectory has reached, and begins its next step. False if it has ended.
+DEVICE bool goes_on(Trajectory &s, double a0, const Recorder &out, const double *times,
+                    u64 max_steps) {
+    const Counts state = {s.x};
+    const u8 ended = state_of(s, a0, max_steps);
+    // The state at a sample is that after the last event at or before it.
+    if (ended <= ABSORBED || ended == STEP_LIMIT)
+        for (; s.k < out.n_times && times[s.k] <= s.t; ++s.k)
+            record_sample(out, s.row, s.k, state, s.c);
+    if (ended != DONE || s.k == out.n_times) {
+        finish(s, out, s.k == out.n_times ? (u8)DONE : ended);
+        return false;
+    }
+    ++s.steps;
+    return true;
+}
+
 // Takes the next row; false if there is none.
 DEVICE bool begin(Trajectory &s, const EnsembleArguments &launch) {
     const i64 row = take_row(launch.control, launch.rows);

@@ -13,6 +13,15 @@ struct Work {
     u64 firings, leaps, exact, halved, rejected;
 };
 
+// Adds the numbers of a thread to those of the launch. No kernel has leaps of both last kinds.
+DEVICE void add_work(u64 *to, const Work &work) {
+    atomic_add(to, work.firings);
+    atomic_add(to + 1, work.leaps);
+    atomic_add(to + 2, work.exact);
+    if (work.halved > 0) atomic_add(to + 3, work.halved);
+    if (work.rejected > 0) atomic_add(to + 4, work.rejected);
+}
+
 // When a thread looked at the control words last.
 struct Looks {
     u64 told;   // events that were added to the control words

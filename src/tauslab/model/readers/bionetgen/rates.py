@@ -72,9 +72,8 @@ def named_law(
     ModelError
         The numbers of constants and of reactants do not fit the law.
     """
-    fewest, most, needs = {
-        "Sat": (2, len(reactants) + 1, 1), "MM": (2, 2, 2), "Hill": (3, 3, 1)
-    }[kind]  # fmt: skip
+    numbers = {"Sat": (2, len(reactants) + 1, 1), "MM": (2, 2, 2), "Hill": (3, 3, 1)}
+    fewest, most, needs = numbers[kind]
     if len(reactants) < needs:
         raise ModelError(f"{kind} needs {needs} or more reactants, not {len(reactants)}")
     if not fewest <= len(constants) <= most:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import ModelError, reason_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import ANY, SLOTS
 from tauslab.model.lattice.site_map import ArraySites
@@ -62,12 +62,12 @@ def read_lm(path: str | Path) -> Lattice | Network:
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
     except KeyError as error:
-        raise ModelError(f"{path}: is not whole: {error.args[0]}") from None
+        raise ModelError(f"{path}: is not whole: {reason_of(error)}") from None
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
         # What a value of another shape or type than the format's leads to, wherever it is used.
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)[:200]
         raise ModelError(f"{path}: a value is not of its kind or shape: {reason}") from None
     model.source_path = path
     return model

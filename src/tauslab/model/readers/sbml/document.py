@@ -13,6 +13,7 @@ from typing import Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.network.network import Feature
+from tauslab.model.network.parts import unit_message
 from tauslab.model.portable.host_math import value_of
 from tauslab.model.readers.sbml.flattening import flatten, has_submodels, scan_sources
 from tauslab.model.readers.sbml.text import each, first_error, raise_first_error, scan, told
@@ -155,11 +156,11 @@ def substance_features(libsbml: Any, model: Any) -> Iterator[Feature]:
         element = f"species {names[0]}{more}" if stated else "model"
         kind = _unit_trouble(libsbml, model, unit)
         if kind:
-            yield Feature(kind, element, f"its substance unit is {_shown_unit(model, unit)}")
+            yield Feature(kind, element, _unit_message(model, "substance", unit))
     extent = model.getExtentUnits() if model.getLevel() == 3 else ""
     kind = _unit_trouble(libsbml, model, extent) if extent != default else None
     if kind:
-        yield Feature(kind, "model", f"its extent unit is {_shown_unit(model, extent)}")
+        yield Feature(kind, "model", _unit_message(model, "extent", extent))
 
 
 def default_unit(model: Any) -> str:
@@ -190,7 +191,6 @@ def _unit_trouble(libsbml: Any, model: Any, name: str) -> str | None:
     return None if scale == 1.0 else "scaled unit"
 
 
-def _shown_unit(model: Any, name: str) -> str:
+def _unit_message(model: Any, what: str, name: str) -> str:
     definition = model.getUnitDefinition(name)
-    title = definition.getName() if definition is not None else ""
-    return f"{name!r} ({title})" if title and title != name else repr(name)
+    return unit_message(what, name, definition.getName() if definition is not None else "")

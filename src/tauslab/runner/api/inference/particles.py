@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
-from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.errors import ConfigError, ModelError, one_of
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
@@ -373,7 +373,8 @@ def pmmh(  # noqa: PLR0913 - keywords
         As of `tauslab.particle_filter`.
     priors
         Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
-        ``normal(MEAN,SD)``, ``lognormal(MEDIAN,SIGMA)``.
+        ``normal(MEAN,SD)``, ``lognormal(MEDIAN,SIGMA)``. Values that the model cannot take, such as
+        a negative rate constant, have the likelihood 0.
     n
         Particles of a filter.
     steps, warm_up
@@ -449,15 +450,9 @@ def pmmh(  # noqa: PLR0913 - keywords
         particles.in_groups(n)
         course = Course(particles, rows, count=count, states=False)
 
-        def log_likelihood(values: Mapping[str, FloatArray], step: int) -> FloatArray:
-            word = int(words(whole_seed, _FILTER_SEEDS, step, 1)[0])
-            each = {name: np.repeat(value, n) for name, value in values.items()}
-            particles.reset(seed=word, parameters=each)
-            course.begin()
-            return course.run(_constants(network, each, rows)).log_likelihood
-
+        likelihood = _Likelihood(network, rows, particles, course, count, whole_seed)
         walk = Walk(
-            laws, log_likelihood, chains=count, steps=steps, warm_up=warm_up, seed=whole_seed,
+            laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=whole_seed,
             start=start or {}, proposal=proposal,
         )  # fmt: skip
         if file.exists():
@@ -476,6 +471,58 @@ def pmmh(  # noqa: PLR0913 - keywords
     if chains is None:
         values, logs, moved = values[0], logs[0], moved[0]
     return Chain(tuple(laws), values, logs, moved)
+
+
+class _Likelihood:
+    """Log-likelihoods ``[chain]`` by filters, -inf at values that the model or a noise cannot take.
+
+    Called with values ``[chain]`` by name and the number of the step; at the start, step 0, such
+    values are errors.
+    """
+
+    def __init__(
+        self,
+        network: Network | Lattice,
+        rows: Observations,
+        particles: Ensemble,
+        course: Course,
+        chains: int,
+        seed: int,
+    ) -> None:
+        self._network, self._rows, self._seed = network, rows, seed
+        self._particles, self._course, self._chains = particles, course, chains
+
+    def __call__(self, values: Mapping[str, FloatArray], step: int) -> FloatArray:
+        good = np.ones(self._chains, bool)
+        try:
+            constants = self._begin(values, step)
+        except (ModelError, ConfigError):
+            good = np.array([self._allows(values, chain) for chain in range(self._chains)])
+            if step == 0 or good.all():
+                raise
+            if not good.any():
+                return np.full(self._chains, -np.inf)
+            one = int(np.argmax(good))  # in place of the others, whose filters are not looked at
+            values = {k: np.where(good, v, v[one]) for k, v in values.items()}
+            constants = self._begin(values, step)
+        self._course.begin()
+        return np.where(good, self._course.run(constants).log_likelihood, -np.inf)
+
+    def _begin(self, values: Mapping[str, FloatArray], step: int) -> dict[str, Any]:
+        """Put particles at the start with these values; what noises take of them."""
+        word = int(words(self._seed, _FILTER_SEEDS, step, 1)[0])
+        each = {k: np.repeat(v, self._particles.n // self._chains) for k, v in values.items()}
+        self._particles.reset(seed=word, parameters=each)
+        constants = _constants(self._network, each, self._rows)
+        self._rows.check(constants)
+        return constants
+
+    def _allows(self, values: Mapping[str, FloatArray], chain: int) -> bool:
+        try:
+            self._begin({k: np.full(self._chains, v[chain]) for k, v in values.items()}, 0)
+        except (ModelError, ConfigError):
+            return False
+        return True
 
 
 def _require_parameters(

@@ -81,9 +81,10 @@ def sensitivity(
     """
     options |= {k: whole(v) for k, v in options.items() if k in _COUNTS}
     given = chosen(
-        SensitivityKeywords, {"parameters": parameters, "outputs": outputs, **options},
+        SensitivityKeywords,
+        {"parameters": parameters, "outputs": outputs, **options},
         "sensitivity",
-    )  # fmt: skip
+    )
     if given.output is not None:
         require_new_file(Path(given.output), overwrite=False)
     found = run_sensitivity(network_of(model, "ts.sensitivity"), given)

@@ -8,13 +8,10 @@ import numpy as np
 
 from tauslab.runner.options.ensemble import FloatArray
 from tauslab.runner.results.result import Result
+from tauslab.runner.results.validity import numbers_of_ends
 
 _READ_AGAIN = 64 << 20  # bytes of samples
 _READ_POINTS = 256
-_STATUS = (
-    *("done", "absorbed", "overflow", "step_limit", "nan", "event_queue", "event_cascade"),
-    *("halted", "delay_queue", "negative_delay", "delay_history"),
-)
 
 
 def facts_of_run(result: Result) -> dict[str, Any]:
@@ -22,13 +19,12 @@ def facts_of_run(result: Result) -> dict[str, Any]:
     from tauslab.runner.results.info import facts
 
     profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
-    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
     return facts(result) | {
         "events": int(profile["events"].sum()),
         "seconds": float(profile["wall"].max()),
         "compile_seconds": float(profile["compile"].max()),
         "devices": [name.decode() for name in profile["device"]],
-        "status": {name: int(n) for name, n in zip(_STATUS, ends, strict=False)},
+        "status": numbers_of_ends(result.status),
         "last": {name: _last(result, name) for name in _cheap_names(result)},
     }
 
@@ -51,24 +47,23 @@ def summary(result: Result, *, verbose: bool = False) -> list[str]:
     events, wall = int(profile["events"].sum()), float(profile["wall"].max())
     devices = sorted({d.decode() for d in profile["device"]})
     n_ranks = len(profile["device"])
+    steps = "steps" if result.continuous else "events"
     on = f"{n_ranks} ranks, {', '.join(devices)}" if n_ranks > 1 else devices[0]
-    rate = f"{events / wall:.3g} events/s" if wall > 0 else "nothing left to do"
+    rate = f"{events / wall:.3g} {steps}/s" if wall > 0 else "nothing left to do"
     ready = f"kernels ready after {profile['compile'].max():.2f} s"
     where = f" at each of {result.n_points} points" if result.swept else ""
     many = "trajectory" if result.n == 1 else "trajectories"
-    what = f"{result.path}: {result.n} {many}{where}, seed {result.seed}, {events:.4g} events"
+    what = f"{result.path}: {result.n} {many}{where}, seed {result.seed}, {events:.4g} {steps}"
     lines = [f"{what} in {wall:.2f} s ({rate}; {on}; {ready})"]
     if result.continuous:
-        lines = [lines[0].replace("events", "steps")]
         # A file of an earlier version, which --resume finds complete, has none.
         known = verbose and "profile/layout" in result.data
         told = result.data["profile/layout"][()] if known else ()
         lines += [f"  layout {layout}" for layout in sorted({t.decode() for t in told} - {""})]
     if result.method == "tau":
         lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
-    ends = np.bincount(result.status.ravel(), minlength=len(_STATUS))
-    for name, count in list(zip(_STATUS, ends, strict=False))[2:]:
-        if count:
+    for name, count in numbers_of_ends(result.status).items():
+        if count and name not in ("done", "absorbed"):
             early = f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
             lines.append(early + _why(name, result))
     return lines + _last_values(result) + _summaries(result)

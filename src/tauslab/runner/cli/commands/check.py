@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
@@ -16,7 +15,7 @@ from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import warn_on_rank_0
+from tauslab.runner.cli.tools import telling_warnings
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.options.lattice import set_parameters
 from tauslab.runner.options.values.texts import assignments
@@ -24,8 +23,7 @@ from tauslab.runner.options.values.texts import assignments
 
 def process_check(arguments: argparse.Namespace) -> None:
     """``tauslab check``: what the model holds, and which methods can run it."""
-    with warnings.catch_warnings(), model_given(arguments):
-        warnings.showwarning = warn_on_rank_0
+    with telling_warnings(), model_given(arguments):
         model = readers.read(arguments.model)
     if isinstance(model, Lattice):
         given = assignments(arguments.set)

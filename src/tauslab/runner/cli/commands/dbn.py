@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from tauslab.model.network.network import Network
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
-from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.dbn.build import build_network
 from tauslab.runner.options.dbn import (
     DbnChoices,
@@ -41,8 +40,7 @@ def process_dbn(arguments: argparse.Namespace) -> None:
     """``tauslab dbn``: read, count, write, say what came out."""
     comm = ranks()
     stop = stop_on_signals(comm, patience=PATIENCE)
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         network, options = on_root(comm, lambda: _job(arguments))
         built = build_network(network, options, comm, stop)
     if built is not None and not arguments.quiet:
@@ -57,9 +55,9 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
 def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
     asked = given_options(arguments, DbnKeywords)
     own = given_options(arguments, ODE)
-    stored, held = _taken_from_result(arguments.model, asked) if is_network(arguments.model) else (
-        {}, {}
-    )  # fmt: skip
+    stored, held = (
+        _taken_from_result(arguments.model, asked) if is_network(arguments.model) else ({}, {})
+    )
     asked = {**stored, **asked}
     every, some = parse_intervals(arguments.intervals)
     times = sample_times(

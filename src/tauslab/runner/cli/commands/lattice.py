@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import warnings
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.readers import read as readers
 from tauslab.runner.cli.options import given_options
-from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.keywords import LatticeKeywords, PointsKeywords, TimeLimitFlag
 from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
@@ -33,8 +32,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
     stop = stop_in_order(arguments.max_time, comm, PATIENCE)
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         model, options = agree(comm, lambda: _lattice_job(arguments))
         tell = ignored if arguments.quiet else print
         result = run_lattice(model, options, comm, stop, tell)

@@ -6,7 +6,6 @@ import argparse
 import json
 import shlex
 import sys
-import warnings
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.molecules import as_chosen
@@ -18,7 +17,7 @@ from tauslab.runner.cli.commands.answer import facts_of_run, summary
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.rerun import own_output, taken_from_result
-from tauslab.runner.cli.tools import ignored, mpi_hint, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, mpi_hint, telling_warnings, warn_on_rank_0
 from tauslab.runner.ensemble.request import ensemble_options
 from tauslab.runner.options.dask import dask_options
 from tauslab.runner.options.ensemble import Options
@@ -51,8 +50,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     if arguments.model.suffix.lower() == ".omex":
         from tauslab.runner.sedml.command import run_experiments
 
-        with warnings.catch_warnings():
-            warnings.showwarning = warn_on_rank_0
+        with telling_warnings():
             lines = run_experiments(arguments)
         if not arguments.quiet:
             print("\n".join(lines))
@@ -60,8 +58,7 @@ def process_run(arguments: argparse.Namespace) -> None:
     arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
     stop = stop_in_order(arguments.max_time, comm)
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         # What reads models takes more memory than all else: rank 0 reads for all.
         network, options = on_root(comm, lambda: _job(arguments))
         result = run_job(network, options, comm, stop)

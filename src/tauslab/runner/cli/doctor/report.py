@@ -15,7 +15,7 @@ from typing import Any
 from tauslab.kernels.backends.cache import cache_directory
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.kernels.backends.cpu import allowed_cores
-from tauslab.model.errors import OutputError
+from tauslab.model.errors import OutputError, first_line_of
 from tauslab.model.files.extras import installing
 from tauslab.runner.cli.doctor.cluster import (
     clock_lines,
@@ -106,8 +106,7 @@ def _tried(section: Callable[[], Facts]) -> Facts:
     try:
         return section()
     except Exception as error:  # noqa: BLE001 - a broken driver or library is what doctor reports
-        first = (str(error).strip().splitlines() or [""])[0]
-        return {"error": f"not usable: {type(error).__name__}: {first}"}
+        return {"error": f"not usable: {type(error).__name__}: {first_line_of(error)}"}
 
 
 def _version(package: str) -> str | None:

@@ -6,7 +6,6 @@ import argparse
 import csv
 import json
 import math
-import warnings
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
@@ -19,7 +18,7 @@ from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import FilterFlags
 from tauslab.runner.cli.particles.rare import device_of
 from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.particles.filter_file import filter_facts, filter_lines, save_filter
@@ -36,8 +35,7 @@ _NOT_SEEN = ("", "na", "nan")
 def process_filter(arguments: argparse.Namespace) -> None:
     """Read a model and a course, filter, write what came out, say it."""
     comm = ranks()
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         network, data, given = on_root(comm, lambda: _job(arguments))
         seed = agreed_seed(given.seed, lambda: None, comm)
         found = particle_filter(

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.options.keywords import DEVICES
+from tauslab.runner.options.keywords import device_option
 from tauslab.runner.options.methods import MethodWord
 from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
-from tauslab.runner.options.values.texts import assignments, count
+from tauslab.runner.options.values.recurring import output_option, seed_option, set_option
+from tauslab.runner.options.values.texts import count
 from tauslab.runner.sensitivity.keywords import parse_times
 
 RARE_METHODS = ("weighted", "splitting")
@@ -64,6 +65,13 @@ def partitions(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _initial_option() -> Mapping[str, str] | None:
+    return option(
+        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
+        group="model", action="append", metavar="NAME=LAW", read=initial_laws, python=False,
+    )  # fmt: skip
+
+
 @declared
 @dataclass(frozen=True, kw_only=True)
 class JsonFlag:
@@ -103,14 +111,8 @@ class PopulationFlags(JsonFlag):
         "0.5", "part of the first daughter: a number, or uniform(LO,HI) (0.5)",
         flag="--fraction", group="model", metavar="PART", python=False,
     )  # fmt: skip
-    set: Mapping[str, float] | None = option(
-        None, "value of a parameter or initial amount", flag="--set", group="model",
-        action="append", metavar="NAME=VALUE", read=assignments, python=False,
-    )  # fmt: skip
-    initial: Mapping[str, str] | None = option(
-        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
-        group="model", action="append", metavar="NAME=LAW", read=initial_laws, python=False,
-    )  # fmt: skip
+    set: Mapping[str, float] | None = set_option(python=False)
+    initial: Mapping[str, str] | None = _initial_option()
     t: Sequence[float] | None = option(
         None, "when to look at all cells (the model's own end)", flag="--t", group="sampling",
         metavar="T1,T2", read=parse_times, python=False,
@@ -127,22 +129,13 @@ class PopulationFlags(JsonFlag):
         100_000, "cells of a tree at most (100000)", flag="--most", group="sampling", type=count,
         metavar="N", check=whole(1, 2**31 - 1), python=False,
     )  # fmt: skip
-    seed: int | None = option(
-        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
-        metavar="S", check=whole(0, 2**64 - 1), python=False,
-    )  # fmt: skip
+    seed: int | None = seed_option(python=False)
     max_steps: int | None = option(
         None, "events of a cell between two divisions at most", flag="--max-steps", type=count,
         metavar="N", python=False,
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, python=False,
-    )  # fmt: skip
-    output: Path | None = option(
-        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", python=False,
-    )  # fmt: skip
+    device: Device = device_option(python=False)
+    output: Path | None = output_option(python=False)
     quiet: bool = option(
         False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
     )  # fmt: skip
@@ -158,22 +151,13 @@ class FilterFlags(JsonFlag):
         flag="--observe", group="model", action="append", metavar="COLUMN=[NAME:]NOISE",
         read=observations, python=False,
     )  # fmt: skip
-    set: Mapping[str, float] | None = option(
-        None, "value of a parameter or initial amount", flag="--set", group="model",
-        action="append", metavar="NAME=VALUE", read=assignments, python=False,
-    )  # fmt: skip
-    initial: Mapping[str, str] | None = option(
-        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
-        group="model", action="append", metavar="NAME=LAW", read=initial_laws, python=False,
-    )  # fmt: skip
+    set: Mapping[str, float] | None = set_option(python=False)
+    initial: Mapping[str, str] | None = _initial_option()
     n: int = option(
         1000, "particles (1000)", flag="-n", group="sampling", type=count,
         check=whole(1, 2**31 - 1), python=False,
     )  # fmt: skip
-    seed: int | None = option(
-        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
-        metavar="S", check=whole(0, 2**64 - 1), python=False,
-    )  # fmt: skip
+    seed: int | None = seed_option(python=False)
     method: MethodWord = option(
         "ssa", "ssa (default): exact; tau: leaping", flag="--method", group="method",
         choices=("ssa", "tau"), python=False,
@@ -190,14 +174,8 @@ class FilterFlags(JsonFlag):
         None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
         group="output", type=Path, metavar="FILE", python=False,
     )  # fmt: skip
-    device: Device = option(
-        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
-        choices=DEVICES, python=False,
-    )  # fmt: skip
-    output: Path | None = option(
-        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", python=False,
-    )  # fmt: skip
+    device: Device = device_option(python=False)
+    output: Path | None = output_option(python=False)
     quiet: bool = option(
         False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
@@ -14,7 +13,7 @@ from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import PopulationFlags
 from tauslab.runner.cli.particles.rare import device_of
 from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.populations.tables import population_facts, population_lines
@@ -30,8 +29,7 @@ OPTIONS = (PopulationFlags, CPU, OverwriteFlag)
 def process_population(arguments: argparse.Namespace) -> None:
     """Read a model of a cell, let cells grow and divide, write them, say it."""
     comm = ranks()
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         network, given = on_root(comm, lambda: _job(arguments))
         seed = agreed_seed(given.seed, lambda: None, comm)
         when = given.t if given.t is not None else network.t_end

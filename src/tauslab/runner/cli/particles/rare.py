@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from typing import Any
 
 from tauslab.kernels.backends import choose_backend
@@ -16,7 +15,7 @@ from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import RareFlags
 from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, Device, OverwriteFlag
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
@@ -38,8 +37,7 @@ def process_rare(arguments: argparse.Namespace) -> None:
     """Read a model, find the probability or the rate, write it, say it."""
     comm = ranks()
     arguments.quiet = arguments.quiet or arguments.json
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         network, given = on_root(comm, lambda: _job(arguments))
         if isinstance(given, SplittingKeywords):
             assert isinstance(network, Network)

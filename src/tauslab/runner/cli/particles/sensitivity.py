@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from typing import Any
 
 from tauslab.model.network.network import Network
@@ -13,7 +12,7 @@ from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.particles.keywords import JsonFlag
 from tauslab.runner.cli.particles.rare import device_of
 from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import ignored, warn_on_rank_0
+from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
@@ -30,8 +29,7 @@ def process_sensitivity(arguments: argparse.Namespace) -> None:
     """Read a model, estimate derivatives, write them, say them."""
     comm = ranks()
     arguments.quiet = arguments.quiet or arguments.json
-    with warnings.catch_warnings():
-        warnings.showwarning = warn_on_rank_0 if comm.rank == 0 else ignored
+    with telling_warnings(comm.rank):
         network, given = on_root(comm, lambda: _job(arguments))
         found = run_sensitivity(network, given)
 

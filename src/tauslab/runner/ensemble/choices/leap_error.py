@@ -103,8 +103,9 @@ def difference(
     sds = _worst(spread, most, chance)
     found = Difference(means[0] * share, sds[0] * share)
     for (size, where, refused), what, tolerance in (
-        (means, "mean", MEAN_TOLERANCE), (sds, "standard deviation", SD_TOLERANCE),
-    ):  # fmt: skip
+        (means, "mean", MEAN_TOLERANCE),
+        (sds, "standard deviation", SD_TOLERANCE),
+    ):
         if refused:
             time, species = np.unravel_index(where, off.shape)
             part = f"about {100 * size * tolerance:.2g} %" if np.isfinite(size) else "all of it"

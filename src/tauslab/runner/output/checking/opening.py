@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.model.errors import InputFileError, TauslabError
+from tauslab.model.errors import InputFileError, TauslabError, reason_of
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, require_format, safe_attributes
 
@@ -44,7 +44,7 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
         with ended_by_signals():
             return h5py.File(path, "r")
     except (OSError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         if "truncated" in reason:
             raise kind(f"{path} is truncated: {reason}") from None
         if not h5py.is_hdf5(path):

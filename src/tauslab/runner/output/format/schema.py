@@ -35,6 +35,7 @@ STATUS_VALUES = {
     "delay_history": 10,
     "missing": 255,
 }
+STATUS_NAMES = {value: name for name, value in STATUS_VALUES.items()}
 
 CHECKPOINT_SLOTS = ("progress/checkpoint_0", "progress/checkpoint_1")
 PROFILE_COLUMNS = {

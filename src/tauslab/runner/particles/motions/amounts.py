@@ -43,7 +43,6 @@ class OdeMotion:
     """
 
     missing = float("nan")
-    with_chance = False
     draws = waits = looks = False
 
     def __init__(

@@ -50,7 +50,6 @@ class LatticeMotion:
     """
 
     missing = -1.0
-    with_chance = True
     draws = waits = looks = False
 
     def __init__(

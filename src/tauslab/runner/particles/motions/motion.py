@@ -25,7 +25,6 @@ class Motion(Protocol):
 
     shares: Shares
     missing: float  # in place of the counts of a particle that has ended
-    with_chance: bool  # whether draws move particles
 
     @property
     def n(self) -> int:

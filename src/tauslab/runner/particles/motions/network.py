@@ -42,7 +42,6 @@ class NetworkMotion:
     """
 
     missing = -1.0
-    with_chance = True
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab._version import __version__
-from tauslab.model.errors import InputFileError
+from tauslab.model.errors import InputFileError, reason_of
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.model.files.text import plain, put_attributes, put_text
@@ -27,9 +27,9 @@ from tauslab.runner.output.checking.opening import (
 )
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.results.arrays.file import digest_of
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.dbn.network import CountTable, DynamicNetwork, FloatArray, Structure
-from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_digest
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -163,8 +163,7 @@ def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # 
                 raise InputFileError(f"{path} is unfinished: complete it with {opt('resume')}")
             return _read(file)
     except (KeyError, ValueError) as error:
-        reason = str(error).strip("'\"")
-        raise InputFileError(f"{path} is not a whole network: {reason}") from None
+        raise InputFileError(f"{path} is not a whole network: {reason_of(error)}") from None
 
 
 def _read(file: h5py.File) -> DynamicNetwork:
@@ -209,17 +208,10 @@ def network_digest_lines(path: Path) -> list[tuple[str, str]]:
     InputFileError
         As `load`.
     """
-    lines = []
-    for name, array in datasets(load(path)):
-        if name.endswith(("/probabilities", "/nominal")):
-            continue
-        if array.dtype.kind == "U":
-            lines.append((name, text_digest(name, array.tolist())))
-            continue
-        sha = begin_digest(name, array.dtype, array.shape)
-        sha.update(canonical_bytes(array))
-        lines.append((name, sha.hexdigest()))
-    return lines
+    found = dict(datasets(load(path)))
+    return digest_of(
+        {n: a for n, a in found.items() if not n.endswith(("/probabilities", "/nominal"))}
+    )
 
 
 @contextmanager

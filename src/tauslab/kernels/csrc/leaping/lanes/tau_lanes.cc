@@ -271,8 +271,5 @@ KERNEL(tau_lanes, const LaneLeapArguments arguments) {
         if (thread.exact.count == 0 && !leaping.here) break;
         exact_all(thread, exact);
     }
-    atomic_add(launch.work, thread.work.firings);
-    atomic_add(launch.work + 1, thread.work.leaps);
-    atomic_add(launch.work + 2, thread.work.exact);
-    atomic_add(launch.work + 3, thread.work.halved);
+    add_work(launch.work, thread.work);
 }
