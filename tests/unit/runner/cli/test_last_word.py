@@ -144,4 +144,4 @@ def test_placing_particles_can_be_stopped(tmp_path):
     took, said = stop(run)
     assert run.returncode == 75, said
     assert "stopped on request" in said
-    assert took < 5
+    assert took < 15  # 3.5 s of patience, and memory that is given back, on a busy machine
