@@ -6,7 +6,6 @@ from tauslab.kernels.backends.compilers import host_compiler
 from tauslab.model.errors import DeviceError
 
 LIGHT = "-Og -ftree-sra"  # compiles in half the time of -O1; half as fast without the second
-FULL = "-O3"  # as users compile
 PLAIN = "-O1"  # which every compiler knows; g++ alone takes the others
 
 
