@@ -11,13 +11,15 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
+from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
-        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction", "net law")
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction", "net law",
+         "delay")
     ),
     "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw", "net law")),
     "ode": frozenset(
@@ -91,9 +93,9 @@ def require_support(network: Network, method: str) -> None:
             f"{where}rate rules are not supported by tau in a model without reactions, where "
             f"nothing leaps; {opt('method', 'ssa')} or ode can run it"
         )
-    refused = [f for f in network.features if method in refusing(f, [method])]
+    refused = [f for f in network.features if method in _refusing_in(network, f, [method])]
     if refused:
-        first = refused[0]
+        first = _explained(network, refused[0], method)
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
         hints = _hint_of(first.kind)
@@ -124,10 +126,23 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
 
 
+def _refusing_in(network: Network, feature: Feature, methods: list[str] | None = None) -> list[str]:
+    """The same in a network: ``ssa`` keeps the past of counts that reactions alone change."""
+    found = refusing(feature, methods)
+    looks = feature.kind == "delay" and "ssa" in (methods or SUPPORTED)
+    return ["ssa", *found] if looks and unkept_past(network) is not None else found
+
+
+def _explained(network: Network, feature: Feature, method: str) -> Feature:
+    """A feature that `method` refuses, with the reason where that is another's part."""
+    why = unkept_past(network) if feature.kind == "delay" and method == "ssa" else None
+    return feature if why is None else replace(feature, message=f"{feature.message}, and {why}")
+
+
 def _can_run(network: Network, method: str) -> bool:
     if method == "tau" and network.counts_nothing():
         return False
-    return not any(refusing(feature, [method]) for feature in network.features)
+    return not any(_refusing_in(network, feature, [method]) for feature in network.features)
 
 
 def steps_of(network: Network) -> list[Expression]:
@@ -202,12 +217,14 @@ def report(network: Network) -> list[str]:
     lines += _report_names(network)
     if network.t_end is not None:
         lines.append(f"end time in the file: {network.t_end:g}")
-    lines += [
-        f"{f.element}: {_PLURAL.get(f.kind, f.kind)} ({f.message}), "
-        f"refused by {', '.join(refusing(f))}"
-        for f in network.features
-        if refusing(f)
-    ]
+    for feature in network.features:
+        refused = _refusing_in(network, feature)
+        if refused:
+            f = _explained(network, feature, refused[0])
+            kind = _PLURAL.get(f.kind, f.kind)
+            lines.append(f"{f.element}: {kind} ({f.message}), refused by {', '.join(refused)}")
+    if looked := pasts_read(network):
+        lines.append(f"looks back at: {_shortened(looked)}; ssa lets each change wait so long")
     if network.counts_nothing():
         lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
     lines += [f"note: {note}" for note in network.notes]
@@ -235,7 +252,7 @@ def check_facts(network: Network) -> dict[str, object]:
                 "kind": f.kind,
                 "element": f.element,
                 "message": f.message,
-                "refused_by": refusing(f),
+                "refused_by": _refusing_in(network, f),
             }
             for f in network.features
         ],

@@ -20,6 +20,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.options.ensemble import FloatArray, Options
@@ -189,7 +190,8 @@ def prepare(network: Network, options: Options) -> Task:
     network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
-    check_rates(network, values)
+    forward, pasts = with_pasts(network, rows)
+    check_rates(forward, values)
     amounts = network.initial_amounts(values)
     columns = _initial_columns(network, rows, values, n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
@@ -209,13 +211,16 @@ def prepare(network: Network, options: Options) -> Task:
                 initial[:, index] = whole[name]
                 varying[name] = whole[name].astype(np.float64)
     recorded = recorded_names(network, options)
+    if pasts:  # which take their first counts from what they hold
+        initial = np.pad(initial, ((0, 0), (0, len(pasts))))
     lowered = lower(
-        network,
+        forward,
         parameters=values,
         counts=counts,
         varying=varying.keys(),
         recorded=recorded,
         reals=reals,
+        pasts=pasts,
     )
     selector = options.method.selector if isinstance(options.method, SSA) else None
     if lowered.dynamics is not None and selector not in (None, "linear"):

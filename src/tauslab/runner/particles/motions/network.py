@@ -120,6 +120,11 @@ class NetworkMotion:
 
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
+        if any(feature.kind == "delay" for feature in self._network.features):
+            raise ConfigError(
+                f"{self._network.name} looks back, which particles do not: what is put into them "
+                "has no past; ts.run does"
+            )
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)
