@@ -7,7 +7,7 @@ draws a waiting time anew wherever a change of the past comes due, by Python's `
 variances of every species at six times are compared, for models with
 
 - feedback: production at the rate a / (1 + X(t - tau) / K), removal;
-- pairs: two delays of two species, steps of two molecules, a product of pasts in a rule;
+- pairs: three delays of two species, steps of two molecules, a product of pasts in a rule;
 - long: a delay of which the run sees the first part alone.
 
 Exits 1 if a difference has a p-value below 1e-4 / tests, by normal laws of means and variances.
@@ -75,7 +75,7 @@ def pairs() -> Model:
     net.add_rule("both", "delay(X, 0.7) * delay(Y, 1.3)")
     net.add_reaction("-> 2 X", law="60 / (1 + both / 50)")
     net.add_reaction("2 X ->", rate=0.02)
-    net.add_reaction("-> Y", law="0.2 * delay(X, 0.7)")
+    net.add_reaction("X -> X + Y", law="0.2 * delay(X, 2.1)")
     net.add_reaction("Y ->", law="0.5 * Y")
 
     def made(_: Mapping[str, int], past: Past) -> float:
@@ -84,11 +84,11 @@ def pairs() -> Model:
     return Model(
         net,
         {"X": 20, "Y": 3},
-        [0.7, 1.3],
+        [0.7, 1.3, 2.1],
         [
             ({"X": 2}, made),
             ({"X": -2}, lambda x, _: 0.02 * x["X"] * (x["X"] - 1) / 2),
-            ({"Y": 1}, lambda _, past: 0.2 * past("X", 0.7)),
+            ({"Y": 1}, lambda _, past: 0.2 * past("X", 2.1)),
             ({"Y": -1}, lambda x, _: 0.5 * x["Y"]),
         ],
     )

@@ -31,14 +31,17 @@ def looks_back(*, flows: bool = False) -> ts.Network:
     net = ts.Network("looks back")
     net.add_species("X", 7)
     net.add_species("Y", 0)
+    net.add_species("Z", 0)
     net.add_species("when", 0, fixed=True)
     net.add_species("later", 0, fixed=True)
     net.add_parameter("tau", 1.5)
     net.add_rule("double", "2 * X", recorded=False)
     net.add_rule("was", "delay(X, tau)")
-    net.add_rule("nested", "delay(delay(double, 0.5) + delay(time, 0.25), tau - 0.5)")
+    net.add_rule("nested", "delay(delay(double, 0.5) + delay(time, 0.25), tau)")
+    net.add_rule("sooner", "delay(X - Y, 0.75)")
     net.add_reaction("-> 2 X", rate=4)
     net.add_reaction("X ->", rate=0.3)
+    net.add_reaction("X -> Z", rate=0.2, delay=0.5)
     net.add_reaction("-> Y", law="if(delay(X, tau) > 12, 10, 0)")
     net.add_event("now", trigger="X >= 14", assignments={"when": "if(when, when, time)"})
     net.add_event("then", trigger="was >= 14", assignments={"later": "if(later, later, time)"})
@@ -53,16 +56,18 @@ def looks_back(*, flows: bool = False) -> ts.Network:
 @pytest.mark.parametrize("flows", [False, True])
 def test_each_path_finds_its_own_past(flows):
     result = run(looks_back(flows=flows))
-    x, was = result.counts("X"), observable(result, "was")
-    assert result.species == ("X", "Y")  # nothing hidden is recorded
+    x, y, was = result.counts("X"), result.counts("Y"), observable(result, "was")
+    assert result.species == ("X", "Y", "Z")  # nothing hidden is recorded
     assert (was[:, :7] == 7).all()  # before the start: the value at the start
     assert (was[:, 6:] == x[:, :-6]).all()
     assert len(np.unique(x[:, 8])) > 5
-    assert observable(result, "nested") == pytest.approx(2 * was + GRID - 1.25)
+    then = np.concatenate([np.full((60, 8), 7), x[:, :-8]], axis=1)
+    assert (observable(result, "nested") == 2 * then + GRID - 1.75).all()
+    assert (observable(result, "sooner")[:, 3:] == (x - y)[:, :-3]).all()
     when, later = observable(result, "when")[:, -7], observable(result, "later")[:, -1]
     assert np.count_nonzero(when) > 20
     assert later[when > 0] == pytest.approx(when[when > 0] + 1.5, abs=1e-12)
-    made = np.diff(result.counts("Y"), axis=1)
+    made = np.diff(y, axis=1)
     assert not made[:, :6].any()  # X was 7
     assert made.any()
     if flows:
@@ -170,7 +175,8 @@ def test_a_full_queue_ends_a_trajectory_by_name():
 def test_the_check_tells_what_is_kept():
     net = looks_back()
     assert check_facts(net)["methods"] == ["ssa", "ode"]
-    assert "looks back at: delay(X, 1.5); ssa lets each change wait so long" in report(net)
+    looked = "delay(X, 1.5), delay(X, 2.0), delay(X, 0.75), delay(Y, 0.75)"
+    assert f"looks back at: {looked}; ssa lets each change wait so long" in report(net)
     with pytest.raises(ts.ModelError, match="rule for was: delays are not supported by tau"):
         run(net, method="tau")
     assert run(net, n=3, method="auto").method == "ssa"
@@ -205,8 +211,8 @@ def refused(change) -> str:
             "the delay time changes while a trajectory runs",
         ),
         (
-            lambda net: net.add_reaction("X ->", rate=1, delay=1),
-            "reaction R3 is delayed and changes X, which it looks back at",
+            lambda net: net.add_reaction("-> X", rate=1, delay=1),
+            "reaction R3 changes X, which it looks back at, when it completes",
         ),
         (
             lambda net: (net.add_species("Z", "1 + time"), net.add_rule("y", "delay(Z, 1)")),

@@ -76,14 +76,22 @@ Law = Number | Count | Constant | Operation
 
 
 @dataclass(frozen=True)
+class Completion:
+    """What a reaction adds to counts so long after it began."""
+
+    delay: Law
+    change: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class LoweredReaction:
     """One reaction by species numbers.
 
     `change` is what one event adds to each count.  Mass action: propensity = `constant` times
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
-    its entry in `needs`, so that no event can take molecules that are not there. After its `delay`
-    a reaction changes counts by `later`; then `change` is what its beginning adds. Counts that are
-    looked back at change at once, and hidden ones `later`.
+    its entry in `needs`, so that no event can take molecules that are not there. Of a delayed
+    reaction `change` is what its beginning adds, and the first of `completions` its end. Counts
+    that are looked back at change at once, and hidden ones by a completion.
     """
 
     name: str
@@ -92,8 +100,7 @@ class LoweredReaction:
     orders: tuple[tuple[int, int], ...]
     law: Law | None
     needs: tuple[tuple[int, int], ...]
-    delay: Law | None = None
-    later: tuple[tuple[int, int], ...] = ()
+    completions: tuple[Completion, ...] = ()
 
     def depends_on(self) -> set[int]:
         """Numbers of the species the propensity reads."""
@@ -164,7 +171,7 @@ class LoweredNetwork:
         if self.dynamics is None:
             return False
         laws = [law for event in self.dynamics.events for law in event.laws()]
-        laws += [reaction.delay for reaction in self.reactions if reaction.delay is not None]
+        laws += [end.delay for reaction in self.reactions for end in reaction.completions]
         laws += [law for _, law in self.dynamics.drawn]
         return any(draws_in(law) for law in laws)
 
@@ -371,11 +378,6 @@ class _NetworkLowering:
             for name, by in reaction.begins_with().items()
             if name in self.reacting
         }
-        later = sorted(
-            (self.number[name], by)
-            for name, by in reaction.ends_with().items()
-            if name in self.reacting
-        )
         action = recognise(law, self.counted)
         if action is not None and symbols(action.constant) & self.moving:
             action = None  # an event may change the constant
@@ -392,17 +394,25 @@ class _NetworkLowering:
             if change.get(self.number[name], 0) < 0 and falls.get(self.number[name], 0) < count
         )
         moves = tuple(sorted(change.items()))
-        delay = None
+        ends = tuple(self.completions(reaction, change))
+        return LoweredReaction(reaction.name, moves, constant, orders, lowered, needs, ends)
+
+    def completions(self, reaction: Reaction, change: Mapping[int, int]) -> Iterator[Completion]:
+        """The end of a delayed reaction, and what comes to hidden species, by delay."""
         if reaction.delay is not None:
-            delay = self.law(substitute(reaction.delay, self.short))
+            later = sorted(
+                (self.number[name], by)
+                for name, by in reaction.ends_with().items()
+                if name in self.reacting
+            )
+            yield Completion(self.law(substitute(reaction.delay, self.short)), tuple(later))
+        hidden: dict[Expression, list[tuple[int, int]]] = {}
         for past in self.pasts:
             by = change.get(self.number[past.species], 0)
-            if by:  # the change comes to the hidden species later
-                delay = self.law(past.delay)
-                later.append((self.number[past.name], by))
-        return LoweredReaction(
-            reaction.name, moves, constant, orders, lowered, needs, delay, tuple(later)
-        )
+            if by:
+                hidden.setdefault(past.delay, []).append((self.number[past.name], by))
+        for delay, later in hidden.items():
+            yield Completion(self.law(delay), tuple(later))
 
     def observable(self, name: str) -> Law:
         with _naming(f"rule for {name}"):

@@ -8,7 +8,7 @@ species, and reactions that change x apply the change once more when the delay i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tauslab.model.errors import ModelError
@@ -130,7 +130,6 @@ class _Pasts:
             features=[feature for feature in network.features if feature.kind != "delay"],
         )
         pasts = tuple(self._found.values())
-        self._require_one_delay(pasts)
         hidden = {past.name: Species(past.name, Number(0.0)) for past in pasts}
         result.species = {**network.species, **hidden}
         return result, pasts
@@ -207,19 +206,10 @@ class _Pasts:
             if name in event.assignments:
                 raise _NotKeptError(f"event {event.name} sets {name}, which it looks back at")
         for reaction in network.reactions:
-            if reaction.delay is not None and name in reaction.net_change():
+            if reaction.delay is not None and name in reaction.ends_with():
                 raise _NotKeptError(
-                    f"reaction {reaction.name} is delayed and changes {name}, which it looks "
-                    "back at"
-                )
-
-    def _require_one_delay(self, pasts: Sequence[Past]) -> None:
-        """Refuse reactions whose changes come again after several delays."""
-        for reaction in self._network.reactions:
-            own = {past.delay for past in pasts if past.species in reaction.begins_with()}
-            if len(own) + (reaction.delay is not None) > 1 and own:
-                raise _NotKeptError(
-                    f"reaction {reaction.name} changes what it looks back at by several delays"
+                    f"reaction {reaction.name} changes {name}, which it looks back at, when it "
+                    "completes"
                 )
 
     def _value(self, ago: Expression) -> float | None:

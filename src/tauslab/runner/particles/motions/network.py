@@ -103,7 +103,7 @@ class NetworkMotion:
         if dynamics is None:
             return 0
         shapes = [shape(event) for event in dynamics.events]
-        delays = any(reaction.delay is not None for reaction in self.task.lowered.reactions)
+        delays = any(reaction.completions for reaction in self.task.lowered.reactions)
         queue = self._delay_queue if delays else 0
         return kept_words(len(self.task.lowered.species), shapes, queue)
 
