@@ -52,7 +52,8 @@ class Task:
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
     the method was chosen, if it was not given. Of ``ode``, `system` holds the equations, `lowered`
-    is empty, and `constants` are the system's inputs.
+    is empty, and `constants` are the system's inputs. `unrounded` are fixed species whose amounts
+    are not whole and stay so.
     """
 
     network: Network
@@ -65,6 +66,7 @@ class Task:
     sha256: str
     method_choice: str | None = None
     system: OdeSystem | None = None
+    unrounded: tuple[str, ...] = ()
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -239,7 +241,10 @@ def prepare(network: Network, options: Options) -> Task:
         lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
     )
     canonical, digest = identity(network, options, rows)
-    task = Task(network, options, lowered, initial, constants, Record(), canonical, digest)
+    task = Task(
+        network, options, lowered, initial, constants, Record(), canonical, digest,
+        unrounded=tuple(held),
+    )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 
