@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from quick_compiling import quick_flags
+from sleeping_ranks import sleeping_while_waiting
 from standing_ranks import StandingRanks, TooLateError
 
 import tauslab
@@ -285,7 +286,7 @@ def _environment_of_ranks(env: Mapping[str, str] | None) -> dict[str, str]:
         *map(str, (support, support / "kernels", support / "programs")),
     ]  # fmt: skip
     package = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
-    return {**os.environ, **_MPI_ENVIRONMENT, **package, **(env or {})}
+    return {**os.environ, **_MPI_ENVIRONMENT, **sleeping_while_waiting(), **package, **(env or {})}
 
 
 def _needed_launcher() -> str:

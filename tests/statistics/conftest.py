@@ -14,5 +14,5 @@ def _optimised() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         given = os.environ.get("TAUSLAB_CXXFLAGS")
         if given is not None and given == quick_flags():  # those of tests/conftest.py
-            patch.setenv("TAUSLAB_CXXFLAGS", quick_flags(FULL))
+            patch.setenv("TAUSLAB_CXXFLAGS", FULL)
         yield

@@ -56,7 +56,6 @@ def fits(found, law, most) -> None:
     ("epsilon", "rejections", "exact"),
     ordinary(
         [(0.014, 10.0, 10.0), (0.02, 2.0, 0.5), (0.05, 0.1, 0.0)],
-        (0.02, 2.0, 0.5),
         (0.05, 0.1, 0.0),
     ),
 )

@@ -370,4 +370,4 @@ def test_kernels_include_no_header_of_the_system():
     for name, text in csrc_texts().items():
         found = re.findall(r"^\s*#\s*include\s*<(.*)>", text, re.MULTILINE)
         # Vector instructions of a CPU: a header of its compiler, which no other device reads.
-        assert found == (["immintrin.h"] if name == "simd/lanes.h" else []), name
+        assert found == (["immintrin.h"] if name == "simd/instructions.h" else []), name

@@ -13,7 +13,8 @@ from tauslab.kernels.backends.base import KernelSource
 
 pytestmark = compiler
 PROBE = TESTS / "support" / "kernels" / "csrc_lane_functions_probe.cc"
-WIDTHS = ("8", "4", pytest.param("2", marks=pytest.mark.validate))
+HEADER = " -DINSTRUCTIONS_BY_HEADER"  # as compilers do that name an instruction otherwise
+WIDTHS = ("8", "4", f"8{HEADER}", f"4{HEADER}", pytest.param("2", marks=pytest.mark.validate))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from places import TESTS
-from quick_compiling import without_header
 
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
@@ -124,7 +123,7 @@ class EmulatedBackend(CpuBackend):
         texts = with_layout_checks(source.file, texts)
         write_texts(self._folder, dict(source.generated))  # for tests to read
         compiler = next(c for c in find_compilers() if c.name in ("g++", "clang++"))
-        chosen = without_header(chosen_flags())
+        chosen = chosen_flags()
         if chosen:
             chosen += FIBER_FLAGS[compiler.name]
         sizes = (f"-DFIBERS_OF_BLOCK={self._block}", f"-DFIBER_BLOCKS={self._blocks}")

@@ -46,7 +46,7 @@ def lowered_events(network):
 
 
 MODELS = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "lac_two_state")
-FEW = ("schlogl", "toggle_switch")  # mass action, and laws with functions
+FEW = ("toggle_switch",)  # laws with functions
 
 
 def headers(models=MODELS):

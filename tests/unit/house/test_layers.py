@@ -48,9 +48,15 @@ def trees() -> dict[str, ast.Module]:
     return {name_of(path): ast.parse(path.read_text(), str(path)) for path in files}
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All of a tree, which many rules look at."""
+    return tuple(ast.walk(tree))
+
+
 def imports(tree: ast.AST) -> Iterator[str]:
     """Dotted names of all that is imported: in functions and under TYPE_CHECKING too."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -71,12 +77,12 @@ def layer_of(dotted: str) -> str | None:
 def texts_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and value of each string that is not a docstring; pieces of an f-string one by one."""
     docstrings = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 docstrings.add(first.value)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if (
             isinstance(node, ast.Constant)
             and node not in docstrings
@@ -218,7 +224,7 @@ def test_no_branch_on_the_name_of_a_backend():
     def branches(name: str, tree: ast.Module) -> Iterator[object]:
         if "/backends/" in name:
             return
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Compare | ast.Match):
                 yield from (line for line, text in texts_in(node) if text in {"cuda", "cpu"})
 
@@ -311,8 +317,8 @@ def cut_messages(name: str, tree: ast.Module) -> Iterator[object]:
             and node.args[0].id in caught
         )
 
-    caught = {n.name for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler)} - {None}
-    for node in ast.walk(tree) if name not in WORDS_OF_A_LIBRARY else ():
+    caught = {n.name for n in nodes(tree) if isinstance(n, ast.ExceptHandler)} - {None}
+    for node in nodes(tree) if name not in WORDS_OF_A_LIBRARY else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             cut = node.func.attr in CUTS and any(map(is_text, (node.func.value, *node.args)))
         else:
@@ -353,7 +359,7 @@ def test_no_unfinished_work():
             for token in tokenize.tokenize(stream.readline):
                 if token.type == tokenize.COMMENT:
                     yield from re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b", token.string)
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call | ast.Name):
                 yield from re.findall("NotImplementedError", ast.dump(node.exc))
 

@@ -22,7 +22,7 @@ from places import script
 SEED = 3
 
 
-@pytest.mark.parametrize("cases", [60, pytest.param(400, marks=pytest.mark.validate)])
+@pytest.mark.parametrize("cases", [30, pytest.param(400, marks=pytest.mark.validate)])
 def test_mutated_models(cases: int) -> None:
     command = [sys.executable, str(script("fuzz_models.py")), str(cases), "--seed", str(SEED)]
     done = subprocess.run(

@@ -19,21 +19,7 @@
 #define SIMD_LANES WIDEST_LANES
 #endif
 
-// Where vectors are as wide as registers, some steps name an instruction that compilers do not find.
-#if SIMD_LANES == 8 && WIDEST_LANES == 8
-#define ON_AVX512 1
-#elif SIMD_LANES == 4 && WIDEST_LANES >= 4
-#define ON_AVX2 1
-#endif
-#if defined(ON_AVX512) || defined(ON_AVX2)
-#pragma GCC diagnostic push
-#ifndef __clang__  // g++ 12 sees faults in its own header
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-#endif
+#include "simd/instructions.h"
 
 // A real number, a word of 64 bits, and a condition (0 or -1) for each lane.
 #if SIMD_LANES == 1
@@ -91,10 +77,8 @@ DEVICE Real each_lane(const Real &a, const Function &function) {
 #if SIMD_LANES > 1
 // a * b + c, rounded once.
 DEVICE Real fused(Real a, Real b, Real c) {
-#if defined(ON_AVX512)
-    return (Real)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(ON_AVX2)
-    return (Real)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#if defined(VFMADDPD)
+    return (Real)VFMADDPD(a, b, c);
 #else
     Real result;
     UNROLL for (int lane = 0; lane < SIMD_LANES; ++lane) result[lane] =
@@ -118,18 +102,16 @@ DEVICE Real from_bits(Words bits) {
 
 // Products of the lower halves of words: 64 bits each.
 DEVICE Words wide_products(Words a, Words b) {
-#if defined(ON_AVX512)
-    return (Words)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-#elif defined(ON_AVX2)
-    return (Words)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#if defined(VPMULUDQ)
+    return (Words)VPMULUDQ(a, b);
 #else
     return (a & 0xffffffffull) * (b & 0xffffffffull);
 #endif
 }
 
 DEVICE Words exclusive_or(Words a, Words b, Words c) {
-#if defined(ON_AVX512)
-    return (Words)_mm512_ternarylogic_epi64((__m512i)a, (__m512i)b, (__m512i)c, 0x96);
+#if defined(VPTERNLOGQ)
+    return (Words)VPTERNLOGQ(a, b, c, 0x96);
 #else
     return a ^ b ^ c;
 #endif
@@ -137,11 +119,11 @@ DEVICE Words exclusive_or(Words a, Words b, Words c) {
 
 // Lower halves of two words as one word.
 DEVICE Words joined_halves(Words high, Words low) {
-#if defined(ON_AVX512)
-    return (Words)_mm512_mask_shuffle_epi32((__m512i)low, 0xaaaa, (__m512i)high,
-                                            (_MM_PERM_ENUM)_MM_SHUFFLE(2, 2, 0, 0));
-#elif defined(ON_AVX2)
-    return (Words)_mm256_blend_epi32((__m256i)low, (__m256i)(high << 32), 0xaa);
+#if defined(VPSHUFD)
+    return (Words)VPSHUFD(low, 0xaaaa, high,
+                          0xa0);  // places 0, 0, 2, 2 of each four; the odd are kept
+#elif defined(VPBLENDD)
+    return (Words)VPBLENDD(low, high << 32, 0xaa);
 #else
     return high << 32 | (low & 0xffffffffull);
 #endif
@@ -149,14 +131,12 @@ DEVICE Words joined_halves(Words high, Words low) {
 
 // Entries of a table of 32 numbers; bits of `index` above its lowest five are ignored.
 DEVICE Real table_of_32(const double *table, Words index) {
-#if defined(ON_AVX512)
-    const __m512i i = (__m512i)index;
-    const __m512d low =
-        _mm512_permutex2var_pd(_mm512_loadu_pd(table), i, _mm512_loadu_pd(table + 8));
-    const __m512d high =
-        _mm512_permutex2var_pd(_mm512_loadu_pd(table + 16), i, _mm512_loadu_pd(table + 24));
-    const __mmask8 upper = _mm512_test_epi64_mask(i, _mm512_set1_epi64(16));
-    return (Real)_mm512_mask_blend_pd(upper, low, high);
+#if defined(VPERMT2PD)
+    Real eight[4];
+    UNROLL for (int i = 0; i < 4; ++i) load(eight[i], table + 8 * i);
+    const Real low = (Real)VPERMT2PD(index, eight[0], eight[1]);
+    const Real high = (Real)VPERMT2PD(index, eight[2], eight[3]);
+    return (Real)VBLENDMPD(VPTESTMQ(index, on_lanes(16ull)), low, high);
 #elif SIMD_LANES == 1
     return table[index & 31];
 #else
@@ -169,10 +149,10 @@ DEVICE Real table_of_32(const double *table, Words index) {
 
 // A bit for each lane on which a condition holds.
 DEVICE u32 bits_of(Mask condition) {
-#if defined(ON_AVX512)
-    return _mm512_movepi64_mask((__m512i)condition);
-#elif defined(ON_AVX2)
-    return (u32)_mm256_movemask_pd((__m256d)condition);
+#if defined(VPMOVQ2M)
+    return VPMOVQ2M(condition);
+#elif defined(VMOVMSKPD)
+    return (u32)VMOVMSKPD(condition);
 #elif SIMD_LANES == 1
     return condition;
 #else
@@ -185,8 +165,8 @@ DEVICE u32 bits_of(Mask condition) {
 
 // The condition that holds on the lanes with a bit.
 DEVICE Mask lanes_of(u32 bits) {
-#if defined(ON_AVX512)
-    return (Mask)_mm512_movm_epi64((__mmask8)bits);
+#if defined(VPMOVM2Q)
+    return (Mask)VPMOVM2Q((unsigned char)bits);
 #elif SIMD_LANES == 1
     return bits & 1;
 #else
@@ -204,9 +184,8 @@ DEVICE void set_where(Mask here, Real &to, Real value) {
 
 // A bit for each lane on which a <= b and c > 0.
 DEVICE u32 lanes_in_order(Real a, Real b, Real c) {
-#if defined(ON_AVX512)
-    const __mmask8 positive = _mm512_cmp_pd_mask((__m512d)c, _mm512_setzero_pd(), _CMP_GT_OQ);
-    return _mm512_mask_cmp_pd_mask(positive, (__m512d)a, (__m512d)b, _CMP_LE_OQ);
+#if defined(VCMPPD)
+    return VCMPPD(VCMPPD(ALL_OF_THEM, c, Real{}, ABOVE), a, b, AT_MOST);
 #else
     return bits_of((a <= b) & (c > 0.0));
 #endif
@@ -214,9 +193,8 @@ DEVICE u32 lanes_in_order(Real a, Real b, Real c) {
 
 // Puts a number on one lane. (Through memory it would wait for the vector to be stored.)
 DEVICE void put(Real &vector, int lane, double value) {
-#if defined(ON_AVX512)
-    vector =
-        (Real)_mm512_mask_mov_pd((__m512d)vector, (__mmask8)(1u << lane), _mm512_set1_pd(value));
+#if defined(VBLENDMPD)
+    vector = (Real)VBLENDMPD((unsigned char)(1u << lane), vector, on_lanes(value));
 #elif SIMD_LANES == 8
     const Mask place = {0, 1, 2, 3, 4, 5, 6, 7};
     vector = place == (i64)lane ? on_lanes(value) : vector;
@@ -233,10 +211,8 @@ DEVICE void put(Real &vector, int lane, double value) {
 
 #if SIMD_LANES > 1
 DEVICE Real square_root(Real a) {
-#if defined(ON_AVX512)
-    return (Real)_mm512_sqrt_pd((__m512d)a);
-#elif defined(ON_AVX2)
-    return (Real)_mm256_sqrt_pd((__m256d)a);
+#if defined(VSQRTPD)
+    return (Real)VSQRTPD(a);
 #else
     Real result;
     UNROLL for (int lane = 0; lane < SIMD_LANES; ++lane) result[lane] = SQRT(a[lane]);
