@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,12 @@ _ASKED = "sedml_"
 _DEEPEST = 100  # models that come from models
 _MATHML = "{http://www.w3.org/1998/Math/MathML}"
 _AGGREGATE = "http://sed-ml.org/#"
-_AGGREGATES = {"min": np.min, "max": np.max, "sum": np.sum, "product": np.prod}
+_AGGREGATES: Mapping[str, Callable[[FloatArray], Any]] = {
+    "min": np.min,
+    "max": np.max,
+    "sum": np.sum,
+    "product": np.prod,
+}
 
 
 @dataclass(frozen=True)
