@@ -93,9 +93,10 @@ def require_support(network: Network, method: str) -> None:
             f"{where}rate rules are not supported by tau in a model without reactions, where "
             f"nothing leaps; {opt('method', 'ssa')} or ode can run it"
         )
-    refused = [f for f in network.features if method in _refusing_in(network, f, [method])]
+    unkept = unkept_past(network)
+    refused = [f for f in network.features if method in _refusing_in(unkept, f, [method])]
     if refused:
-        first = _explained(network, refused[0], method)
+        first = _explained(unkept, refused[0], [method])
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
         hints = _hint_of(first.kind)
@@ -126,23 +127,27 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
 
 
-def _refusing_in(network: Network, feature: Feature, methods: list[str] | None = None) -> list[str]:
-    """The same in a network: ``ssa`` keeps the past of counts that reactions alone change."""
+def _refusing_in(
+    unkept: str | None, feature: Feature, methods: list[str] | None = None
+) -> list[str]:
+    """The same in a network whose past ``ssa`` cannot keep, for the reason `unkept`, if any."""
     found = refusing(feature, methods)
     looks = feature.kind == "delay" and "ssa" in (methods or SUPPORTED)
-    return ["ssa", *found] if looks and unkept_past(network) is not None else found
+    return ["ssa", *found] if looks and unkept is not None else found
 
 
-def _explained(network: Network, feature: Feature, method: str) -> Feature:
-    """A feature that `method` refuses, with the reason where that is another's part."""
-    why = unkept_past(network) if feature.kind == "delay" and method == "ssa" else None
-    return feature if why is None else replace(feature, message=f"{feature.message}, and {why}")
+def _explained(unkept: str | None, feature: Feature, methods: list[str]) -> Feature:
+    """A feature that `methods` refuse, with the reason of ``ssa`` where it is one of them."""
+    if unkept is None or feature.kind != "delay" or "ssa" not in methods:
+        return feature
+    return replace(feature, message=f"{feature.message}, and {unkept}")
 
 
 def _can_run(network: Network, method: str) -> bool:
     if method == "tau" and network.counts_nothing():
         return False
-    return not any(_refusing_in(network, feature, [method]) for feature in network.features)
+    unkept = unkept_past(network)
+    return not any(_refusing_in(unkept, feature, [method]) for feature in network.features)
 
 
 def steps_of(network: Network) -> list[Expression]:
@@ -217,10 +222,11 @@ def report(network: Network) -> list[str]:
     lines += _report_names(network)
     if network.t_end is not None:
         lines.append(f"end time in the file: {network.t_end:g}")
+    unkept = unkept_past(network)
     for feature in network.features:
-        refused = _refusing_in(network, feature)
+        refused = _refusing_in(unkept, feature)
         if refused:
-            f = _explained(network, feature, refused[0])
+            f = _explained(unkept, feature, refused)
             kind = _PLURAL.get(f.kind, f.kind)
             lines.append(f"{f.element}: {kind} ({f.message}), refused by {', '.join(refused)}")
     if looked := pasts_read(network):
@@ -235,6 +241,7 @@ def report(network: Network) -> list[str]:
 def check_facts(network: Network) -> dict[str, object]:
     """What `report` says, for programs."""
     forms = mass_action_reactions(network)
+    unkept = unkept_past(network)
     return {
         "name": network.name,
         "species": list(network.species),
@@ -252,7 +259,7 @@ def check_facts(network: Network) -> dict[str, object]:
                 "kind": f.kind,
                 "element": f.element,
                 "message": f.message,
-                "refused_by": _refusing_in(network, f),
+                "refused_by": _refusing_in(unkept, f),
             }
             for f in network.features
         ],

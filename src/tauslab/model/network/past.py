@@ -96,9 +96,12 @@ class _Pasts:
         self._found: dict[tuple[str, Expression], Past] = {}
         self._taken = {*network.species, *network.parameters, *network.rules, "time"}
         changed = {n for r in network.reactions for n in r.net_change()}
-        assigned = {n for event in network.events for n in event.assignments}
-        self._reacting = {n for n in changed if not network.species[n].fixed} - {*network.rates}
-        self._moved = self._reacting | assigned | network.rates.keys()
+        assigned = {n: event.name for event in network.events for n in event.assignments}
+        delayed = [reaction for reaction in network.reactions if reaction.delay is not None]
+        self._completed = {n: reaction.name for reaction in delayed for n in reaction.ends_with()}
+        self._assigned = assigned
+        reacting = {n for n in changed if not network.species[n].fixed}
+        self._moved = reacting | assigned.keys() | network.rates.keys()
         values: dict[str, Expression] = {**network.parameters}
         still = [s for n, s in network.species.items() if n not in self._moved]
         drawn = network.drawn_amounts()
@@ -199,18 +202,15 @@ class _Pasts:
 
     def _require_counted(self, name: str) -> None:
         """Refuse what anything but reactions changes, or reactions when they complete."""
-        network = self._network
-        if name in network.rates:
+        if name in self._network.rates:
             raise _NotKeptError(f"{name}, which it looks back at, has a rate rule")
-        for event in network.events:
-            if name in event.assignments:
-                raise _NotKeptError(f"event {event.name} sets {name}, which it looks back at")
-        for reaction in network.reactions:
-            if reaction.delay is not None and name in reaction.ends_with():
-                raise _NotKeptError(
-                    f"reaction {reaction.name} changes {name}, which it looks back at, when it "
-                    "completes"
-                )
+        if name in self._assigned:
+            raise _NotKeptError(f"event {self._assigned[name]} sets {name}, which it looks back at")
+        if name in self._completed:
+            raise _NotKeptError(
+                f"reaction {self._completed[name]} changes {name}, which it looks back at, when it "
+                "completes"
+            )
 
     def _value(self, ago: Expression) -> float | None:
         """A delay as a number; None where trajectories have their own, or it has no value."""
