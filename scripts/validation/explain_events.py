@@ -47,6 +47,11 @@ RARE = "a quantity of molecules that are there seldom: few trajectories show non
 LACKING = (
     "few molecules; a reaction takes some at a rate that does not read their number, and lacks them"
 )
+SWITCHED = (
+    "few molecules, in laws x / (c + x) and of pairs: at t = 1 transcription of Not is 0.22 in the mean of "
+    "all trajectories, and 0.51 with the mean of its activator, of which 69 % have none (a fifth of the "
+    "horizon)"
+)
 # Of each: counts to a unit in the larger system, and the reason.
 REASONS = {
     "BIOMD0000000088": (
@@ -54,6 +59,7 @@ REASONS = {
         f"{ROUNDED}; fixed species were rounded too, a fault that is mended",
     ),
     "BIOMD0000000149": (1000.0, ROUNDED),
+    "BIOMD0000000235": (10.0, SWITCHED),
     "BIOMD0000000256": (1e5, ROUNDED),
     "BIOMD0000000297": (1000.0, CROSSED),
     "BIOMD0000000794": (100.0, FEW),
@@ -64,6 +70,8 @@ REASONS = {
 }
 THRESHOLDS = {"BIOMD0000000297": ("Clb", 0.2), "BIOMD0000001044": ("CycB", 0.2)}
 MANY, FEW_RUN, LARGE = 1000, 8, 1e4
+# Part of the horizon, where the plain loop takes minutes for a trajectory.
+PART = {"BIOMD0000000235": 0.2}
 OURS_SECONDS, MOST_STEPS = 8.0, 100_000_000
 
 
@@ -165,6 +173,7 @@ def explained(name: str, path: Path, t_end: float, seconds: float) -> Explained:
     network = read_network(path)
     counts = ts.in_molecules(network, 1.0)
     t_end, each = validation.shortened(counts, t_end)
+    t_end *= PART.get(name, 1.0)
     times = np.linspace(0, t_end, 11)
     n = int(np.clip(OURS_SECONDS / max(each, 1e-6), 4 * validation.FEWEST_RUN, 4000))
     ours = validation.means_of(counts, times, n)

@@ -540,6 +540,9 @@ def summary(rows: list[Row], output: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+_NUMBERS = {9: "Nine", 10: "Ten", 11: "Eleven", 12: "Twelve"}
+
+
 def explanation(path: Path) -> list[str]:
     """The table of `explain_events.py`, if it is there."""
     if not path.exists():
@@ -548,7 +551,7 @@ def explanation(path: Path) -> list[str]:
         rows = list(csv.DictReader(file))
     lines = [
         "",
-        "## Nine models, and why their means differ from the equations",
+        f"## {_NUMBERS[len(rows)]} models, and why their means differ from the equations",
         "",
         EXPLAINED,
         "",

@@ -12,6 +12,7 @@ import time
 import h5py
 import pytest
 from delay_models import many_delays
+from event_models import looking_back
 
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
@@ -68,6 +69,11 @@ def test_ranks_workers_and_kills_do_not_change_the_bits(mpirun, tmp_path, method
 def test_equations_that_look_back_too(mpirun, tmp_path):
     model = many_delays().write(tmp_path / "model.toml")
     compare(mpirun, tmp_path, model, "--method", "ode", "--sample", "tau=uniform(0.2,2)")
+
+
+def test_counts_that_are_looked_back_at_too(mpirun, tmp_path):
+    model = looking_back().write(tmp_path / "model.toml")
+    compare(mpirun, tmp_path, model, "--sweep", "tau=list:0,0.5,2")
 
 
 def compare(mpirun, tmp_path, model, *more):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, check, compile_usage, require_nvrtc
-from event_models import every_distribution, everything, growing, many, waiting
+from event_models import every_distribution, everything, growing, looking_back, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
 from sampling import ordinary
@@ -107,6 +107,8 @@ def scores_of(network: LoweredNetwork) -> str:
         ("leaping/tau_flow", growing),
         pytest.param("events/ssa_events", every_distribution, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", waiting, marks=pytest.mark.validate),
+        pytest.param("events/ssa_events", looking_back, marks=pytest.mark.validate),
+        pytest.param("events/ssa_flow", looking_back, marks=pytest.mark.validate),
         pytest.param("events/ssa_flow", growing, marks=pytest.mark.validate),
         pytest.param("leaping/tau_events", many, marks=pytest.mark.validate),
     ],

@@ -149,3 +149,18 @@ def waiting() -> ts.Network:
     net.add_reaction("X -> Y", rate=1, delay=2)
     net.add_reaction("Y ->", rate=1, delay="X / 10", consuming=False)
     return net
+
+
+def looking_back() -> ts.Network:
+    """A count that is looked back at by three delays, in a law, a trigger and an equation."""
+    net = ts.Network("looking back")
+    net.add_species("X", 10)
+    net.add_species("Y", 0)
+    net.add_parameter("tau", 2)
+    net.add_rule("was", "delay(X + time, 0.5)")
+    net.add_reaction("-> X", law="40 / (1 + delay(X, tau))")
+    net.add_reaction("X -> Y", rate=1, delay=1)
+    net.add_event("fall", trigger="was > delay(X, 3)", assignments={"Z": 0})
+    net.add_species("Z", 0)
+    net.add_rate("Z", "delay(X, 3)")
+    return net

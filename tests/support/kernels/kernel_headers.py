@@ -23,6 +23,7 @@ from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.lowering import lower_ode
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import round_counts
+from tauslab.model.network.past import with_pasts
 from tauslab.model.readers.sbml.reader import read_sbml
 
 SBML = TESTS / "data" / "sbml"
@@ -40,7 +41,8 @@ def lowered_events(network):
     reals = {name: amounts[name] for name in real_species(network)}
     counts = {name: round(amount) for name, amount in amounts.items()}
     values = network.parameter_values()
-    return lower(network, parameters=values, counts=counts, reals=reals)
+    forward, pasts = with_pasts(network)
+    return lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
 
 
 MODELS = ("schlogl", "michaelis_menten", "vilar_oscillator", "toggle_switch", "lac_two_state")

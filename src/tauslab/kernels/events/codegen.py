@@ -13,7 +13,13 @@ from tauslab.kernels.network.codegen import (
     guarded_propensity,
     law_text,
 )
-from tauslab.kernels.network.lowering import Law, LoweredEvent, LoweredNetwork, counts_in
+from tauslab.kernels.network.lowering import (
+    Completion,
+    Law,
+    LoweredEvent,
+    LoweredNetwork,
+    counts_in,
+)
 
 _HEADER = (
     "// Generated from the model: its sizes, propensities, state change, events and records.\n"
@@ -249,35 +255,56 @@ def _delays(
     network: LoweredNetwork, writer: LawWriter, names: dict[int, str], delay_queue: int
 ) -> str:
     """Which reactions complete later, when, and what that changes."""
-    delayed = {j: r for j, r in enumerate(network.reactions) if r.delay is not None}
-    flags = ", ".join(str(int(r.delay is not None)) for r in network.reactions) or "0"
-    delays = ends = ""
-    for j, reaction in delayed.items():
-        assert reaction.delay is not None
-        found = numbered(reaction.delay, writer, names)
+    ends = completions(network)
+    first = {j for j, r in enumerate(network.reactions) if r.completions}
+    flags = ", ".join(str(int(j in first)) for j in range(len(network.reactions))) or "0"
+    following = [-1] * (max([len(network.reactions), *ends]) + 1)
+    for number, (_, after) in ends.items():
+        following[number] = after
+    delays = completed = ""
+    for number, (end, _) in ends.items():
+        found = numbered(end.delay, writer, names)
         value = f"            return {found.value};\n"
-        delays += f"        case {j}: {{\n{found.statements}{value}        }}\n"
+        delays += f"        case {number}: {{\n{found.statements}{value}        }}\n"
         # Of a reaction that takes at its end: it changes nothing where too little is left.
-        short = " || ".join(f"x[{i}] < {-by}" for i, by in reaction.later if by < 0)
+        short = " || ".join(f"x[{i}] < {-by}" for i, by in end.change if by < 0)
         body = [f"if ({short}) return true;"] if short else []
-        body += [f"x[{i}] += {by};" for i, by in reaction.later]
-        over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in reaction.later if by > 0)
+        body += [f"x[{i}] += {by};" for i, by in end.change]
+        over = " || ".join(f"x[{i}] > 2147483647.0" for i, by in end.change if by > 0)
         body.append(f"return {f'!({over})' if over else 'true'};")
         lines = "".join(f"            {line}\n" for line in body)
-        ends += f"        case {j}: {{\n{lines}        }}\n"
+        completed += f"        case {number}: {{\n{lines}        }}\n"
     return (
-        f"constexpr bool HAS_DELAYS = {str(bool(delayed)).lower()};\n"
+        f"constexpr bool HAS_DELAYS = {str(bool(ends)).lower()};\n"
         f"constexpr int DELAY_QUEUE = {delay_queue};\n"
         f"TABLE bool IS_DELAYED[{max(1, len(network.reactions))}] = {{{flags}}};\n"
-        "// The time that a reaction takes which begins now.\n"
+        "// The next completion of the same reaction, the first of which has its number.\n"
+        f"TABLE int NEXT_COMPLETION[{len(following)}] = {{{', '.join(map(str, following))}}};\n"
+        "// The time until a completion of a reaction that begins now.\n"
         "template <class Constants>\n"
-        "DEVICE_SHARED double reaction_delay(int reaction, [[maybe_unused]] const double *x,\n"
-        "                                    [[maybe_unused]] const Constants &c) {\n"
-        f"    switch (reaction) {{\n{delays}        default: return 0;\n    }}\n}}\n"
+        "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const double *x,\n"
+        "                                      [[maybe_unused]] const Constants &c) {\n"
+        f"    switch (completion) {{\n{delays}        default: return 0;\n    }}\n}}\n"
         "// What a completion changes; false where a count passed 2147483647.\n"
-        "DEVICE_SHARED bool complete(int reaction, [[maybe_unused]] double *x) {\n"
-        f"    switch (reaction) {{\n{ends}        default: return true;\n    }}\n}}\n"
+        "DEVICE_SHARED bool complete(int completion, [[maybe_unused]] double *x) {\n"
+        f"    switch (completion) {{\n{completed}        default: return true;\n    }}\n}}\n"
     )
+
+
+def completions(network: LoweredNetwork) -> dict[int, tuple[Completion, int]]:
+    """Completions by number, each with the next of its reaction, or -1.
+
+    The first of a reaction has the number of that reaction, others have numbers behind all.
+    """
+    found: dict[int, tuple[Completion, int]] = {}
+    spare = len(network.reactions)
+    for j, reaction in enumerate(network.reactions):
+        number = j
+        for k, end in enumerate(reaction.completions):
+            last = k + 1 == len(reaction.completions)
+            found[number] = (end, -1 if last else spare)
+            number, spare = spare, spare + (not last)
+    return found
 
 
 def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:

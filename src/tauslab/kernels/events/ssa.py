@@ -15,8 +15,8 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.events.codegen import events_header, shape
-from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
+from tauslab.kernels.events.codegen import completions, events_header, shape
+from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 
@@ -31,7 +31,7 @@ class EventSsa:
     Raises
     ------
     ConfigError
-        There are more reactions than the kernel is made for.
+        There are more reactions, or delays of them, than the kernel is made for.
     """
 
     def __init__(
@@ -52,7 +52,12 @@ class EventSsa:
         self._launcher = Launcher(backend, times)
         shapes = [shape(event) for event in network.dynamics.events]
         self._kept_words = kept_words(len(network.species), shapes)
-        self._delays = any(reaction.delay is not None for reaction in network.reactions)
+        ends = completions(network)
+        if len(ends) > MOST_COMPLETIONS:
+            raise ConfigError(
+                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {len(ends)} would"
+            )
+        self._delays = bool(ends)
         self._delay_queue = delay_queue
         header = events_header(network, delay_queue)
         source = KernelSource(f"events/{self.entry}.cc", (self.entry,), {"model.h": header})

@@ -10,6 +10,7 @@ SPARE_WAITING = 32
 SPARE_WITH_DELAYS = 128
 DELAY_QUEUE = 1024  # delayed reactions that may wait, if nobody says how many
 MOST_DELAYED = 1 << 24
+MOST_COMPLETIONS = 1 << 16  # numbers of completions: REACTION_BITS of csrc/events/completions.h
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ launch where they vary from trajectory to trajectory.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +36,7 @@ from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.check import steps_of
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
+from tauslab.model.network.past import Past
 from tauslab.model.portable.host_math import evaluate
 
 _LONGEST_REPEATED = 64  # nodes of a rule that is written out in every law
@@ -75,13 +76,22 @@ Law = Number | Count | Constant | Operation
 
 
 @dataclass(frozen=True)
+class Completion:
+    """What a reaction adds to counts so long after it began."""
+
+    delay: Law
+    change: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class LoweredReaction:
     """One reaction by species numbers.
 
     `change` is what one event adds to each count.  Mass action: propensity = `constant` times
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
-    its entry in `needs`, so that no event can take molecules that are not there. After its `delay`
-    a reaction changes counts by `later`; then `change` is what its beginning adds.
+    its entry in `needs`, so that no event can take molecules that are not there. Of a delayed
+    reaction `change` is what its beginning adds, and the first of `completions` its end. Counts
+    that are looked back at change at once, and hidden ones by a completion.
     """
 
     name: str
@@ -90,8 +100,7 @@ class LoweredReaction:
     orders: tuple[tuple[int, int], ...]
     law: Law | None
     needs: tuple[tuple[int, int], ...]
-    delay: Law | None = None
-    later: tuple[tuple[int, int], ...] = ()
+    completions: tuple[Completion, ...] = ()
 
     def depends_on(self) -> set[int]:
         """Numbers of the species the propensity reads."""
@@ -126,7 +135,8 @@ class Dynamics:
     the time in a law or a trigger changes; `reals` the species that hold any number, with what they
     start from. `flows` are the rates of those of them that have an equation of their own. `moves`
     says whether anything changes between events: a flow, or a rate that depends on the time.
-    `drawn` are initial values that draw random numbers, or use such, each after those it uses.
+    `drawn` are initial values that draw random numbers, or use such, each after those it uses, and
+    those of hidden species, which hold what others were (see `tauslab.model.network.past`).
     """
 
     events: tuple[LoweredEvent, ...]
@@ -161,8 +171,9 @@ class LoweredNetwork:
         if self.dynamics is None:
             return False
         laws = [law for event in self.dynamics.events for law in event.laws()]
-        laws += [reaction.delay for reaction in self.reactions if reaction.delay is not None]
-        return bool(self.dynamics.drawn) or any(draws_in(law) for law in laws)
+        laws += [end.delay for reaction in self.reactions for end in reaction.completions]
+        laws += [law for _, law in self.dynamics.drawn]
+        return any(draws_in(law) for law in laws)
 
     def touched(self) -> list[list[int]]:
         """For each reaction, those whose propensities read a count that it changes."""
@@ -206,6 +217,7 @@ def lower(
     varying: Collection[str] = (),
     recorded: Collection[str] | None = None,
     reals: Mapping[str, float] | None = None,
+    pasts: Sequence[Past] = (),
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
 
@@ -220,13 +232,15 @@ def lower(
     reals
         Initial values of species that hold any number: `real_species`, and
         `Network.constant_species` that are not whole.
+    pasts
+        What the hidden species of `network` hold, behind its own.
 
     Raises
     ------
     ModelError
         A law needs something that is not known.
     """
-    return _NetworkLowering(network, parameters, counts, varying, reals or {}).run(recorded)
+    return _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts).run(recorded)
 
 
 class _NetworkLowering:
@@ -237,15 +251,17 @@ class _NetworkLowering:
         counts: Mapping[str, int],
         varying: Collection[str],
         reals: Mapping[str, float],
+        pasts: Sequence[Past],
     ) -> None:
         self.network = network
+        self.pasts = pasts
         self.number = {name: i for i, name in enumerate(network.species)}
         self.reacting = {name for name, s in network.species.items() if not s.fixed}
         self.moving = set(self.reacting)
         self.rules = network.rule_expressions()
         self.reals = dict(reals)
         self.drawn = network.drawn_amounts()
-        self.is_dynamic = has_dynamics(network)
+        self.is_dynamic = has_dynamics(network) or bool(pasts)
         self.switches = Switches(lambda change: not symbols(change) & network.rates.keys())
         if self.is_dynamic:
             self.moving.update(*(event.assignments for event in network.events), ("time",))
@@ -275,7 +291,8 @@ class _NetworkLowering:
     def run(self, recorded: Collection[str] | None) -> LoweredNetwork:
         names = tuple(self.network.species)
         chosen = names if recorded is None else [n for n in names if n in set(recorded)]
-        chosen = [n for n in chosen if n not in self.reals]
+        hidden = {past.name for past in self.pasts}
+        chosen = [n for n in chosen if n not in self.reals and n not in hidden]
         reactions = tuple(self.reaction(r) for r in self.network.reactions)
         observables: tuple[tuple[str, Law], ...] = tuple(
             (name, self.real(name)) for name in self.reals
@@ -317,6 +334,8 @@ class _NetworkLowering:
         for name, tree in self.drawn.items():
             with _naming(f"initial value of {name}"):
                 drawn.append((self.number[name], self.law(tree)))
+        pairs = ((past.name, past.species) for past in self.pasts)
+        drawn.extend((self.number[name], Count(self.number[was])) for name, was in pairs)
         return Dynamics(tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn))
 
     def event(self, event: Event) -> LoweredEvent:
@@ -359,11 +378,6 @@ class _NetworkLowering:
             for name, by in reaction.begins_with().items()
             if name in self.reacting
         }
-        later = sorted(
-            (self.number[name], by)
-            for name, by in reaction.ends_with().items()
-            if name in self.reacting
-        )
         action = recognise(law, self.counted)
         if action is not None and symbols(action.constant) & self.moving:
             action = None  # an event may change the constant
@@ -380,12 +394,25 @@ class _NetworkLowering:
             if change.get(self.number[name], 0) < 0 and falls.get(self.number[name], 0) < count
         )
         moves = tuple(sorted(change.items()))
-        delay = None
+        ends = tuple(self.completions(reaction, change))
+        return LoweredReaction(reaction.name, moves, constant, orders, lowered, needs, ends)
+
+    def completions(self, reaction: Reaction, change: Mapping[int, int]) -> Iterator[Completion]:
+        """The end of a delayed reaction, and what comes to hidden species, by delay."""
         if reaction.delay is not None:
-            delay = self.law(substitute(reaction.delay, self.short))
-        return LoweredReaction(
-            reaction.name, moves, constant, orders, lowered, needs, delay, tuple(later)
-        )
+            later = sorted(
+                (self.number[name], by)
+                for name, by in reaction.ends_with().items()
+                if name in self.reacting
+            )
+            yield Completion(self.law(substitute(reaction.delay, self.short)), tuple(later))
+        hidden: dict[Expression, list[tuple[int, int]]] = {}
+        for past in self.pasts:
+            by = change.get(self.number[past.species], 0)
+            if by:
+                hidden.setdefault(past.delay, []).append((self.number[past.name], by))
+        for delay, later in hidden.items():
+            yield Completion(self.law(delay), tuple(later))
 
     def observable(self, name: str) -> Law:
         with _naming(f"rule for {name}"):

@@ -11,13 +11,15 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.network import Event, Feature, Network, Reaction
+from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
     "ssa": frozenset(
-        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction", "net law")
+        ("timed event", "state event", "rate rule", "time", "draw", "delayed reaction", "net law",
+         "delay")
     ),
     "tau": frozenset(("timed event", "state event", "rate rule", "time", "draw", "net law")),
     "ode": frozenset(
@@ -91,9 +93,10 @@ def require_support(network: Network, method: str) -> None:
             f"{where}rate rules are not supported by tau in a model without reactions, where "
             f"nothing leaps; {opt('method', 'ssa')} or ode can run it"
         )
-    refused = [f for f in network.features if method in refusing(f, [method])]
+    unkept = unkept_past(network)
+    refused = [f for f in network.features if method in _refusing_in(unkept, f, [method])]
     if refused:
-        first = refused[0]
+        first = _explained(unkept, refused[0], [method])
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
         hints = _hint_of(first.kind)
@@ -124,10 +127,27 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     return [name for name in methods or SUPPORTED if feature.kind not in SUPPORTED[name]]
 
 
+def _refusing_in(
+    unkept: str | None, feature: Feature, methods: list[str] | None = None
+) -> list[str]:
+    """The same in a network whose past ``ssa`` cannot keep, for the reason `unkept`, if any."""
+    found = refusing(feature, methods)
+    looks = feature.kind == "delay" and "ssa" in (methods or SUPPORTED)
+    return ["ssa", *found] if looks and unkept is not None else found
+
+
+def _explained(unkept: str | None, feature: Feature, methods: list[str]) -> Feature:
+    """A feature that `methods` refuse, with the reason of ``ssa`` where it is one of them."""
+    if unkept is None or feature.kind != "delay" or "ssa" not in methods:
+        return feature
+    return replace(feature, message=f"{feature.message}, and {unkept}")
+
+
 def _can_run(network: Network, method: str) -> bool:
     if method == "tau" and network.counts_nothing():
         return False
-    return not any(refusing(feature, [method]) for feature in network.features)
+    unkept = unkept_past(network)
+    return not any(_refusing_in(unkept, feature, [method]) for feature in network.features)
 
 
 def steps_of(network: Network) -> list[Expression]:
@@ -202,12 +222,15 @@ def report(network: Network) -> list[str]:
     lines += _report_names(network)
     if network.t_end is not None:
         lines.append(f"end time in the file: {network.t_end:g}")
-    lines += [
-        f"{f.element}: {_PLURAL.get(f.kind, f.kind)} ({f.message}), "
-        f"refused by {', '.join(refusing(f))}"
-        for f in network.features
-        if refusing(f)
-    ]
+    unkept = unkept_past(network)
+    for feature in network.features:
+        refused = _refusing_in(unkept, feature)
+        if refused:
+            f = _explained(unkept, feature, refused)
+            kind = _PLURAL.get(f.kind, f.kind)
+            lines.append(f"{f.element}: {kind} ({f.message}), refused by {', '.join(refused)}")
+    if looked := pasts_read(network):
+        lines.append(f"looks back at: {_shortened(looked)}; ssa lets each change wait so long")
     if network.counts_nothing():
         lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
     lines += [f"note: {note}" for note in network.notes]
@@ -218,6 +241,7 @@ def report(network: Network) -> list[str]:
 def check_facts(network: Network) -> dict[str, object]:
     """What `report` says, for programs."""
     forms = mass_action_reactions(network)
+    unkept = unkept_past(network)
     return {
         "name": network.name,
         "species": list(network.species),
@@ -235,7 +259,7 @@ def check_facts(network: Network) -> dict[str, object]:
                 "kind": f.kind,
                 "element": f.element,
                 "message": f.message,
-                "refused_by": refusing(f),
+                "refused_by": _refusing_in(unkept, f),
             }
             for f in network.features
         ],

@@ -217,6 +217,8 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         with command_line():  # files hold one spelling
             attributes["approximate"] = approximation(method.epsilon)
         attributes["leaper"] = leaper_of(task.lowered)
+    if task.unrounded:
+        attributes["unrounded"] = ",".join(task.unrounded)
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(

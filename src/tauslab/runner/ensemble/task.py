@@ -20,6 +20,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
 from tauslab.runner.options.ensemble import FloatArray, Options
@@ -51,7 +52,8 @@ class Task:
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
     the method was chosen, if it was not given. Of ``ode``, `system` holds the equations, `lowered`
-    is empty, and `constants` are the system's inputs.
+    is empty, and `constants` are the system's inputs. `unrounded` are fixed species whose amounts
+    are not whole and stay so.
     """
 
     network: Network
@@ -64,6 +66,7 @@ class Task:
     sha256: str
     method_choice: str | None = None
     system: OdeSystem | None = None
+    unrounded: tuple[str, ...] = ()
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -189,7 +192,8 @@ def prepare(network: Network, options: Options) -> Task:
     network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
-    check_rates(network, values)
+    forward, pasts = with_pasts(network, rows)
+    check_rates(forward, values)
     amounts = network.initial_amounts(values)
     columns = _initial_columns(network, rows, values, n_rows) if rows else {}
     held = _held_fractions(network, amounts, columns)
@@ -209,13 +213,16 @@ def prepare(network: Network, options: Options) -> Task:
                 initial[:, index] = whole[name]
                 varying[name] = whole[name].astype(np.float64)
     recorded = recorded_names(network, options)
+    if pasts:  # which take their first counts from what they hold
+        initial = np.pad(initial, ((0, 0), (0, len(pasts))))
     lowered = lower(
-        network,
+        forward,
         parameters=values,
         counts=counts,
         varying=varying.keys(),
         recorded=recorded,
         reals=reals,
+        pasts=pasts,
     )
     selector = options.method.selector if isinstance(options.method, SSA) else None
     if lowered.dynamics is not None and selector not in (None, "linear"):
@@ -234,7 +241,10 @@ def prepare(network: Network, options: Options) -> Task:
         lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
     )
     canonical, digest = identity(network, options, rows)
-    task = Task(network, options, lowered, initial, constants, Record(), canonical, digest)
+    task = Task(
+        network, options, lowered, initial, constants, Record(), canonical, digest,
+        unrounded=tuple(held),
+    )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 

@@ -108,8 +108,8 @@ class SSA(_Pilot):
         DELAY_QUEUE, "delayed reactions that may wait (1024)", flag="--delay-queue", metavar="N",
         type=count, stored=Stored(),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
-        doc="Delayed reactions that may wait for their completion in a trajectory, 16 bytes each; "
-        "one more ends the trajectory with status ``delay_queue``.",
+        doc="Delayed reactions, and changes that formulas look back at, that may wait in a "
+        "trajectory, 16 bytes each; one more ends it with status ``delay_queue``.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

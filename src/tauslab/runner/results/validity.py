@@ -85,7 +85,10 @@ def _hint(end: str, result: Recorded) -> str:
     if end == "event_queue":
         return "more executions of events wait than the queue holds: look at their delays"
     if end == "delay_queue":
-        return f"more delayed reactions wait than the queue holds: raise {opt('delay_queue')}"
+        return (
+            "more delayed reactions, or changes that formulas look back at, wait than the queue "
+            f"holds: raise {opt('delay_queue')}"
+        )
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     return (

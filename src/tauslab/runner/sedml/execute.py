@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 
@@ -34,6 +35,14 @@ from tauslab.runner.sedml.targets import expression_of, set_attribute, settable,
 _TIME = "urn:sedml:symbol:time"
 _ASKED = "sedml_"
 _DEEPEST = 100  # models that come from models
+_MATHML = "{http://www.w3.org/1998/Math/MathML}"
+_AGGREGATE = "http://sed-ml.org/#"
+_AGGREGATES: Mapping[str, Callable[[FloatArray], Any]] = {
+    "min": np.min,
+    "max": np.max,
+    "sum": np.sum,
+    "product": np.prod,
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,35 @@ class Run:
     values: dict[str, FloatArray]
     seed: int
     algorithm: str
+
+
+def with_aggregates(
+    text: str, known: Mapping[str, FloatArray | float]
+) -> tuple[str, dict[str, FloatArray | float]]:
+    """A formula in which aggregates of variables, such as ``max(x)``, have names; their values too.
+
+    They are numbers of all values of a variable: SED-ML's min, max, sum and product.
+    """
+    if _AGGREGATE not in text:
+        return text, {}
+    root = ET.fromstring(text)  # noqa: S314 - as libsedml wrote it: no document type, no entities
+    found: dict[str, FloatArray | float] = {}
+    for apply in list(root.iter(f"{_MATHML}apply")):
+        symbol, *arguments = apply
+        function = symbol.get("definitionURL", "").removeprefix(_AGGREGATE)
+        if symbol.tag != f"{_MATHML}csymbol" or function not in _AGGREGATES or len(arguments) != 1:
+            continue
+        name = (arguments[0].text or "").strip()
+        if arguments[0].tag != f"{_MATHML}ci" or name not in known:
+            continue
+        own = f"{function}_of_{name}"
+        while own in known:
+            own += "_"
+        found[own] = float(_AGGREGATES[function](np.asarray(known[name], np.float64)))
+        for part in list(apply):
+            apply.remove(part)
+        apply.tag, apply.text = f"{_MATHML}ci", own
+    return ET.tostring(root, encoding="unicode"), found
 
 
 def expression_of_mathml(text: str, where: str) -> Expression:

@@ -21,6 +21,7 @@ EXACT = {
 LEAPS = {
     "KISAO:0000039": "tau-leaping method",
     "KISAO:0000040": "Poisson tau-leaping method",
+    "KISAO:0000048": "adaptive explicit-implicit tau-leaping method",
     "KISAO:0000084": "nonnegative Poisson tau-leaping method",
 }
 EQUATIONS = {  # those that control their error: a fixed step is part of a result
@@ -40,15 +41,18 @@ EQUATIONS = {  # those that control their error: a fixed step is part of a resul
     "KISAO:0000436": "Dormand-Prince 8(5,3) method",
     "KISAO:0000496": "CVODES",
     "KISAO:0000535": "VODE",
+    "KISAO:0000560": "LSODA/LSODAR hybrid method",  # which COPASI writes for its LSODA
 }
 _RELATIVE, _ABSOLUTE = "KISAO:0000209", "KISAO:0000211"
 _EPSILON, _SEED = "KISAO:0000228", "KISAO:0000488"
-# How other programs get within their tolerances (orders, steps, iterations, linear solvers): no
-# result means these.
+# How other programs get within their tolerances (orders, steps, iterations, linear solvers, a model
+# reduced by its conservation laws): no result means these.
 _IGNORED = {
     f"KISAO:0000{number}"
-    for number in (219, 220, 415, 467, 475, 476, 477, 478, 479, 480, 481, 484, 485, 542, 543, 571)
-}
+    for number in (
+        216, 219, 220, 415, 467, 475, 476, 477, 478, 479, 480, 481, 484, 485, 542, 543, 559, 571,
+    )
+}  # fmt: skip
 
 
 def method_of(
@@ -62,6 +66,12 @@ def method_of(
         There is none, or a parameter is not known.
     """
     algorithm, parameters = _spelt(algorithm), {_spelt(k): v for k, v in parameters.items()}
+    if algorithm not in {**EXACT, **LEAPS, **EQUATIONS}:
+        why = f"the algorithm {algorithm} is none of ours" if algorithm else "no algorithm is given"
+        raise ConfigError(
+            f"{where}: {why}; exact: "
+            f"{', '.join(EXACT)}; leaps: {', '.join(LEAPS)}; equations: {', '.join(EQUATIONS)}"
+        )
     seed: int | None = None
     told: dict[str, float] = {}
     for key, text in parameters.items():
@@ -75,13 +85,7 @@ def method_of(
         return SSA(), seed
     if algorithm in LEAPS:
         return (TauLeaping(epsilon=told[_EPSILON]) if _EPSILON in told else TauLeaping()), seed
-    if algorithm in EQUATIONS:
-        return ODE(rtol=told.get(_RELATIVE, 1e-6), atol=told.get(_ABSOLUTE, 1e-9)), seed
-    why = f"the algorithm {algorithm} is none of ours" if algorithm else "no algorithm is given"
-    raise ConfigError(
-        f"{where}: {why}; exact: "
-        f"{', '.join(EXACT)}; leaps: {', '.join(LEAPS)}; equations: {', '.join(EQUATIONS)}"
-    )
+    return ODE(rtol=told.get(_RELATIVE, 1e-6), atol=told.get(_ABSOLUTE, 1e-9)), seed
 
 
 def algorithm_of(method: SSA | TauLeaping | ODE, solver: str) -> str:

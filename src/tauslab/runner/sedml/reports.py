@@ -21,7 +21,7 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.option_names import opt
 from tauslab.runner.sedml.archive import unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
-from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml
+from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml, with_aggregates
 
 if TYPE_CHECKING:
     import h5py
@@ -122,9 +122,13 @@ def generated(
 ) -> FloatArray:
     """Values of a data generator, whose variables `values` holds by generator and variable."""
     generator = experiment.generators[name]
-    known = {key: values[f"{name}/{key}"] for key in generator.variables}
-    tree = expression_of_mathml(generator.math, f"{where}: data generator {name}")
-    return evaluated(tree, {**generator.parameters, **known}, where)
+    known: dict[str, FloatArray | float] = {
+        key: values[f"{name}/{key}"] for key in generator.variables
+    }
+    known = {**generator.parameters, **known}
+    text, aggregates = with_aggregates(generator.math, known)
+    tree = expression_of_mathml(text, f"{where}: data generator {name}")
+    return evaluated(tree, {**known, **aggregates}, where)
 
 
 def write_outputs(
@@ -154,7 +158,7 @@ def write_outputs(
 
 def _common(data: list[FloatArray]) -> tuple[int, ...]:
     """Shape that holds every data set."""
-    most = max((own.ndim for own in data), default=1)
+    most = max([1, *(own.ndim for own in data)])
     shapes = [(1,) * (most - own.ndim) + own.shape for own in data]
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 

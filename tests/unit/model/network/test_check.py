@@ -32,7 +32,7 @@ def test_the_first_feature_is_named() -> None:
     network = _network()
     network.source_path = Path("cell.xml")
     network.features.append(Feature("event", "event E1", "it changes the state"))
-    network.features.append(Feature("delay", "reaction R7", "its math uses delay"))
+    network.features.append(Feature("function", "reaction R7", "its math"))
     with pytest.raises(ModelError) as caught:
         require_support(network, "ssa")
     assert str(caught.value) == (

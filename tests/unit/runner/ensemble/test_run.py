@@ -175,6 +175,25 @@ def test_a_fixed_species_keeps_an_amount_that_is_not_whole(run):
     assert np.abs(leaps.mean("X") - want[3]).max() <= 4.5 * np.sqrt(want[3].max() / 400)
 
 
+def test_a_file_in_which_a_fixed_amount_was_rounded_is_not_resumed(run, tmp_path, monkeypatch):
+    net = ts.Network("fixed")
+    net.add_species("E", 2.6, fixed=True)
+    net.add_species("X", 0)
+    net.add_reaction("-> X", law="5 * E")
+    old, new = tmp_path / "old.h5", tmp_path / "new.h5"
+    with monkeypatch.context() as before:
+        before.setattr("tauslab.runner.ensemble.task._held_fractions", lambda *_: [])
+        with pytest.warns(UserWarning, match="rounded: E"):
+            run(net, n=5, species=["X"], output=old).close()
+    run(net, n=5, species=["X"], output=new).close()
+    assert run(net, n=5, species=["X"], output=new, resume=True).complete
+    for again in ({"resume": True, "n": 5}, {"append": 5}):
+        with pytest.raises(
+            ts.ConfigError, match="fixed amounts that are not rounded is empty, not E"
+        ):
+            run(net, species=["X"], output=old, **again)
+
+
 def test_default_record_keeps_small_samples(run, monkeypatch):
     assert "counts" in run(n=10).data
     monkeypatch.setattr("tauslab.runner.ensemble.task.DEFAULT_TRAJECTORY_BYTES", 100)

@@ -14,6 +14,7 @@ import pytest
 from tauslab.model.errors import ConfigError, ModelError, OutputError
 from tauslab.runner.cli.main import main
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.sedml.execute import evaluated, expression_of_mathml, with_aggregates
 from tauslab.runner.sedml.kisao import EQUATIONS, EXACT, LEAPS, method_of
 from tauslab.runner.sedml.reports import run_archive
 from tauslab.runner.sedml.targets import target_of
@@ -260,6 +261,37 @@ def test_methods_of_algorithms() -> None:
         assert method_of(key, told, "here") == (ODE(rtol=1e-8, atol=1e-10), 7)
     with pytest.raises(ConfigError, match="parameter KISAO:0000000 is not known"):
         method_of("KISAO:0000019", {"KISAO:0000000": "1"}, "here")
+    copasi = {  # as COPASI 4.48 writes its LSODA and RADAU5
+        "KISAO:0000209": "1e-06", "KISAO:0000211": "1e-12", "KISAO:0000216": "false",
+        "KISAO:0000415": "100000", "KISAO:0000559": "0.001",
+    }  # fmt: skip
+    for key in ("KISAO:0000560", "KISAO:0000304"):
+        assert method_of(key, copasi, "here") == (ODE(rtol=1e-6, atol=1e-12), None)
+    with pytest.raises(ConfigError, match="the algorithm KISAO:0000561 is none of ours"):
+        method_of("KISAO:0000561", {"KISAO:0000203": "800"}, "here")
+
+
+@pytest.mark.parametrize(
+    ("function", "value"), [("min", -2.0), ("max", 5.0), ("sum", 7.0), ("product", -30.0)]
+)
+def test_aggregates_are_of_all_values(function: str, value: float) -> None:
+    """As in ``x / max(x)``, over repeats and times."""
+    symbol = f'<csymbol encoding="text" definitionURL="http://sed-ml.org/#{function}"> f </csymbol>'
+    math = f"{_MATH}<apply><divide/><ci> x </ci><apply>{symbol}<ci> x </ci></apply></apply></math>"
+    known = {"x": np.array([[1.0, -2.0], [5.0, 3.0]]), f"{function}_of_x": 9.0}
+    text, more = with_aggregates(math, known)
+    assert more == {f"{function}_of_x_": value}
+    found = evaluated(expression_of_mathml(text, "here"), {**known, **more}, "here")
+    assert (found == known["x"] / value).all()
+
+
+def test_aggregates_of_formulas_are_refused() -> None:
+    symbol = '<csymbol encoding="text" definitionURL="http://sed-ml.org/#max"> max </csymbol>'
+    inside = "<apply><times/><cn> 2 </cn><ci> x </ci></apply>"
+    text, more = with_aggregates(f"{_MATH}<apply>{symbol}{inside}</apply></math>", {"x": 1.0})
+    assert not more
+    with pytest.raises(ConfigError, match="its math uses 'max'"):
+        expression_of_mathml(text, "here")
 
 
 def test_targets() -> None:

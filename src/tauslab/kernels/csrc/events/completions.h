@@ -1,5 +1,6 @@
 // Reactions that have begun and complete later: a heap of each trajectory, by time and then by order of
-// beginning. `model.h` says which reactions are delayed and what a completion changes.
+// beginning. `model.h` says which reactions are delayed and what a completion changes. A reaction may have
+// several: its own end, and changes of hidden species, which hold what others were (model/network/past.py).
 //
 // Exact: between two completions propensities are constant, so that a waiting time that a completion
 // cuts short is drawn anew (Cai 2007, "Exact stochastic simulation of coupled chemical reactions with
@@ -34,7 +35,7 @@ struct Completions {
     }
     DEVICE_MEMBER double time(i32 entry) const { return from_bits(at(entry, 0)); }
     DEVICE_MEMBER double first() const { return HAS_DELAYS && length > 0 ? time(0) : never(); }
-    DEVICE_MEMBER int reaction(i32 entry) const {
+    DEVICE_MEMBER int completion(i32 entry) const {
         return (int)(at(entry, 1) & ((1ull << REACTION_BITS) - 1));
     }
     DEVICE_MEMBER bool is_before(i32 entry, u64 time_bits, u64 which) const {
@@ -50,11 +51,11 @@ DEVICE void start_completions(Completions &queue) {
     queue.length = 0, queue.begun = 0;
 }
 
-// Notes that `reaction` completes at `time`; false if there is no room. One that never does is not kept.
-DEVICE_SHARED bool begin_reaction(Completions &queue, int reaction, double time) {
+// Notes that `completion` comes at `time`; false if there is no room. One that never does is not kept.
+DEVICE_SHARED bool begin_reaction(Completions &queue, int completion, double time) {
     if (!(time < never())) return true;
     if (queue.length == DELAY_QUEUE) return false;
-    const u64 bits = as_bits(time), which = queue.begun++ << REACTION_BITS | (u64)reaction;
+    const u64 bits = as_bits(time), which = queue.begun++ << REACTION_BITS | (u64)completion;
     i32 entry = queue.length++;
     while (entry > 0) {
         const i32 above = (entry - 1) / 2;
@@ -66,10 +67,10 @@ DEVICE_SHARED bool begin_reaction(Completions &queue, int reaction, double time)
     return true;
 }
 
-// Notes that `reaction` begins at `t`; how the trajectory ends where that is not possible.
-DEVICE_SHARED u8 begin_delayed(Completions &queue, int reaction, double t, double delay) {
+// Notes that `completion` waits from `t` on; how the trajectory ends where that is not possible.
+DEVICE_SHARED u8 begin_delayed(Completions &queue, int completion, double t, double delay) {
     if (!(delay >= 0)) return delay < 0 ? NEGATIVE_DELAY : (u8)NOT_A_NUMBER;
-    return begin_reaction(queue, reaction, t + delay) ? RUNNING : DELAY_QUEUE_FULL;
+    return begin_reaction(queue, completion, t + delay) ? RUNNING : DELAY_QUEUE_FULL;
 }
 
 // Takes up what waited when the trajectory was kept: how many, how many had begun, then of each its time and
@@ -114,10 +115,10 @@ DEVICE_SHARED void remove_first(Completions &queue) {
 // Completes what is due at `t`, in order; false if a count passed 2147483647. Adds to `completed`.
 DEVICE_SHARED bool complete_reactions(Completions &queue, double *x, double t, u64 &completed) {
     while (queue.first() <= t) {
-        const int reaction = queue.reaction(0);
+        const int completion = queue.completion(0);
         remove_first(queue);
         ++completed;
-        if (!complete(reaction, x)) return false;
+        if (!complete(completion, x)) return false;
     }
     return true;
 }

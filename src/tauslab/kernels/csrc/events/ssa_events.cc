@@ -132,7 +132,8 @@ KERNEL(ssa_events, const EventArguments arguments) {
         int reaction = 0;
         for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
         if (HAS_DELAYS && IS_DELAYED[reaction]) {
-            ended = begin_delayed(delayed, reaction, t, reaction_delay(reaction, x, inputs));
+            for (int end = reaction; end >= 0 && ended == RUNNING; end = NEXT_COMPLETION[end])
+                ended = begin_delayed(delayed, end, t, completion_delay(end, x, inputs));
             if (ended != RUNNING) continue;
             stop = tl_min(stop, delayed.first());
         }

@@ -184,6 +184,10 @@ def _differences(
         found = tuple(v.decode() for v in file[key][()]) if key in file else ()
         if found != names:
             yield f"list of {key}", ", ".join(found), ", ".join(names)
+    # Files of versions that rounded these amounts have no such list.
+    kept, keeps = (str(one.get("unrounded", "")) for one in (attributes, layout.attributes))
+    if kept != keeps:
+        yield "list of fixed amounts that are not rounded", kept or "empty", keeps or "empty"
 
 
 def _sweep_differences(

@@ -103,7 +103,7 @@ class NetworkMotion:
         if dynamics is None:
             return 0
         shapes = [shape(event) for event in dynamics.events]
-        delays = any(reaction.delay is not None for reaction in self.task.lowered.reactions)
+        delays = any(reaction.completions for reaction in self.task.lowered.reactions)
         queue = self._delay_queue if delays else 0
         return kept_words(len(self.task.lowered.species), shapes, queue)
 
@@ -120,6 +120,11 @@ class NetworkMotion:
 
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
+        if any(feature.kind == "delay" for feature in self._network.features):
+            raise ConfigError(
+                f"{self._network.name} looks back, which particles do not: what is put into them "
+                "has no past; ts.run does"
+            )
         lowered = self.task.lowered if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = prepare(self._network, options)

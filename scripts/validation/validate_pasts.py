@@ -1,0 +1,191 @@
+"""``delay(x, d)`` under exact simulation beside a plain loop that remembers its whole path.
+
+    python scripts/validation/validate_pasts.py --device cuda --trajectories 100000 --plain 20000
+
+The loop shares no line with tauslab: it keeps all states with their times, looks up what was, and
+draws a waiting time anew wherever a change of the past comes due, by Python's `random`. Means and
+variances of every species at six times are compared, for models with
+
+- feedback: production at the rate a / (1 + X(t - tau) / K), removal;
+- pairs: three delays of two species, steps of two molecules, a product of pasts in a rule;
+- long: a delay of which the run sees the first part alone.
+
+Exits 1 if a difference has a p-value below 1e-4 / tests, by normal laws of means and variances.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import math
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.stats as st
+
+import tauslab as ts
+
+TIMES = (0.5, 1.0, 2.0, 3.5, 6.0, 9.0)
+ALARM = 1e-4  # of all tests together
+Past = Callable[[str, float], float]  # species, how long ago
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model for both: its network, and its reactions as Python.
+
+    `reactions` are pairs of what changes and a law of the state and its past; `delays` are all that
+    the laws look back by.
+    """
+
+    network: ts.Network
+    initial: Mapping[str, int]
+    delays: Sequence[float]
+    reactions: Sequence[tuple[Mapping[str, int], Callable[[Mapping[str, int], Past], float]]]
+
+
+def feedback(tau: float = 2.0) -> Model:
+    """Production that is repressed by what was a delay ago."""
+    net = ts.Network("feedback")
+    net.add_species("X", 5)
+    for name, value in {"tau": tau, "a": 40.0, "K": 8.0}.items():
+        net.add_parameter(name, value)
+    net.add_reaction("-> X", law="a / (1 + delay(X, tau) / K)")
+    net.add_reaction("X ->", rate=1)
+    return Model(
+        net,
+        {"X": 5},
+        [tau],
+        [
+            ({"X": 1}, lambda _, past: 40 / (1 + past("X", tau) / 8)),
+            ({"X": -1}, lambda x, _: float(x["X"])),
+        ],
+    )
+
+
+def pairs() -> Model:
+    """Steps of two, and a rule that multiplies pasts by two delays."""
+    net = ts.Network("pairs")
+    net.add_species("X", 20)
+    net.add_species("Y", 3)
+    net.add_rule("both", "delay(X, 0.7) * delay(Y, 1.3)")
+    net.add_reaction("-> 2 X", law="60 / (1 + both / 50)")
+    net.add_reaction("2 X ->", rate=0.02)
+    net.add_reaction("X -> X + Y", law="0.2 * delay(X, 2.1)")
+    net.add_reaction("Y ->", law="0.5 * Y")
+
+    def made(_: Mapping[str, int], past: Past) -> float:
+        return 60 / (1 + past("X", 0.7) * past("Y", 1.3) / 50)
+
+    return Model(
+        net,
+        {"X": 20, "Y": 3},
+        [0.7, 1.3, 2.1],
+        [
+            ({"X": 2}, made),
+            ({"X": -2}, lambda x, _: 0.02 * x["X"] * (x["X"] - 1) / 2),
+            ({"Y": 1}, lambda _, past: 0.2 * past("X", 2.1)),
+            ({"Y": -1}, lambda x, _: 0.5 * x["Y"]),
+        ],
+    )
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "feedback": feedback,
+    "pairs": pairs,
+    "long": lambda: feedback(7.0),
+}
+
+
+def plain(model: Model, times: Sequence[float], draw: random.Random) -> list[dict[str, int]]:
+    """The state at each time of one trajectory of the plain loop."""
+    t, state = 0.0, dict(model.initial)
+    when, states = [0.0], [dict(state)]  # the whole path
+    samples: list[dict[str, int]] = []
+    while len(samples) < len(times):
+
+        def past(name: str, ago: float, now: float = t) -> float:
+            # A change at s is seen from s + ago on, as that sum is rounded.
+            place = bisect.bisect_right(when, now, key=lambda s: s + ago) - 1
+            return states[max(place, 0)][name]
+
+        laws = [law(state, past) for _, law in model.reactions]
+        total = sum(laws)
+        stop = math.inf  # when the next change of the past comes due
+        for ago in model.delays:
+            place = bisect.bisect_right(when, t, key=lambda s, d=ago: s + d)
+            if place < len(when):
+                stop = min(stop, when[place] + ago)
+        then = t + draw.expovariate(total) if total > 0 else math.inf
+        reacts = then < stop
+        then = min(then, stop)
+        while len(samples) < len(times) and times[len(samples)] < then:
+            samples.append(dict(state))
+        t = then
+        if reacts:
+            chosen = draw.choices(range(len(laws)), laws)[0]
+            for name, by in model.reactions[chosen][0].items():
+                state[name] += by
+            when.append(t)
+            states.append(dict(state))
+    return samples
+
+
+def differences(model: Model, n: int, plain_n: int, device: Any, seed: int) -> dict[str, float]:
+    """Z of each mean and variance at each time, by species and time."""
+    draw = random.Random(seed)  # noqa: S311 - a simulation
+    paths = [plain(model, TIMES, draw) for _ in range(plain_n)]
+    result = ts.run(
+        model.network, n=n, times=TIMES, seed=seed, device=device, record="trajectories"
+    )
+    found = {}
+    for name in model.initial:
+        here = result.counts(name).astype(float)
+        there = np.array([[at[name] for at in path] for path in paths], float)
+        for k, t in enumerate(TIMES):
+            one, other = moments(here[:, k]), moments(there[:, k])
+            for what, a, b in zip(("mean", "variance"), one, other, strict=True):
+                wide = math.hypot(a[1], b[1])
+                found[f"{what} of {name} at {t:g}"] = (a[0] - b[0]) / wide if wide else 0.0
+    return found
+
+
+def moments(values: Any) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Mean and variance of a sample, each with its standard error."""
+    n, variance = len(values), float(np.var(values, ddof=1))
+    fourth = float(np.mean((values - values.mean()) ** 4))
+    spread = math.sqrt(max(fourth - variance**2 * (n - 3) / (n - 1), 0.0) / n)
+    return (float(values.mean()), math.sqrt(variance / n)), (variance, spread)
+
+
+def main() -> int:
+    """Compare all models; 1 if one differs."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--trajectories", type=int, default=100_000)
+    parser.add_argument("--plain", type=int, default=4000, help="trajectories of the plain loop")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    failed = 0
+    for name, make in MODELS.items():
+        n, others = options.trajectories, options.plain
+        found = differences(make(), n, others, options.device, options.seed)
+        bound = st.norm.isf(ALARM / (2 * len(found) * len(MODELS)))
+        worst = max(found, key=lambda key: abs(found[key]))
+        failed += abs(found[worst]) > bound
+        print(
+            f"{name}: {n} and {others} trajectories, {len(found)} differences, largest "
+            f"{found[worst]:.2f} standard errors ({worst}), allowed {bound:.2f}",
+            flush=True,
+        )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
