@@ -1,4 +1,4 @@
-"""Laws are compared with the compiler's optimisation: with all of it, as users have, by -m validate."""
+"""Laws are compared with the compiler's optimisation; `-m validate` has all of it, as users."""
 
 from __future__ import annotations
 
