@@ -491,9 +491,10 @@ class Ensemble:
         """`save`, with arrays by name in a group ``more`` of the file."""
         stored = Stored(
             state=self._motion.stored(), status=self.status,
-            log_weights=self._logs, rows=self._values(), time=self.time, round=self.round,
-            resamplings=self._resampled, seed=self.seed, method=self._options.method.word,
-            settings=given_in(self._options.method), max_steps=self._options.max_steps,
+            log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
+            round=self.round, resamplings=self._resampled, seed=self.seed,
+            method=self._options.method.word, settings=given_in(self._options.method),
+            max_steps=self._options.max_steps,
         )  # fmt: skip
         on_root(self._comm, lambda: write_stored(Path(path), self._model, stored, more))
 
@@ -513,7 +514,7 @@ class Ensemble:
             how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
             model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
-            **how,
+            initial=stored.laws, **how,
         )  # fmt: skip
         made.go_on(path, stored)
         return made
@@ -622,6 +623,8 @@ class Ensemble:
         size = len(index) != len(self._logs)
         if size or any(np.ndim(v) and (v != self._rows[k]).any() for k, v in rows.items()):
             self._motion.prepare(rows, len(index))
+        if size:
+            self._group = len(index)
         self._rows = rows
 
     def _drawn(self) -> dict[str, IntArray]:

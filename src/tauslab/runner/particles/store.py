@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import h5py
 
 _FORMAT = "tauslab particles"
-_OF_ALL = ("model", "species", "status", "log_weights", "values", "more")
+_OF_ALL = ("model", "species", "status", "log_weights", "values", "initial", "more")
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,14 @@ class Stored:
     """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
 
     `state` holds arrays as `Motion.stored` gives them; `settings` are options of the method that
-    have not their defaults, by field.
+    have not their defaults, by field. `laws` are those of initial counts by species.
     """
 
     state: Mapping[str, Array]
     status: Array
     log_weights: FloatArray
     rows: Mapping[str, float | FloatArray]
+    laws: Mapping[str, FloatArray]
     time: float
     round: int
     resamplings: int
@@ -81,6 +82,8 @@ def write_stored(
         values = file.create_group("values")
         for name, row in stored.rows.items():
             values[name] = row
+        for name, law in stored.laws.items():
+            file[f"initial/{name}"] = law
         for name, extra in more.items():
             file[f"more/{name}"] = extra
 
@@ -136,6 +139,7 @@ def read_stored(path: Path) -> tuple[Network | Lattice, Stored]:
             state=_arrays(file), status=file["status"][()],
             log_weights=file["log_weights"][()],
             rows={k: v[()] if v.ndim else float(v[()]) for k, v in file["values"].items()},
+            laws={name: law[()] for name, law in file.get("initial", {}).items()},
             time=float(file.attrs["time"]), round=int(file.attrs["round"]),
             resamplings=int(file.attrs["resamplings"]), seed=int(file.attrs["seed"]),
             method=str(file.attrs["method"]), settings=_settings(file.attrs),

@@ -160,6 +160,27 @@ def test_saved_particles_go_on(tmp_path):
             ts.Ensemble.load(tmp_path / name)
 
 
+def test_loaded_particles_begin_again_by_their_laws(tmp_path):
+    with particles(40, initial={"X": "poisson(20)"}) as e:
+        first = e.counts
+        e.advance(1.0)
+        e.save(tmp_path / "p.h5")
+    with ts.Ensemble.load(tmp_path / "p.h5", device="cpu") as f:
+        f.reset()
+        assert (f.counts == first).all()
+
+
+def test_fewer_or_more_particles_begin_again_by_their_laws():
+    """As an ensemble of that number does."""
+    for n in (7, 61):
+        with particles(40, initial={"X": "poisson(20)"}) as e:
+            e.advance(1.0)
+            e.take(np.arange(n) % 40)
+            e.reset()
+            with particles(n, initial={"X": "poisson(20)"}) as f:
+                assert (e.counts == f.counts).all()
+
+
 def test_a_particle_that_overflows_ends_alone():
     with particles(6, bursts(), parameters={"z": [0, 90, 0, 90, 90, 0]}) as e:
         e.advance(1.0)
