@@ -56,7 +56,7 @@ def _numpy() -> Found:
         np.quantile(x, np.arange(1, 7) / 7), np.ldexp(x, 11), np.rint(x), np.sqrt(x), x**2,
         np.diff(x), np.add.reduceat(x, [0, 17, 4000]),
     ]  # fmt: skip
-    return np.concatenate([np.ravel(part) for part in parts])
+    return np.concatenate([np.asarray(part).ravel() for part in parts])
 
 
 def _ranges() -> Found:

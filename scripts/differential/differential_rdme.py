@@ -307,7 +307,7 @@ def _means(
 ) -> list[Compared]:  # fmt: skip
     told = []
     for k, i in np.ndindex(expected.shape):
-        if max(expected[k, i], found[:, k, i].mean()) * len(found) >= FEWEST:
+        if max(float(expected[k, i]), float(found[:, k, i].mean())) * len(found) >= FEWEST:
             what = f"mean of {names[i]}, sample {k + 1}"
             told.append(Compared(what, float(found[:, k, i].mean()), float(expected[k, i]),
                                  float(errors[k, i]), float(allowance[k, i])))  # fmt: skip

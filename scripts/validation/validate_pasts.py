@@ -117,7 +117,7 @@ def plain(model: Model, times: Sequence[float], draw: random.Random) -> list[dic
         total = sum(laws)
         stop = math.inf  # when the next change of the past comes due
         for ago in model.delays:
-            place = bisect.bisect_right(when, t, key=lambda s, d=ago: s + d)
+            place = bisect.bisect_right([moment + ago for moment in when], t)
             if place < len(when):
                 stop = min(stop, when[place] + ago)
         then = t + draw.expovariate(total) if total > 0 else math.inf

@@ -135,7 +135,7 @@ def stored_moments(
         highest = top.max(axis=0)
         both = windows.raised(sums, squares, top, highest)
         n, top = n.sum(axis=0), highest
-        sums, squares = (digits.sum(axis=0) for digits in both)
+        sums, squares = (digits.sum(axis=0, dtype=np.uint64) for digits in both)
     return windows.moments(n, top, sums, squares)
 
 
@@ -213,7 +213,8 @@ def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:
     if column.whole:
         low, high = extremes(column)
         if (high - low + 1) * column.n_times <= _TABLE_CELLS:
-            counted = np.cumsum(table(column, whole_edges(low, high, _TABLE_CELLS)), axis=1)
+            cells = table(column, whole_edges(low, high, _TABLE_CELLS))
+            counted = np.cumsum(cells, axis=1, dtype=np.uint64)
             return np.array([_table_quantile(counted, low, level) for level in levels])
     return sorted_quantiles(np.concatenate(list(column.pieces())), levels)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
@@ -169,7 +168,7 @@ def _particles(lattice: LatticeData, values: LatticeValues) -> dict[str, int]:
 def _propensities(lattice: LatticeData, values: LatticeValues, tau: float) -> dict[str, float]:
     """Largest expected propensity in a site times the step, by reaction."""
     states = expected_occupancy(lattice, values)
-    largest: FloatArray = np.max([site_propensities(lattice, values, s) for s in states], axis=0)
+    largest = np.stack([site_propensities(lattice, values, s) for s in states]).max(axis=0)
     return {
         reaction.name: float(row.max()) * tau
         for reaction, row in zip(lattice.reactions, largest, strict=True)

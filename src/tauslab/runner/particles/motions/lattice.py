@@ -353,7 +353,7 @@ def _together(
     passes = base.diffusion_substeps
     most = max(one.reaction_substeps // passes for one in found)
     fastest = tuple(
-        replace(reaction, rates=np.max([one.reactions[j].rates for one in found], axis=0))
+        replace(reaction, rates=np.stack([one.reactions[j].rates for one in found]).max(axis=0))
         for j, reaction in enumerate(base.reactions)
     )
     # A power of two, so that few kernels do for many values.

@@ -200,8 +200,9 @@ def _message(
     others = [p[None] if i != index else np.ones((1, len(p))) for i, p in enumerate(parents)]
     weight = _product(rows.parents, others)[0]
     bins, size = rows.parents[:, index], len(parents[index])
-    told = np.bincount(bins, weight * likelihood, size)
-    return told + np.clip(1 - np.bincount(bins, weight, size), 0, None) * unseen
+    told = np.asarray(np.bincount(bins, weight * likelihood, size), float)
+    told += np.clip(1 - np.bincount(bins, weight, size), 0, None) * unseen
+    return told
 
 
 def exact(
