@@ -10,6 +10,7 @@ below can name them.  An option that nobody told is spelt by rule: ``--t-end``, 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -110,9 +111,17 @@ def said(command: str, python: str) -> str:
     return command if _at_command_line else python
 
 
-def warn(message: str, stacklevel: int = 2) -> None:
-    """`warnings.warn`, told of the caller."""
-    warnings.warn(message, stacklevel=stacklevel + 1)
+def warn(message: str | Warning) -> None:
+    """`warnings.warn`, told of the line outside tauslab that led here."""
+    frame, level = sys._getframe(1), 2  # noqa: SLF001 - as `warnings` itself counts
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    """Whether a frame is one of ours, or of what enters our contexts and calls our functions."""
+    return module.partition(".")[0] in {"tauslab", "contextlib", "functools"}
 
 
 def _of(name: str) -> Spelling:

@@ -41,7 +41,7 @@ def test_arm_compilers_take_every_kernel(tmp_path):
     found = []
     for file, header in dict(headers()).items():
         folder = tmp_path / file
-        folder.mkdir()
+        folder.mkdir(parents=True)
         (folder / "model.h").write_text(header)
         line = [*command, *flags, *STRICT, "-fsyntax-only", f"-I{folder}", f"-I{CSRC}"]
         done = subprocess.run(

@@ -48,7 +48,6 @@ def test_a_delay_may_be_any_number_of_each_point():
     [
         (ts.ODE(solver="rk4"), "the model has delays, which need steps that adapt"),
         (ts.ODE(solver="dopri5", precision="single"), "double precision"),
-        ("ssa", "delays are not supported by ssa"),
         ("tau", "delays are not supported by tau"),
     ],
 )

@@ -11,7 +11,6 @@ import platform
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -46,7 +45,7 @@ from tauslab.kernels.backends.compilers import (
 )
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
-from tauslab.model.option_names import opt
+from tauslab.model.option_names import opt, warn
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
@@ -361,10 +360,9 @@ def allowed_cores() -> int:
 def make(options: BackendOptions) -> CpuBackend:
     """Make the backend."""
     if sys.float_info.min / 2 == 0:
-        warnings.warn(
+        warn(
             "a library in this process, compiled with -ffast-math, made the processor take "
             f"numbers below {sys.float_info.min:.3g} for 0: results may not be those of others",
-            stacklevel=2,
         )
     return CpuBackend(options)
 

@@ -19,6 +19,7 @@ from tauslab.model.files.extras import installing
 from tauslab.model.geometry.shapes import Grid
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.option_names import warn
 
 _LIBRARIES = {
     ".tif": "tifffile",
@@ -74,7 +75,7 @@ def read_labels(path: str | Path, component: str | None = None, axes: str = "zyx
     except Exception as error:  # noqa: BLE001 - each library has its own, also for damaged files
         raise ModelError(f"{path}: cannot be read: {_one_line(reason_of(error))}") from None
     if logged:
-        warnings.warn(f"{path}: tifffile says: {_one_line(logged[0])}", stacklevel=2)
+        warn(f"{path}: tifffile says: {_one_line(logged[0])}")
     if volume.ndim != 3:
         raise ModelError(f"{path}: has {volume.ndim} axes; a volume has three, z, y, x")
     if not volume.size:

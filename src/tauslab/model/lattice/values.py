@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -26,6 +25,7 @@ from tauslab.model.lattice.parts import (
     number,
 )
 from tauslab.model.lattice.site_map import UniformSites
+from tauslab.model.option_names import warn
 
 _MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
 _COPIES = 4  # of the table of coefficients, in what is made from it
@@ -269,7 +269,7 @@ def _placed(
     if place.count is not None:
         amount = number(place.count, values, f"{where}: count")
         if round(amount) != amount:
-            warnings.warn(f"{where}: count {amount:g} is not whole and was rounded", stacklevel=4)
+            warn(f"{where}: count {amount:g} is not whole and was rounded")
     else:
         assert place.concentration is not None
         molar = number(place.concentration, values, f"{where}: concentration")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ConfigError, NoValidTrajectory
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import warn
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.api.typed import chosen, runs, takes
@@ -171,11 +171,8 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     except NoValidTrajectory as error:
         found = str(error)
     if found and comm.rank == 0:
-        warnings.warn(found, stacklevel=_CALLER)
+        warn(found)
     return result
-
-
-_CALLER = 5  # frames from a warning up to the call of `tauslab.run`
 
 
 def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:

@@ -350,13 +350,12 @@ def _joined(
         warn(
             f"{assigned('until')}{tests.until.text!r} was not met by {options.n} trajectories: the "
             f"half width is {tests.until.half_width(tests.sums):.3g}",
-            stacklevel=2,
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
     if "approximate" in attributes:
         attributes["approximate"] = f"{attributes['approximate']}; {OF_SAMPLING}"
         if comm.rank == 0:
-            warn(f"{assigned('until')}{tests.until.text!r}: {OF_SAMPLING}", stacklevel=2)
+            warn(f"{assigned('until')}{tests.until.text!r}: {OF_SAMPLING}")
     attributes["n_limit"] = options.n
     attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)

@@ -83,7 +83,6 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
         warn(
             f"no amount is above {largest:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
             f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}",
-            stacklevel=2,
         )
 
 

@@ -321,11 +321,9 @@ def _warn_of_left_out(layout: Layout, totals: Accumulators) -> None:
                 f"statistics of {name} leave out {int((samples - summed).sum())} samples that are "
                 f"not finite ({int(totals['obs_infinite'][..., index].sum())} infinite); record "
                 "trajectories to see them",
-                stacklevel=2,
             )
     for name in cancelled(layout, totals):
         warn(
             f"the mean of {name} is at some times less than 2^-29 of its largest samples, which "
             "cancel, and lacks digits of the small ones: record trajectories to have them all",
-            stacklevel=2,
         )

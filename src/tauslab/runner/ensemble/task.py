@@ -441,7 +441,6 @@ def _warn_of_net_laws(network: Network) -> None:
             f"laws that may be negative ({opt('net_laws')}): these go backwards then, so that "
             "means follow the laws, and noise is the least that they allow: "
             f"{some(dict.fromkeys(both))}",
-            stacklevel=2,
         )
 
 
@@ -450,7 +449,7 @@ def _rounded(name: str, amounts: FloatArray) -> CountArray:
         raise ModelError(f"species {name}: every initial amount must be 0 to 2147483647")
     whole = np.rint(amounts)
     if (whole != amounts).any():
-        warn(f"initial amounts of {name} that are not whole were rounded", stacklevel=2)
+        warn(f"initial amounts of {name} that are not whole were rounded")
     return whole.astype(np.int32)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError, TauslabError
 from tauslab.model.lattice.limits import MAX_HOP
-from tauslab.model.option_names import assigned, opt
+from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.recurring import quiet_option
@@ -393,14 +393,11 @@ def _lattices(
             passes[point] = one.diffusion_substeps, one.reaction_substeps
             worst = max(worst, one, key=lambda lattice: lattice.site_reaction)
     for each in caught[:1]:  # the same is said of each point
-        warnings.warn(each.message, stacklevel=_CALLER)
+        warn(each.message)
     lossy = loss_warning(worst.step, worst.reaction_substeps, worst.site_reaction)
     if lossy is not None:
-        warnings.warn(f"{model.name}: {lossy}", stacklevel=_CALLER)
+        warn(f"{model.name}: {lossy}")
     return first, passes
-
-
-_CALLER = 3  # frames from a warning up to who prepares a lattice
 
 
 def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:

@@ -11,14 +11,13 @@ import errno
 import fcntl
 import os
 import socket
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
+from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.ranks.on_root import on_root
 
@@ -91,10 +90,9 @@ def _without(error: OSError, lock: int, output: Path) -> list[int]:
     """What follows if a lock was not given: an error, or to go on where there are none."""
     try:
         if error.errno in _NO_LOCKS:
-            warnings.warn(
+            warn(
                 f"{output}: this file system has no locks ({error.strerror}), so nothing keeps two "
                 "runs from writing there at once",
-                stacklevel=2,
             )
             with suppress(OSError):
                 lock_path(output).unlink()

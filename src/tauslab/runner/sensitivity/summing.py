@@ -129,7 +129,6 @@ def summed(summing: Summing, comm: Communicator, name: str, why_nan: str = "") -
             warn(
                 f"{name}: of {number} trajectories some ended early and are left out from then "
                 f"on: {told}",
-                stacklevel=2,
             )
     return sum_over_ranks(comm, summing.totals)
 

@@ -171,3 +171,12 @@ def test_a_rounding_is_told_in_the_words_of_who_reads_it():
 def test_what_is_no_model_is_refused():
     with pytest.raises(ts.ConfigError, match="run takes a Network, a Lattice or the path of a "):
         ts.run(5)
+
+
+def test_a_warning_points_to_the_line_of_its_reader():
+    network = ts.Network("rounded")
+    network.add_species("X", 1.5)
+    network.add_reaction("X ->", rate=1.0)
+    with pytest.warns(UserWarning, match="not whole were rounded") as found:
+        ts.run(network, n=1, t_end=1, seed=1, device="cpu")
+    assert [each.filename for each in found] == [__file__]

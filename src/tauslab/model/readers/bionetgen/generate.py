@@ -9,12 +9,12 @@ import shutil
 import signal
 import sys
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from tauslab.model.errors import ModelError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import warn
 from tauslab.model.readers.bionetgen.actions import RuleModel, part
 from tauslab.model.readers.bionetgen.limited import Done, Limits, run_limited
 from tauslab.model.readers.bionetgen.net import parse_net
@@ -126,7 +126,7 @@ def network_of(generated: Generated, path: str | Path) -> Network:
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
         message = f"{path}: line {changes[0].line}: {changes[0].name}{more} is not run"
-        warnings.warn(f"{message}; values are those of the blocks or set", stacklevel=2)
+        warn(f"{message}; values are those of the blocks or set")
     return network
 
 

@@ -6,7 +6,6 @@ Nothing here builds a network; `tauslab.model.readers.sbml.reader` does.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from tauslab.model.errors import ModelError
 from tauslab.model.network.network import Feature
 from tauslab.model.network.parts import unit_message
+from tauslab.model.option_names import warn
 from tauslab.model.portable.host_math import value_of
 from tauslab.model.readers.sbml.flattening import flatten, has_submodels, scan_sources
 from tauslab.model.readers.sbml.text import each, first_error, raise_first_error, scan, told
@@ -47,9 +47,8 @@ def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:
     document, harmless, alone = _checked(libsbml, text, path)
     if harmless:
         more = f" (and {len(harmless) - 1} more)" if len(harmless) > 1 else ""
-        warnings.warn(
+        warn(
             f"{path}, {told(harmless[0])}{more}: this does not touch what is simulated",
-            stacklevel=4,
         )
     return document, text if alone else libsbml.writeSBMLToString(document)
 

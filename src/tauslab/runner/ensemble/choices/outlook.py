@@ -151,7 +151,7 @@ def _tell(task: Task, text: str) -> None:
         sys.stderr.write(f"tauslab: {text}\n")
         sys.stderr.flush()
     elif task.options.from_python:
-        warn(text, stacklevel=2)
+        warn(text)
 
 
 def _few_tried(task: Task, engine: Engine) -> list[_Trial]:

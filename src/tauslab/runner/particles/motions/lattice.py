@@ -18,13 +18,13 @@ from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.diagnosis.time_step import loss_warning
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.option_names import warn
 from tauslab.runner.options.lattice import MOST_REPLICAS, set_parameters
 from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
 
 _LOOKED_AT = 1 << 26  # bytes of lattices that are looked at at once
-_CALLER = 7  # frames from a warning up to who makes an ensemble
 _MOVED = 4  # lattices that one takes while it moves, about
 _WAITING_FIELDS = ("site", "age", "particle")
 
@@ -175,7 +175,7 @@ class LatticeMotion:
             found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
             lossy = loss_warning(found.step, found.reaction_substeps, found.site_reaction)
             if lossy is not None:
-                warnings.warn(f"{self._model.name}: {lossy}", stacklevel=_CALLER)
+                warn(f"{self._model.name}: {lossy}")
         self._step = found.step
         self._known[key] = found
         return found

@@ -151,8 +151,8 @@ DEVICE void draw_numbers(const Drawing &with, HalfLeap &half, const u32 *drawn) 
 // Channels of the group's firings, whose number and sum of means are those of `half`; `means` are 0 for channels
 // that draw for themselves.
 DEVICE void choose_channels(const Drawing &with, HalfLeap &half, const Real *means) {
-    Real left = half.number[N_CHANNELS];
-    const Real all = half.mean[N_CHANNELS];
+    Real left = half.number[NUMBERS - 1];
+    const Real all = half.mean[NUMBERS - 1];
     for (u32 pair = 0; bits_of(left > 0.0); pair += PICKS / 2, left -= (double)PICKS) {
         DrawsOnLanes draws[PICKS / 2];
         with.draw<PICKS / 2>(half.series, PLACES * POISSON_ATTEMPTS + pair, draws);
