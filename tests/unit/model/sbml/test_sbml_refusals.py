@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import math
 import sys
 from pathlib import Path
@@ -161,7 +164,8 @@ def test_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: "),
+        ("", "model.xml: is empty"),
+        (" \n", "model.xml: is empty"),
         ("reactions: none", "not well-formed"),
         ("<sbml", "line 1: is not well-formed XML: unclosed token"),
         ("<?xml version='1.0'?>\n<!-- <sbml> --><Model/>", "its first element is <Model>"),
@@ -209,6 +213,21 @@ def test_encodings(tmp_path: Path) -> None:
     assert "Zähler" in (read_sbml(path).source_text or "")
     path.write_bytes(text.encode("latin-1"))
     assert "is not text in the encoding" in _error(path)
+
+
+@pytest.mark.parametrize(
+    ("packed", "packer"),
+    [
+        (gzip.compress(_one().encode()), "gzip"),
+        (bz2.compress(_one().encode()), "bzip2"),
+        (lzma.compress(_one().encode()), "xz"),
+        (b"PK\x03\x04", "zip"),
+    ],
+)
+def test_compressed_files_are_named(tmp_path: Path, packed: bytes, packer: str) -> None:
+    path = tmp_path / "model.xml"
+    path.write_bytes(packed)
+    assert _error(path) == f"{path}: is compressed with {packer}; unpack it first"
 
 
 def test_libsbml_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,12 @@ from tauslab.model.errors import ConfigError, ModelError
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 OWN = "urn:tauslab:sbml"  # namespace of annotations that `tauslab.model.writers.sbml` writes
 _DEEPEST_ELEMENT = 2000  # libsbml reads XML by recursion: near 6000 it has taken all of the stack
+_COMPRESSED = {  # by the bytes that such files begin with
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+}
 _NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 _WIDE = ("apply", "piecewise")
 # libsbml's errors in what no simulation reads: identifiers of metadata, names of units,
@@ -44,6 +50,9 @@ def read_text(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    for begin, packer in _COMPRESSED.items():
+        if data.startswith(begin):
+            raise ModelError(f"{path}: is compressed with {packer}; unpack it first")
     declared = _ENCODING.match(data)
     encoding = declared[1].decode("ascii") if declared else "utf-8-sig"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -51,9 +60,12 @@ def read_text(path: Path) -> str:
     if encoding.lower().replace("_", "-") in _NO_ENCODINGS:  # Python's own, of no text in a file
         raise ModelError(f"{path}: {encoding!r} is no encoding of a text file")
     try:
-        return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+        text = data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
     except (UnicodeError, LookupError) as error:
         raise ModelError(f"{path}: is not text in the encoding {encoding}: {error}") from None
+    if not text.strip():
+        raise ModelError(f"{path}: is empty")
+    return text
 
 
 def import_libsbml() -> Any:
