@@ -164,7 +164,7 @@ class CpuProgram:
         layouts: Mapping[str, ArgumentLayout],
         backend: CpuBackend,
     ) -> None:
-        library = ctypes.CDLL(str(path))
+        library = _loaded(path)
         self._entries = {name: getattr(library, name) for name in entries}
         self._together = {name: _together(library, name) for name in entries}
         self._layouts = layouts
@@ -370,6 +370,23 @@ def make(options: BackendOptions) -> CpuBackend:
 def count() -> int:
     """There is always one CPU device."""
     return 1
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    """The library of kernels at `path`.
+
+    Raises
+    ------
+    DeviceError
+        The system does not load it, as from a file system mounted noexec.
+    """
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(
+            f"compiled kernels cannot be loaded: {error}; if {path.parents[1]} is mounted noexec, "
+            "set TAUSLAB_CACHE_DIR to a folder that programs may run from, else remove that file"
+        ) from None
 
 
 def _together(library: ctypes.CDLL, entry: str) -> int:
