@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,10 @@ import tauslab
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
 from tauslab.runner.ranks.shared_blocks import SharedBlocks
+
+# Tests of some files import libsbml, those of others libsedml, which has to come first.
+with suppress(ImportError):
+    importlib.import_module("libsedml")
 
 DATA = Path(__file__).parent / "data"
 

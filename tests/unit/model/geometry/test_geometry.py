@@ -171,7 +171,8 @@ def write_volume(path, volume):
         pytest.importorskip("mrcfile").write(path, volume.astype(np.float32))
     else:
         zarr = pytest.importorskip("zarr")
-        zarr.open_group(str(path), mode="w").create_array("labels", data=volume)
+        group = zarr.open_group(str(path), mode="w")
+        group.create_array("labels", shape=volume.shape, dtype=volume.dtype)[:] = volume
     return path
 
 
