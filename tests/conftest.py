@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -104,6 +105,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     needs = {need for name, need in _NEEDS_BY_FIXTURE.items() if name in fixtures}
     for need in needs | _needs_of(item.path):
         item.add_marker(need)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often: thousands of tests and libraries stay, and are no garbage.
+
+    This takes a sixth of the time of tests that compile nothing.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -207,5 +207,5 @@ def test_wrong_labels(tmp_path):
 def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
     (tmp_path / "v.tif").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "tifffile", None)
-    with pytest.raises(ConfigError, match=r"tifffile: pip install tifffile"):
+    with pytest.raises(ConfigError, match=r"tifffile: pip install 'tifffile>=2024\.1'"):
         geometry.read_labels(tmp_path / "v.tif")
