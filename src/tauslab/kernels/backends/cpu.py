@@ -6,7 +6,6 @@ It is the reference: everything CUDA does must give the same bits as this.
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import sys
 import threading
@@ -45,6 +44,8 @@ from tauslab.kernels.backends.compilers import (
 )
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
+from tauslab.model.host_cores import allowed_cores
+from tauslab.model.host_memory import available_memory
 from tauslab.model.option_names import opt, warn
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
@@ -327,8 +328,8 @@ class CpuBackend:
         """Every thread can."""
 
     def free_memory(self) -> int:
-        """Bytes of memory that can be taken, at most half of what the machine reports free."""
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        """Bytes of memory that can be taken, at most half of what is left to this process."""
+        return available_memory() // 2
 
     def work_stealing_items(self, rows: int, resident: int) -> int:
         """As many as there are threads."""
@@ -350,11 +351,6 @@ class CpuBackend:
         for stream in self._streams:
             stream.close(wait_for_it=idle)
         self.pool.shutdown(wait=idle)
-
-
-def allowed_cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0))
 
 
 def make(options: BackendOptions) -> CpuBackend:
