@@ -7,9 +7,14 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from tauslab.model.control_groups import PROC, group_folders, number_in
 from tauslab.model.errors import ModelError
 
-_PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+# Of a control group, by the version of its files: its limit, and what it has taken.
+_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    2: ("memory.max", "memory.current"),
+}
 _SMALL = 64 << 20  # bytes for which nobody is asked
 
 
@@ -61,36 +66,23 @@ def in_bytes(number: int) -> str:
 
 def _machine() -> int:
     try:
-        for line in (_PROC / "meminfo").read_text(encoding="ascii").splitlines():
+        for line in (PROC / "meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     except (OSError, ValueError, IndexError):
         pass  # not Linux, or /proc is not mounted
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = "SC_AVPHYS_PAGES"
+    pages = free if free in os.sysconf_names else "SC_PHYS_PAGES"  # macOS tells only of all
+    return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _control_groups() -> Iterator[int]:
     """Bytes that each control group above this process leaves."""
-    try:
-        lines = (_PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return
-    for line in lines:
-        _, _, rest = line.partition(":")
-        kinds, _, path = rest.partition(":")
-        if kinds == "":
-            root, limit, used = _CGROUPS, "memory.max", "memory.current"
-        elif "memory" in kinds.split(","):
-            root = _CGROUPS / "memory"
-            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
-        else:
-            continue
-        group = root / path.strip("/")
-        # A container may not see the groups above its own: its own then lies at the root.
-        for folder in {group, *(p for p in group.parents if p.is_relative_to(root)), root}:
-            most, taken = _number(folder / limit), _number(folder / used)
-            if most is not None and taken is not None:
-                yield most - taken + _reclaimable(folder)
+    for folder, version in group_folders("memory"):
+        limit, used = _FILES[version]
+        most, taken = number_in(folder / limit), number_in(folder / used)
+        if most is not None and taken is not None:
+            yield most - taken + _reclaimable(folder)
 
 
 def _reclaimable(folder: Path) -> int:
@@ -104,21 +96,12 @@ def _reclaimable(folder: Path) -> int:
     return int(text) if text.strip().isdigit() else 0
 
 
-def _number(path: Path) -> int | None:
-    """A limit or a level in a file; None where there is none."""
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return int(text) if text.isdigit() else None  # "max": no limit
-
-
 def _address_space() -> Iterator[int]:
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
         return
     try:
-        pages = int((_PROC / "self/statm").read_text(encoding="ascii").split()[0])
+        pages = int((PROC / "self/statm").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
         return
     yield soft - pages * resource.getpagesize()

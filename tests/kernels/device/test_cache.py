@@ -11,7 +11,8 @@ import pytest
 from tauslab.kernels.backends import BackendOptions, compilers, cpu
 from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cache import cache_directory, compiled
-from tauslab.model.errors import ConfigError, KernelCompileError, OutputError
+from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
+from tauslab.model.errors import ConfigError, DeviceError, KernelCompileError, OutputError
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):
@@ -136,3 +137,14 @@ def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="no"):
         compiled("a" * 64, ".so", build)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_that_the_system_does_not_load_is_told(tmp_path):
+    """As one on a file system mounted noexec, whose folder the message names."""
+    library = tmp_path / "ab" / "abc.so"
+    library.parent.mkdir()
+    library.write_bytes(b"no library")
+    with pytest.raises(
+        DeviceError, match=f"if {tmp_path} is mounted noexec, set TAUSLAB_CACHE_DIR"
+    ):
+        CpuProgram(library, (), {}, CpuBackend(BackendOptions(threads=1)))

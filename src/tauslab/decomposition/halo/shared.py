@@ -33,6 +33,8 @@ class HostMemory:
 
     def make(self, words: int) -> Any:
         """A file in memory, open until this process ends or drops it."""
+        if not hasattr(os, "memfd_create"):
+            raise DeviceError("the host has no memory to share: this is not Linux")
         name = f"tauslab-{secrets.token_hex(8)}"
         try:
             self._file = os.memfd_create(name)

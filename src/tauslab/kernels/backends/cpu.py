@@ -6,7 +6,6 @@ It is the reference: everything CUDA does must give the same bits as this.
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import sys
 import threading
@@ -45,6 +44,8 @@ from tauslab.kernels.backends.compilers import (
 )
 from tauslab.model.arrays import Array
 from tauslab.model.errors import DeviceError, KernelCompileError
+from tauslab.model.host_cores import allowed_cores
+from tauslab.model.host_memory import available_memory
 from tauslab.model.option_names import opt, warn
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
@@ -164,7 +165,7 @@ class CpuProgram:
         layouts: Mapping[str, ArgumentLayout],
         backend: CpuBackend,
     ) -> None:
-        library = ctypes.CDLL(str(path))
+        library = _loaded(path)
         self._entries = {name: getattr(library, name) for name in entries}
         self._together = {name: _together(library, name) for name in entries}
         self._layouts = layouts
@@ -327,8 +328,8 @@ class CpuBackend:
         """Every thread can."""
 
     def free_memory(self) -> int:
-        """Bytes of memory that can be taken, at most half of what the machine reports free."""
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        """Bytes of memory that can be taken, at most half of what is left to this process."""
+        return available_memory() // 2
 
     def work_stealing_items(self, rows: int, resident: int) -> int:
         """As many as there are threads."""
@@ -352,11 +353,6 @@ class CpuBackend:
         self.pool.shutdown(wait=idle)
 
 
-def allowed_cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
 def make(options: BackendOptions) -> CpuBackend:
     """Make the backend."""
     if sys.float_info.min / 2 == 0:
@@ -370,6 +366,23 @@ def make(options: BackendOptions) -> CpuBackend:
 def count() -> int:
     """There is always one CPU device."""
     return 1
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    """The library of kernels at `path`.
+
+    Raises
+    ------
+    DeviceError
+        The system does not load it, as from a file system mounted noexec.
+    """
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(
+            f"compiled kernels cannot be loaded: {error}; if {path.parents[1]} is mounted noexec, "
+            "set TAUSLAB_CACHE_DIR to a folder that programs may run from, else remove that file"
+        ) from None
 
 
 def _together(library: ctypes.CDLL, entry: str) -> int:

@@ -9,7 +9,6 @@ NumPy's Philox4x64 (Salmon et al. 2011), whose output NumPy keeps from version t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import IntArray
 from tauslab.model.errors import ModelError
+from tauslab.model.host_cores import allowed_cores
 from tauslab.model.lattice.site_map import SiteMap
 from tauslab.model.lattice.values import Placed
 
@@ -89,7 +89,7 @@ class ParticleStart:
         """Into how many pieces to cut so many planes, a thread each."""
         share = planes / self.sites.shape[0]
         particles = share * sum(p.count for p in self.placed if p.positions is None)
-        cores = len(os.sched_getaffinity(0))
+        cores = allowed_cores()
         return max(1, min(planes, cores, _MOST_THREADS, int(particles) >> _CHUNK_BITS))
 
     @property

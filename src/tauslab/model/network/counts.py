@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tauslab.model.errors import ModelError
 from tauslab.model.option_names import assigned, opt
@@ -73,3 +74,21 @@ def some(names: Mapping[str, object], limit: int = 8) -> str:
     """
     shown = ", ".join(list(names)[:limit])
     return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of a message about `name`, which is not known: the nearest name that is.
+
+    >>> meant("k_of", ["k_on", "k_off"])
+    ": did you mean 'k_off'?"
+    >>> meant("t", ["X", "time"])
+    ": the time is 'time'"
+    >>> meant("Z", ["X"])
+    ''
+    """
+    names = list(known)
+    if name == "t" and "time" in names:
+        return ": the time is 'time'"
+    near = difflib.get_close_matches(name, names, n=1)
+    near += [one for one in names if one.lower() == name.lower()]
+    return f": did you mean {near[0]!r}?" if near else ""

@@ -24,7 +24,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name
-from tauslab.model.network.counts import some
+from tauslab.model.network.counts import meant, some
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
     REVERSIBLE,
@@ -471,7 +471,10 @@ class Network(NetworkData):
             where = f"reaction {reaction.name}"
             for species in (*reaction.reactants, *reaction.products):
                 if species not in self.species:
-                    raise ModelError(f"{where}: {species!r} is not a species of {self.name}")
+                    raise ModelError(
+                        f"{where}: {species!r} is not a species of {self.name}"
+                        + meant(species, self.species)
+                    )
             self._check_expression(reaction.law, where, deep)
             if reaction.limit is not None:
                 self._check_expression(reaction.limit, where, deep)
@@ -490,7 +493,9 @@ class Network(NetworkData):
         where = f"event {event.name}"
         for name, tree in event.assignments.items():
             if name not in self.species:
-                raise ModelError(f"{where}: {name!r} is not a species of {self.name}")
+                raise ModelError(
+                    f"{where}: {name!r} is not a species of {self.name}{meant(name, self.species)}"
+                )
             self._check_expression(tree, where, deep, draws=True)
         if isinstance(event, TimedEvent):
             if draws_in(event.time):
@@ -526,9 +531,14 @@ class Network(NetworkData):
         if unknown:
             name = min(unknown)
             kind = "explicit time is not supported" if name == "time" else "is not defined"
-            raise ModelError(f"{where}: {name!r} {kind} in {self.name}")
+            near = "" if name == "time" else meant(name, self._names())
+            raise ModelError(f"{where}: {name!r} {kind} in {self.name}{near}")
         check_depth(tree, where, deep)
         check_exponents(tree, where)
+
+    def _names(self) -> list[str]:
+        """What an expression may name, and the time."""
+        return [*self.species, *self.parameters, *self.rules, "time"]
 
     def _rule_depths(self) -> dict[str, int]:
         """Depth of every rule with the rules in it; checks them on the way."""

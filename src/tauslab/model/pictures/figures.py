@@ -94,9 +94,7 @@ def panels_for(projections: Sequence[str | None], axes: Axes | None) -> tuple[Fi
         raise ConfigError(f"ax= takes one panel, and there are {len(projections)}: choose one name")
     if projections[0] != (None if axes.name == "rectilinear" else axes.name):
         raise ConfigError(f"ax= has to be axes with projection={projections[0]!r} for this picture")
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return figure, [axes]
+    return axes.figure.figure, [axes]  # of a figure within a figure the outer one
 
 
 def one_legend(figure: Figure, panels: Iterable[Axes], given: Axes | None = None) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.kernels.backends import choose_backend, device_count
-from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
 from tauslab.model.errors import ConfigError, ExecutorError, StoppedEarly, first_line_of
+from tauslab.model.host_cores import allowed_cores
 from tauslab.model.option_names import opt
 from tauslab.runner.options.dask import DaskOptions, tls_options
 from tauslab.runner.options.ensemble import Options

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.host_cores import allowed_cores
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import assigned, opt

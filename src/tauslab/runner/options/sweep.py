@@ -160,6 +160,9 @@ def choose_points(
     ConfigError
         Options that exclude each other, a form or a value that is not allowed.
     """
+    for option, given in (("sweep", sweep), ("table", table)):
+        if not (given is None or isinstance(given, Path) or hasattr(given, "items")):
+            raise ConfigError(f"{opt(option)} is a {type(given).__name__}: give {{NAME: values}}")
     if table is not None:
         if sweep or design is not None:
             raise ConfigError(

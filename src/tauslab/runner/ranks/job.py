@@ -19,8 +19,8 @@ from tauslab.kernels.backends import (
     device_count,
     get_backend,
 )
-from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import ConfigError
+from tauslab.model.host_cores import allowed_cores
 from tauslab.runner.ranks.mpi import Communicator, gpu_index
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn

@@ -198,8 +198,9 @@ class Result(EnsembleData):
         where = f" at {self.n_points} points" if self.swept else ""
         state = "" if self.complete else ", unfinished"
         place = "in memory" if self.path is None else self.name
+        number = f"{self.n} trajector{'y' if self.n == 1 else 'ies'}"
         return (
-            f"<Result {place}: {self._method_told()}, {self.n} trajectories{where}, "
+            f"<Result {place}: {self._method_told()}, {number}{where}, "
             f"{len(self.times)} times, {len(self.species)} species ({shown}), "
             f"seed {self.seed}{state}>"
         )

@@ -11,7 +11,7 @@ from tauslab.model.files import extras
 
 def test_an_extra_becomes_its_packages():
     assert extras.installing("plot") == "pip install 'matplotlib>=3.8'"
-    assert extras.installing("mpi") == "pip install 'mpi4py>=4.1' mpich"
+    assert extras.installing("mpi") == "pip install 'mpi4py>=4.1' 'mpich>=4.3'"
 
 
 @pytest.mark.parametrize("known", [None, ["numpy>=1"], ['x>=1; python_version < "4"']])

@@ -171,7 +171,8 @@ def write_volume(path, volume):
         pytest.importorskip("mrcfile").write(path, volume.astype(np.float32))
     else:
         zarr = pytest.importorskip("zarr")
-        zarr.open_group(str(path), mode="w").create_array("labels", data=volume)
+        group = zarr.open_group(str(path), mode="w")
+        group.create_array("labels", shape=volume.shape, dtype=volume.dtype)[:] = volume
     return path
 
 
@@ -206,5 +207,5 @@ def test_wrong_labels(tmp_path):
 def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
     (tmp_path / "v.tif").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "tifffile", None)
-    with pytest.raises(ConfigError, match=r"tifffile: pip install tifffile"):
+    with pytest.raises(ConfigError, match=r"tifffile: pip install 'tifffile>=2024\.1'"):
         geometry.read_labels(tmp_path / "v.tif")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model import host_memory
+from tauslab.model import control_groups, host_memory
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
@@ -130,8 +130,9 @@ def test_memory_is_that_of_the_control_group(monkeypatch, tmp_path):
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 100000000 kB\nMemAvailable: 50000000 kB\n")
     (proc / "self" / "cgroup").write_text("0::/job/step\n")
-    monkeypatch.setattr(host_memory, "_PROC", proc)
-    monkeypatch.setattr(host_memory, "_CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(host_memory, "PROC", proc)
+    monkeypatch.setattr(control_groups, "PROC", proc)
+    monkeypatch.setattr(control_groups, "GROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(host_memory, "_address_space", lambda: iter(()))
     assert host_memory.available_memory() == 50_000_000 << 10
     for folder, limit in ((group, "max"), (group.parent, str(3 << 30))):

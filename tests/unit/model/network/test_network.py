@@ -113,6 +113,9 @@ def test_wrong_building() -> None:
     ("kind", "name", "text", "reason"),
     [
         ("law", "R", "k * Z", "reaction R: 'Z' is not defined in demo"),
+        ("law", "R", "x * k", "'x' is not defined in demo: did you mean 'X'?"),
+        ("law", "R", "Fule", "'Fule' is not defined in demo: did you mean 'Fuel'?"),
+        ("law", "R", "t * k", "'t' is not defined in demo: the time is 'time'"),
         ("rule", "r", "Z + 1", "rule for r: 'Z' is not defined in demo"),
         ("rule", "r", "r + 1", "rule r depends on itself (r -> r)"),
         ("species", "S", "Z", "initial amount of S: 'Z' is not defined in demo"),

@@ -36,6 +36,9 @@ def test_whole_numbers_may_be_floats(decay):
         ({"seed": -1}, "seed=-1 is not allowed"),
         ({"set": {"A": None}}, "A: values must be numbers, not None"),
         ({"tend": 1}, "tend= is no option of run: did you mean t_end="),
+        ({"t_eval": [0, 1]}, "t_eval= is no option of run: did you mean times="),
+        ({"sweep": [1]}, r"sweep= is a list: give \{NAME: values\}"),
+        ({"table": [1]}, r"table= is a list: give \{NAME: values\}"),
         ({"zzz": 1}, "zzz= is no option of run$"),
         ({"species": 5}, "names are texts in a list or between commas, not 5"),
         ({"record": 5}, "names are texts in a list or between commas, not 5"),
@@ -55,7 +58,9 @@ def test_what_is_no_number_is_refused(decay, options, message):
 def test_options_of_a_lattice_are_known_by_name():
     cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9)
     assert repr(cube) == "<Lattice cube: (8, 8, 8) sites, 0 species>"
-    with pytest.raises(ConfigError, match="n= is no option of run for a lattice"):
+    with pytest.raises(
+        ConfigError, match="n= is no option of run for a lattice: did you mean replicas="
+    ):
         ts.run(cube, n=5)
 
 
@@ -85,3 +90,11 @@ def test_a_plot_without_names_shows_what_changes(decay):
         assert [axes.get_ylabel() for axes in result.plot().axes] == ["A (molecules)"]
         both = result.plot(["Still", "A"], kind="mean")
         assert [axes.get_ylabel()[:1] for axes in both.axes] == ["S", "A"]
+
+
+def test_a_table_is_a_frame_and_one_trajectory_is_singular(decay):
+    """What a sweep takes need not be a dict: a frame of pandas has columns by name too."""
+    frame = pytest.importorskip("pandas").DataFrame({"A": [3, 5]})
+    result = ts.run(decay, n=1, t_end=1, table=frame, seed=1, device="cpu")
+    assert result.points["A"].tolist() == [3, 5]
+    assert "1 trajectory at 2 points" in repr(result)

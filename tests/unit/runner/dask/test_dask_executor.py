@@ -195,8 +195,8 @@ def test_without_dask_one_sentence_says_how_to_get_it(monkeypatch, capsys, tmp_p
     monkeypatch.chdir(tmp_path)
     assert main(["run", str(SCHLOGL), "--t-end", "1", "--executor", "dask"]) == 2
     assert capsys.readouterr().err == (
-        "tauslab: --executor dask needs dask and distributed: pip install 'dask[array]' "
-        "'distributed>=2024.1'\n"
+        "tauslab: --executor dask needs dask and distributed: pip install 'dask[array]>=2024.12' "
+        "'distributed>=2024.12'\n"
     )
     assert list(tmp_path.iterdir()) == []
 

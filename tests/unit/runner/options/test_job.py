@@ -113,5 +113,5 @@ def test_values_by_name_may_come_from_a_file(tmp_path):
     path.write_text("k1,0.5\nk2\n")
     with pytest.raises(ConfigError, match=r"values.csv.*: line 2: 'k2' is not NAME=VALUE"):
         assignments([f"@{path}"])
-    with pytest.raises(ConfigError, match=r"set=.*none.csv.: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"set=.*none.csv.: this file cannot be read"):
         assignments([f"@{tmp_path / 'none.csv'}"])

@@ -55,6 +55,19 @@ def test_a_round_is_a_run_with_the_key_of_the_round():
                 assert (e.values(name) == run[name][:, 0]).all()
 
 
+@pytest.mark.parametrize("model", [dose, infusion])
+def test_kernels_find_a_row_of_all_species_in_every_round(model):
+    """They read it also where kept states take its place; a volume is no count that is recorded."""
+    with particles(model(), 5) as e:
+        motion = e._motion
+        for t in (1.0, 2.5):
+            given = motion._initial()
+            assert given.shape[1] == motion.task.initial.shape[1] == 2
+            assert given.shape[0] in {1, 5}
+            e.advance(t)
+        assert motion._initial().shape[1] == 2
+
+
 def test_what_waits_goes_with_a_particle():
     """Triggered before the copy, executed after it: only by copies of those that were below 8."""
     with particles(dose(), 4, seed=3, parameters={"d": 0.0}) as e:

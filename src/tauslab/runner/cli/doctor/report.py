@@ -14,9 +14,9 @@ from typing import Any
 
 from tauslab.kernels.backends.cache import cache_directory
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
-from tauslab.kernels.backends.cpu import allowed_cores
 from tauslab.model.errors import OutputError, first_line_of
 from tauslab.model.files.extras import installing
+from tauslab.model.host_cores import allowed_cores
 from tauslab.runner.cli.doctor.cluster import (
     clock_lines,
     cluster_facts,

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
+import numpy as np
+
 from tauslab.model.option_names import Spelling, know, known
 from tauslab.runner.options.values.unknown import checks_keywords
 
@@ -160,11 +162,16 @@ def on_command_line(*classes: type) -> list[Definition]:
 
 
 def check_values(settings: object) -> None:
-    """Refuse a value that the definition of its option does not allow; None is always allowed."""
+    """Refuse a value that the definition of its option does not allow; None is always allowed.
+
+    A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
+    """
     for found, one in definitions(type(settings)):
         value = getattr(settings, found.name)
         if one.check is not None and value is not None:
             one.check(found.name, value)
+        if isinstance(value, np.integer):
+            object.__setattr__(settings, found.name, int(value))
 
 
 def destination(defined: Definition) -> str:

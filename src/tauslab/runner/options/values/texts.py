@@ -125,7 +125,7 @@ def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"{opt(option, path)}: cannot be read: {reason}") from None
+        raise ConfigError(f"{opt(option, path)}: this file cannot be read: {reason}") from None
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()
         if text:

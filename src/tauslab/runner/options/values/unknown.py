@@ -16,8 +16,9 @@ R = TypeVar("R")
 
 # What users type for the option of another function.
 _CALLED = {
-    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "n": ("runs", "samples"),
-    "particles": ("n",), "trajectories": ("n",), "path": ("output",), "file": ("output",),
+    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "t_eval": ("times",),
+    "n": ("runs", "samples", "replicas"), "particles": ("n",), "trajectories": ("n",),
+    "path": ("output",), "file": ("output",),
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile
 from tauslab.runner.output.checking.ensemble import points_axis
 from tauslab.runner.output.checking.opening import ended_by_signals, known_attributes
+from tauslab.runner.output.hdf5.direct_chunks import read_chunk
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -70,8 +71,7 @@ def chunk_sums(dataset: h5py.Dataset) -> npt.NDArray[np.uint32]:
 
 def _chunk(dataset: h5py.Dataset, place: tuple[int, ...]) -> bytes:
     corner = tuple(at * size for at, size in zip(place, dataset.chunks, strict=True))
-    data: bytes = dataset.id.read_direct_chunk(corner)[1]
-    return data
+    return read_chunk(dataset, corner)
 
 
 class VerifiedChunks:

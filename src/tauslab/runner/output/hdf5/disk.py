@@ -29,7 +29,7 @@ class Disk:
 
     def sync(self, fd: int) -> None:
         """Wait until what was written is on the device."""
-        os.fdatasync(fd)
+        getattr(os, "fdatasync", os.fsync)(fd)  # macOS has the second alone
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename, over `new` if it is there."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_sum
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
+from tauslab.runner.output.hdf5.direct_chunks import write_chunk
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.lattice.frames import FrameSums, make_frames
 from tauslab.runner.output.lattice.layout import place_of
@@ -51,7 +52,7 @@ class EarlyFrames:
         opened = self._opened()
         particles = opened.file["lattice/particles"]
         for index, data in enumerate(chunks):
-            particles.id.write_direct_chunk((*where, index * self._chunk, 0, 0, 0), data)
+            write_chunk(particles, (*where, index * self._chunk, 0, 0, 0), data)
         opened.sync()  # now and not all at the end
         self.done[where] = [chunk_sum(data) for data in chunks]
         self.changed |= piece.hooks.sites is not None

@@ -14,6 +14,7 @@ from tauslab.model.files.text import put_attributes
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
+from tauslab.runner.output.hdf5.direct_chunks import write_chunk
 from tauslab.runner.output.lattice.layout import lead_of, place_of
 from tauslab.runner.output.lattice.parts import LEVEL, PartName, covering, open_part, packed
 
@@ -147,7 +148,7 @@ def _join_frame(
                     data = stored.chunk(((z - first) // chunk, 0, 0, 0))
                     assert data is not None  # each is taken once
                     sums[z // chunk] = chunk_sum(data)
-                    particles.id.write_direct_chunk((*where, z, 0, 0, 0), data)
+                    write_chunk(particles, (*where, z, 0, 0, 0), data)
                     continue
                 low, high = max(z, begin), min(z + chunk, end)
                 if z not in shared:
@@ -156,7 +157,7 @@ def _join_frame(
                 if high == min(z + chunk, planes):
                     data = packed(shared.pop(z), chunk)
                     sums[z // chunk] = chunk_sum(data)
-                    particles.id.write_direct_chunk((*where, z, 0, 0, 0), data)
+                    write_chunk(particles, (*where, z, 0, 0, 0), data)
     return changed
 
 

@@ -31,6 +31,7 @@ from tauslab.model.files.text import put_attributes, put_text
 from tauslab.runner.output.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
+from tauslab.runner.output.hdf5.direct_chunks import write_chunk
 from tauslab.runner.output.hdf5.disk import Disk
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def write_part(
             chunks=(planes, *shape), compression="gzip", compression_opts=LEVEL,
         )  # fmt: skip
         for index, data in enumerate(chunks):
-            dataset.id.write_direct_chunk((index * planes, 0, 0, 0), data)
+            write_chunk(dataset, (index * planes, 0, 0, 0), data)
         for name in ("site", "age", "particle"):
             file[f"waiting/{name}"] = state.waiting[name]
         file["fired"] = state.fired

@@ -332,11 +332,16 @@ class NetworkMotion:
         )
 
     def _initial(self) -> Any:
-        """Counts of all species, of which those that hold any number have none."""
+        """Counts of all species, of which those that hold any number have none.
+
+        Kernels read a row of them also where states that are kept take their place.
+        """
         recorded = list(self.task.lowered.recorded)
         species = self.task.initial.shape[1]
-        if self.kept is not None or len(recorded) == species:
+        if len(recorded) == species:
             return self.counts
+        if self.kept is not None:
+            return self._backend.upload(np.zeros((1, species), np.int32))
         initial = np.zeros((self.counts.shape[0], species), np.int32)
         initial[:, recorded] = self._rows.host(self.counts)
         return self._backend.upload(initial)
