@@ -19,11 +19,24 @@ def check_name(name: str, what: str) -> None:
     ModelError
         Says `what` the name is.
     """
+    require_text(name, what)
     if len(name) > LONGEST_NAME:
         raise ModelError(
             f"{what} has {len(name)} characters ({brief(name)}); it may have {LONGEST_NAME} at most"
         )
     check_text(name, what)
+
+
+def require_text(value: object, what: str) -> None:
+    """Refuse what is no text.
+
+    Raises
+    ------
+    ModelError
+        Says `what` the value is.
+    """
+    if not isinstance(value, str):
+        raise ModelError(f"{what} must be text, not {type(value).__name__}")
 
 
 def check_text(text: str, what: str) -> None:

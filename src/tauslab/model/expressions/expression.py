@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tauslab.model.errors import ModelError
 from tauslab.model.expressions.infix import LONGEST_CHAIN, Builder, parse
 from tauslab.model.expressions.trees import (
     DEEPEST,
@@ -67,12 +68,22 @@ __all__ = [
 
 
 def as_expression(value: Expression | float | str) -> Expression:
-    """Return `value` as a tree: numbers become `Number`, text is parsed."""
+    """Return `value` as a tree: numbers become `Number`, text is parsed.
+
+    Raises
+    ------
+    ModelError
+        It is none of these, or text that cannot be read.
+    """
     if isinstance(value, str):
         return parse(value)
     if isinstance(value, Number | Symbol | Call):
         return value
-    return Number(float(value))
+    try:
+        return Number(float(value))
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise ModelError(f"{kind} where a number or an expression is wanted") from None
 
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">",

@@ -321,6 +321,9 @@ class Network(NetworkData):
         """
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
+        if not isinstance(equation, str):
+            kind = type(equation).__name__
+            raise ModelError(f"reaction {name}: its equation must be text, not {kind}")
         if REVERSIBLE in equation:
             given = {"rate": rate, "law": law, "limit": limit}
             more = {"parameters": parameters, "delay": delay, "consuming": consuming}
@@ -368,7 +371,10 @@ class Network(NetworkData):
         """Refuse pairs for one reaction, and anything but one of `rate` and `law`."""
         for key, value in (("rate", rate), ("law", law), ("limit", limit)):
             if isinstance(value, tuple | list):
-                raise ModelError(f"reaction {name}: {key} is a pair, and {equation!r} has no '<->'")
+                kind = type(value).__name__
+                raise ModelError(
+                    f"reaction {name}: {key} is a {kind}, and {equation!r} has no '<->'"
+                )
         if (rate is None) == (law is None):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         if rate is not None and limit is not None:
@@ -385,6 +391,8 @@ class Network(NetworkData):
             self.add_reaction(one, **chosen, **more, name=called)
 
     def _claim(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ModelError(f"a name must be text, not {type(name).__name__}")
         if not _NAME.match(name) or len(name) > LONGEST_NAME:
             raise ModelError(
                 f"{brief(name)} is not a name: letters, digits and underscores, no digit first, "

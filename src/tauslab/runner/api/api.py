@@ -45,7 +45,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     ModelError
         The file cannot be read or is malformed; file and element are named.
     """
-    return readers.read(Path(path))
+    return readers.read(_path(path, "read takes the path of a model"))
 
 
 @checks_keywords
@@ -68,8 +68,15 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     """
     from tauslab.runner.api.kinds.registry import kind_at
 
+    path = _path(path, "open takes the path of a result")
     result: AnyResult = kind_at(path).open(path)
     return result
+
+
+def _path(given: object, wanted: str) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(f"{wanted}, not {type(given).__name__}")
+    return Path(given)
 
 
 @runs(NetworkKeywords, LatticeKeywords)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 
 import pytest
+
+import tauslab
 
 from tauslab.model.errors import ConfigError, ModelError, OutputError
 from tauslab.model.expressions.expression import Symbol, call, parse
@@ -245,3 +248,28 @@ def test_a_delay_is_not_negative(delay: float) -> None:
     net.add_species("X", 10)
     with pytest.raises(ModelError, match=r"reaction R1: delay .* is not 0 or more"):
         net.add_reaction("X ->", rate=1.0, delay=delay)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda net: net.add_species(3, 1), "a name must be text, not int"),
+        (lambda net: net.add_species("B", None), "NoneType where a number or an expression"),
+        (lambda net: net.add_parameter("k", [1]), "list where a number or an expression"),
+        (lambda net: net.add_reaction(None, rate=1), "its equation must be text, not NoneType"),
+        (lambda net: net.add_reaction("A ->", rate=[1]), "rate is a list, and 'A ->' has no '<->'"),
+        (lambda net: net.add_reaction("A ->", rate=1, name=7), "a reaction must be text, not int"),
+        (lambda net: net.add_event("e", 1.0, {"A": {}}), "dict where a number or an expression"),
+    ],
+)
+def test_values_of_another_type_are_named(call: Callable[[Network], None], said: str) -> None:
+    net = Network("m")
+    net.add_species("A", 1)
+    with pytest.raises(ModelError, match=said):
+        call(net)
+
+
+@pytest.mark.parametrize(("call", "said"), [(tauslab.read, "of a model"), (tauslab.open, "result")])
+def test_only_a_path_is_opened(call: Callable[[object], object], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"{said}, not NoneType"):
+        call(None)
