@@ -23,7 +23,7 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
-from tauslab.model.names import LONGEST_NAME, brief, check_name
+from tauslab.model.names import LONGEST_NAME, brief, check_name, require_text
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
@@ -321,9 +321,7 @@ class Network(NetworkData):
         """
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
-        if not isinstance(equation, str):
-            kind = type(equation).__name__
-            raise ModelError(f"reaction {name}: its equation must be text, not {kind}")
+        require_text(equation, f"reaction {name}: its equation")
         if REVERSIBLE in equation:
             given = {"rate": rate, "law": law, "limit": limit}
             more = {"parameters": parameters, "delay": delay, "consuming": consuming}
@@ -391,8 +389,7 @@ class Network(NetworkData):
             self.add_reaction(one, **chosen, **more, name=called)
 
     def _claim(self, name: str) -> None:
-        if not isinstance(name, str):
-            raise ModelError(f"a name must be text, not {type(name).__name__}")
+        require_text(name, "a name")
         if not _NAME.match(name) or len(name) > LONGEST_NAME:
             raise ModelError(
                 f"{brief(name)} is not a name: letters, digits and underscores, no digit first, "

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 import tauslab
-
 from tauslab.model.errors import ConfigError, ModelError, OutputError
 from tauslab.model.expressions.expression import Symbol, call, parse
 from tauslab.model.network.counts import round_counts
