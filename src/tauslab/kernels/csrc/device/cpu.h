@@ -33,6 +33,7 @@ typedef u64 Word;
 // Columns of samples that an item of statistics adds side by side, as vectors do.
 #define COLUMNS_TOGETHER 16
 #define RELOAD static_cast<void>(0)
+#define GO_ON_TOGETHER(flag) static_cast<void>(flag)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
@@ -41,6 +42,12 @@ typedef u64 Word;
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
 #define TABLE static constexpr
+// A CPU has few registers, and reads its memory as fast.
+#define TABLE_IN_MEMORY static constexpr
+template <class Numbers>
+DEVICE const Numbers &in_registers(const Numbers &in_memory) {
+    return in_memory;
+}
 
 // A per-thread array inside one allocation: a CPU thread keeps its own items side by side.
 #define THREAD_OFFSET(length) (GLOBAL_ID * (i64)(length))

@@ -78,6 +78,9 @@ DEVICE void barrier_arrive_(int number, int threads) {
 #define COLUMNS_TOGETHER 1
 // Values that were stored are loaded again, not kept in registers.
 #define RELOAD asm volatile("" ::: "memory")
+// Lanes of a warp that took different ways to here go on together, whatever `flag`, an i32, says next: the
+// compiler does not see its value, so it gives no way a copy of what follows.
+#define GO_ON_TOGETHER(flag) asm volatile("" : "+r"(flag))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
@@ -89,6 +92,18 @@ DEVICE void barrier_arrive_(int number, int threads) {
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would
 // have to be put together first. For indices known at compile time only.
 #define TABLE static __constant__
+
+// Numbers that a kernel loads once and keeps: from constant memory the compiler would read them in each turn
+// of a loop.
+#define TABLE_IN_MEMORY static __device__ const
+template <class Numbers>
+DEVICE Numbers in_registers(const Numbers &in_memory) {
+    constexpr int DOUBLES = sizeof(Numbers) / sizeof(double);
+    Numbers copy;
+    UNROLL for (int i = 0; i < DOUBLES; ++i)
+        ((double *)&copy)[i] = ((const volatile double *)&in_memory)[i];
+    return copy;
+}
 
 // A per-thread array inside one allocation: neighbouring threads lie side by side, so loads
 // coalesce.

@@ -17,7 +17,11 @@
 #include "ensemble/stepping.h"
 #include "random/streams.h"
 
-KERNEL(ssa, const EnsembleArguments launch) {
+// Where few reactions need little more, registers for seven blocks on a multiprocessor: 28 warps hide what
+// a thread waits for better than 20 that keep all in registers.
+constexpr int RESIDENT_BLOCKS = N_REACTIONS + 2 * N_CONSTANTS <= 16 ? 7 : 1;
+
+KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
     const Recorder out = recorder_of(launch);
     const i64 n_times = launch.n_times, rows = launch.rows;
     const double *const times = launch.times;
@@ -27,8 +31,9 @@ KERNEL(ssa, const EnsembleArguments launch) {
     double cumulative[N_REACTIONS] = {};
     const Counts state = {x};
     PhiloxSeries series = {};
-    StepDraws draws;
+    StepDraws draws = {};
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
+    const LogSeries &logs = in_registers(LOG_SERIES_IN_MEMORY);
     i64 row = -1, k = 0;
     u64 fired = 0;
     u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
@@ -37,16 +42,16 @@ KERNEL(ssa, const EnsembleArguments launch) {
 
     for (;;) {
         // When the next event happens.
-        const u32 next = step % DRAWS_AHEAD;
-        if (next == 0) draw_ahead(series, keys, step, draws);
+        const u32 now = step % DRAWS_AHEAD;
         const double a0 = cumulative[N_REACTIONS - 1];
-        const double waiting = draws.waiting[next];
+        const double waiting = draws.waiting[now];
         double t_event = t + quotient(waiting, a0);
 
         // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
         // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
         const u32 size = high_word(a0) | ((u32)signs & 0x80000000u);
         const bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
+        i32 fires = 1;
         if (!LIKELY(usual & (t_event <= t_next) & (step != pause))) {
             u8 ended = DONE;
             if (!LIKELY(usual)) {
@@ -97,16 +102,23 @@ KERNEL(ssa, const EnsembleArguments launch) {
                 all_propensities(x, c, a, cumulative);
                 k = 0, era = 0, step = 0, pause = next_pause(0, launch.max_steps);
                 t = 0, t_next = times[0], signs = 0;
-                continue;
+                draw_ahead(series, keys, 0, draws, logs);
+                fires = 0;
+            } else {
+                t_next = times[k];
             }
-            t_next = times[k];
         }
 
-        // The reaction is the first whose cumulative propensity exceeds the target.
-        const double target = scaled_half_open(draws.unit[next], a0);
-        signs = fire(target, x, c, a, cumulative);
-        t = t_event;
-        ++step;
+        GO_ON_TOGETHER(fires);
+        if (fires) {
+            // The reaction is the first whose cumulative propensity exceeds the target. The numbers of the next
+            // event are drawn meanwhile: neither waits for the other.
+            const double target = scaled_half_open(draws.unit[now], a0);
+            t = t_event;
+            ++step;
+            if (step % DRAWS_AHEAD == 0) draw_ahead(series, keys, step, draws, logs);
+            signs = fire(target, x, c, a, cumulative);
+        }
     }
     atomic_add(launch.work, fired);
 }

@@ -20,13 +20,13 @@ struct StepDraws {
 
 // Draws `step` and up. Two loops, because compilers vectorise each but not both as one.
 DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step,
-                       StepDraws &draws) {
+                       StepDraws &draws, const LogSeries &logs = LOG_SERIES) {
     for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
         const Philox4 bits = philox_draw(series, keys, step + i);
         draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
         draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
     }
-    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i], logs);
 }
 
 template <int N, class T>

@@ -81,7 +81,10 @@ DEVICE LogParts log_parts(double x) {
 }
 
 // Coefficients of the series, then log(2).
-TABLE double LOG_SERIES[8] = {
+struct LogSeries {
+    double of[8];
+};
+constexpr LogSeries LOG_NUMBERS = {{
     0x1.001e3b4723c0cp-3,
     0x1.24adf439e696ap-3,
     0x1.555553e7dd6dcp-3,
@@ -90,26 +93,31 @@ TABLE double LOG_SERIES[8] = {
     0x1.5555555556ad5p-2,
     LN2_HIGH,
     LN2_MIDDLE,
-};
+}};
+TABLE LogSeries LOG_SERIES = LOG_NUMBERS;
+TABLE_IN_MEMORY LogSeries LOG_SERIES_IN_MEMORY = LOG_NUMBERS;
 
 // -k log(2) + log(r) - log(1 - y.hi) - y.lo; +0 for x = 1.
 template <class Real>
-DEVICE Real negative_log(Real k, PairOf<Real> y, Real log_reciprocal) {
-    const Real base = fused(-k, number<Real>(LOG_SERIES[6]), log_reciprocal);
-    Real series = fused(y.hi, number<Real>(LOG_SERIES[0]), number<Real>(LOG_SERIES[1]));
-    UNROLL for (int i = 2; i < 6; ++i) series = fused(y.hi, series, number<Real>(LOG_SERIES[i]));
+DEVICE Real negative_log(Real k, PairOf<Real> y, Real log_reciprocal,
+                         const LogSeries &coefficients = LOG_SERIES) {
+    const double *const of = coefficients.of;
+    const Real base = fused(-k, number<Real>(of[6]), log_reciprocal);
+    Real series = fused(y.hi, number<Real>(of[0]), number<Real>(of[1]));
+    UNROLL for (int i = 2; i < 6; ++i) series = fused(y.hi, series, number<Real>(of[i]));
     series = fused(y.hi, series, number<Real>(0.5));
     const PairOf<Real> sum = fast_two_sum(base, y.hi);
-    const Real rest = fused(-k, number<Real>(LOG_SERIES[7]), sum.lo - y.lo);
+    const Real rest = fused(-k, number<Real>(of[7]), sum.lo - y.lo);
     return sum.hi + fused(y.hi * y.hi, series, rest);
 }
 
-// -log(u) for u in (0, 1], a normal number: an exponential variate with mean 1.
-DEVICE double tl_exponential(double u) {
+// -log(u) for u in (0, 1], a normal number: an exponential variate with mean 1. A kernel that draws in its
+// innermost loop gives the coefficients from registers.
+DEVICE double tl_exponential(double u, const LogSeries &series = LOG_SERIES) {
     const LogParts part = log_parts(u);
     const LogEntry entry = log_entry(part.index);
     const double y = FMA(-part.m, entry.reciprocal, 1.0);
-    return negative_log(part.k, {y, 0.0}, entry.log_reciprocal);
+    return negative_log(part.k, {y, 0.0}, entry.log_reciprocal, series);
 }
 
 // Whether x is positive, finite and not subnormal.
