@@ -150,7 +150,8 @@ class Drawing:
     def constant(self, role: str) -> Formula:
         """A constant: a number, one with a name, or one that is used already."""
         known = [name for name, its in self.part.roles.items() if its == role]
-        if known and self.chance(0.3):
+        again = 0.85 if self.kind == "ties" and role == "time" else 0.3
+        if known and self.chance(again):
             return self.dice.choice(known)
         if self.chance(0.25):
             return VALUES[role](self.dice)
@@ -261,6 +262,8 @@ class Drawing:
 
     def time_relation(self) -> Formula:
         op = self.dice.choice(("ge", "ge", "ge", "gt", "lt", "le"))
+        if self.kind == "ties":
+            op = self.dice.choice(("ge", "ge", "ge", "ge", "gt", "lt"))
         sides = ["time", self.constant("time")]
         if self.chance(0.15):
             sides.reverse()
@@ -288,6 +291,8 @@ class Drawing:
     def condition(self, depth: int = 0) -> Formula:
         dice = self.dice
         pick = dice.random()
+        if self.kind == "ties":
+            pick = 0.5 + pick / 4  # one time for many events
         if depth < 2 and pick < 0.3:
             word = dice.choice(("and", "and", "or", "xor", "not"))
             parts = [self.condition(depth + 1) for _ in range(1 if word == "not" else 2)]

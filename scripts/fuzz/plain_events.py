@@ -91,6 +91,15 @@ class Execution:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """A time at which something may happen, whether rounding enters it, and what crosses then."""
+
+    time: Any
+    soft: bool
+    crossed: frozenset[Any]
+
+
+@dataclass(frozen=True)
 class World:
     """A state at a time. `soft` are names whose values may be rounded otherwise elsewhere."""
 
@@ -218,13 +227,12 @@ class Look:
 
     def _cross(self, tree: Formula, value: Any, slope: Any) -> None:
         """Note when a difference comes to 0."""
-        soft = self.strict and self._rounded_relation(tree)
-        if soft and abs(value) < CLOSE and tree not in self.world.crossed:
-            raise AmbiguousError("two sides that rounding enters are equal")
-        if slope:
+        if self.strict and -CLOSE < value < CLOSE and tree not in self.world.crossed:
+            if self._rounded_relation(tree):
+                raise AmbiguousError("two sides that rounding enters are equal")
+        if slope and (value < 0) == (slope > 0) and value:
             at = self.world.time[0] - value / slope
-            if at > self.world.time[0]:
-                self.crossings[tree] = (at, soft)
+            self.crossings[tree] = (at, self.strict and self._rounded_relation(tree))
 
     def holds(self, tree: Formula) -> bool:
         """Whether a condition is true."""
@@ -399,8 +407,11 @@ class Interpreter:
     def just_after(self, world: World) -> World:
         return replace(world, time=(world.time[0], 1), crossed=world.crossed)
 
-    def next_stop(self, world: World, look: Look, until: Any) -> tuple[Any, bool, frozenset[Any]]:
-        """When something may happen next, whether rounding enters it, and what crosses then."""
+    def next_stop(self, world: World, look: Look, samples: Sequence[Any]) -> Stop:
+        """When something may happen next, or the last sample is taken.
+
+        A time that rounding enters may not be that of a sample.
+        """
         for event in self.model.events:
             look.holds(event.trigger)
         for tree in self.model.rates.values():
@@ -408,23 +419,26 @@ class Interpreter:
         for reaction in self.model.reactions:
             look.number(reaction.law)
         t = world.time[0]
-        found: list[tuple[Any, bool, Any, Any]] = [(until, False, "sample", None)]
+        found: list[tuple[Any, bool, Any, Any]] = [(samples[-1], False, "sample", None)]
         found += [(at, soft, ("cross", at if not soft else key), key)
                   for key, (at, soft) in look.crossings.items()]  # fmt: skip
         found += [(e.time[0], e.soft, ("execution", e.key) if e.soft else "execution", None)
                   for e in world.waiting if e.time[0] > t]  # fmt: skip
         first = min(at for at, *_ in found)
         if not self.strict:
-            return first, False, frozenset()
-        near = [one for one in found if abs(one[0] - first) < CLOSE]
+            return Stop(first, soft=False, crossed=frozenset())
+        near = [one for one in found if one[0] - first < CLOSE]
         soft = any(rounded for _, rounded, _, _ in near)
-        if soft and len({name for _, _, name, _ in near}) > 1:
+        if soft and (
+            len({name for _, _, name, _ in near}) > 1
+            or any(abs(one - first) < CLOSE for one in samples)
+        ):
             raise AmbiguousError("two things come at a time that rounding enters")
         if soft and first - t < CLOSE:
             raise AmbiguousError("a time that rounding enters is close to the last")
         _check_number(first, soft=soft)
         crossed = frozenset(key for _, rounded, _, key in near if rounded and key is not None)
-        return first, soft, crossed
+        return Stop(first, soft, crossed)
 
     def moved(self, world: World, look: Look, to: Any) -> dict[str, Any]:
         step = to - world.time[0]
@@ -434,16 +448,20 @@ class Interpreter:
                 values[name] = values[name] + slope * step
         return values
 
-    def forward(self, world: World, until: Any) -> World:
-        """Go on to where something may happen, from just after a time."""
+    def forward(self, world: World, samples: Sequence[Any]) -> tuple[World, list[World]]:
+        """Go on from just after a time to where something may happen; and what samples see before."""
         look = self.look(world)
-        to, soft, crossed = self.next_stop(world, look, until)
-        values = self.moved(world, look, to)
+        stop = self.next_stop(world, look, samples)
+        seen = [
+            replace(world, time=(t, 0), values=self.moved(world, look, t))
+            for t in samples if t < stop.time
+        ]  # fmt: skip
         moving = {name for name, slope in look.slopes.items() if slope}
-        return replace(
-            world, time=(to, 0), values=values, soft=world.soft | moving, now_soft=soft,
-            crossed=crossed,
+        ahead = replace(
+            world, time=(stop.time, 0), values=self.moved(world, look, stop.time),
+            soft=world.soft | moving, now_soft=stop.soft, crossed=stop.crossed,
         )  # fmt: skip
+        return ahead, seen
 
     # -- a loop of reactions --------------------------------------------------------------------
 
@@ -456,7 +474,7 @@ class Interpreter:
         while True:
             look = self.look(world)
             laws = self.hazards(look)
-            to, _, _ = self.next_stop(world, look, until)
+            to = self.next_stop(world, look, [until]).time
             t = world.time[0]
             ends = [(a, a + s * (to - t)) for a, s in laws]
             if any(min(pair) < 0 for pair in ends):
@@ -521,15 +539,16 @@ def courses(
                 leaves += 1
                 continue
             for there, unlikely in interpreter.settled(interpreter.just_after(here)):
-                ahead = interpreter.forward(there, times[len(rows)])
-                open_.append((ahead, chance * likely * unlikely, rows, stops + 1))
+                ahead, seen = interpreter.forward(there, times[len(rows) :])
+                more = (*rows, *(_recorded(interpreter, one, names) for one in seen))
+                open_.append((ahead, chance * likely * unlikely, more, stops + 1))
         if len(open_) + leaves > MOST_WORLDS:
             raise AmbiguousError("too many courses")
     return found, interpreter.executed
 
 
 def _recorded(interpreter: Interpreter, world: World, names: Sequence[str]) -> tuple[Any, ...]:
-    look = interpreter.look(world)
+    look = Look(interpreter.model, world, strict=False)
     row = []
     for name in names:
         value = world.values[name] if name in world.values else look.symbol(name)[0]
