@@ -51,12 +51,12 @@ KINDS = ("state", "flow", "ties", "timed", "reactions")
 METHODS = ("ssa", "tau", "ode")
 FALSE_ALARM = 1e-3
 TOLERANCE = 1e-4  # of what moves; a rate may jump within a step
-ROUNDING = 1e-12  # of a value that reads the time just after a relation changes
-PARTS = 8
-POINTS = {"state": 24, "flow": 16, "ties": 4, "timed": 1, "reactions": 2}
+ROUNDING = 1e-8  # of values that read the time just after a relation changes, after some doublings
+PARTS = {"state": 8, "flow": 8, "ties": 8, "timed": 8, "reactions": 4}
+POINTS = {"state": 24, "flow": 16, "ties": 4, "timed": 1, "reactions": 1}
 TRAJECTORIES = {"state": 4, "flow": 4, "ties": 400, "timed": 4, "reactions": 4000}
 TRIES = 12  # values of constants that are drawn for a point, and parts for a place
-PLAIN_TRAJECTORIES = 600
+PLAIN_TRAJECTORIES = 250
 COMPARED = (4, 9, 16, 24)  # places of times at which means are compared
 Array = npt.NDArray[np.float64]
 Courses = dict[Course, Fraction]
@@ -165,7 +165,7 @@ def drawn(case: Case) -> Drawn:
         background = dice.choice((0, 20))
     parts: list[Part] = []
     values: list[list[dict[str, Fraction]]] = []
-    while len(parts) < PARTS:
+    while len(parts) < PARTS[case.kind]:
         part = Drawing(dice, f"m{len(parts)}_", case.kind).draw()
         points: list[dict[str, Fraction]] = []
         while len(points) < POINTS[case.kind]:

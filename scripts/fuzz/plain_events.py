@@ -318,7 +318,7 @@ class Interpreter:
             if delay > 0:
                 time, key = (t + delay, after), (t, after, delay)
                 soft = soft or after == 1
-            elif soft and delay > -CLOSE:
+            elif self.strict and soft and delay > -CLOSE:
                 raise AmbiguousError("a delay that rounding enters is 0")
         values: tuple[tuple[Any, bool], ...] = ()
         if event.early:
