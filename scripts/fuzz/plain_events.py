@@ -468,7 +468,7 @@ class Interpreter:
     def hazards(self, look: Look) -> list[tuple[float, float]]:
         return [look.number(reaction.law) for reaction in self.model.reactions]
 
-    def jumped(self, world: World, until: float) -> tuple[World, bool]:
+    def jumped(self, world: World, until: float) -> World:
         """Go on to a reaction or to where something may happen: thinning by the largest total."""
         assert self.dice is not None
         while True:
@@ -483,7 +483,7 @@ class Interpreter:
             wait = self.dice.expovariate(bound) if bound > 0 else NEVER
             if t + wait >= to:
                 values = self.moved(world, look, to)
-                return replace(world, time=(to, 0), values=values), False
+                return replace(world, time=(to, 0), values=values)
             values = self.moved(world, look, t + wait)
             world = replace(world, time=(t + wait, 1), values=values)
             left = self.dice.random() * bound
@@ -493,7 +493,7 @@ class Interpreter:
                     state = dict(world.values)
                     for name, by in reaction.change:
                         state[name] += by
-                    return replace(world, values=state), True
+                    return replace(world, values=state)
 
 
 def _add(worlds: dict[Any, tuple[World, Fraction]], world: World, chance: Fraction) -> None:
@@ -571,8 +571,9 @@ def one_course(
                          for n in names])  # fmt: skip
             if len(rows) == len(times):
                 return rows
-        ((world, _),) = interpreter.settled(interpreter.just_after(world))
-        world, _ = interpreter.jumped(world, times[len(rows)])
+        if world.time[1] == 0:
+            ((world, _),) = interpreter.settled(interpreter.just_after(world))
+        world = interpreter.jumped(world, times[len(rows)])
         ((world, _),) = interpreter.settled(world)
     raise AmbiguousError("too many reactions")
 
