@@ -141,9 +141,11 @@ class Drawing:
         self.part = Part()
 
     def chance(self, probability: float) -> bool:
+        """Whether something with this probability happens."""
         return self.dice.random() < probability
 
     def name(self, letter: str) -> str:
+        """A new name."""
         used = (*self.part.roles, *self.part.start, *self.part.compartments, *self.part.rules)
         return f"{self.prefix}{letter}{sum(n.startswith(self.prefix + letter) for n in used)}"
 
@@ -162,9 +164,10 @@ class Drawing:
     # -- variables --------------------------------------------------------------------------
 
     def draw(self) -> Part:
+        """Draw all."""
         dice, part, kind = self.dice, self.part, self.kind
         for _ in range(dice.randint(1, 2)):
-            part.start[self.name("v")] = self.first("half")
+            part.start[self.name("v")] = self.constant("half")
         self.reals = list(part.start)
         for _ in range(dice.randint(1 if kind == "reactions" else 0, 2)):
             self.add_species()
@@ -188,11 +191,8 @@ class Drawing:
             part.events.append(self.event())
         return part
 
-    def first(self, role: str) -> Any:
-        value = self.constant(role)
-        return value
-
     def add_species(self) -> None:
+        """A species, and perhaps a compartment for it."""
         part, dice = self.part, self.dice
         if not part.compartments or self.chance(0.3):
             name = self.name("c")
@@ -205,11 +205,12 @@ class Drawing:
         role = "many" if self.kind == "reactions" else "small"
         if not amounts and part.compartments[compartment] < 1:
             amounts = True
-        part.start[name] = self.first(role)
+        part.start[name] = self.constant(role)
         reacts = self.kind == "reactions"
         part.species[name] = SpeciesFacts(compartment, amounts, not reacts and self.chance(0.4))
 
     def add_flow(self) -> None:
+        """A quantity that moves at a rate that is constant between events."""
         part, dice = self.part, self.dice
         name = self.name("r")
         slope = self.constant("slope")
@@ -237,7 +238,7 @@ class Drawing:
                 birth = ("piecewise", birth, self.time_relation(), self.constant("many"))
             elif pick < 0.65:
                 birth = ("mul", self.constant("rate"), "time")
-            death: Formula = ("mul", self.constant("rate"), self.amount(name))
+            death: Formula = ("mul", self.constant("rate"), name)
             if self.chance(0.25):
                 death = ("mul", ("piecewise", self.constant("rate"), self.time_relation(), 0), name)
             part.reactions += [
@@ -246,21 +247,21 @@ class Drawing:
             ]
         if len(self.counted) > 1:
             one, other = self.counted[:2]
-            law = ("mul", self.constant("rate"), self.amount(one))
+            law = ("mul", self.constant("rate"), one)
             part.reactions.append(PlainReaction(self.reaction(), ((one, -1), (other, 1)), law))
 
-    def amount(self, name: str) -> Formula:
-        return name
-
     def reaction(self) -> str:
+        """The name of the next reaction."""
         return f"{self.prefix}j{len(self.part.reactions)}"
 
     def variables(self) -> list[str]:
+        """All that events may set."""
         return [*self.reals, *self.counted, *self.flows]
 
     # -- formulas ---------------------------------------------------------------------------
 
     def time_relation(self) -> Formula:
+        """A relation of the time and a constant."""
         op = self.dice.choice(("ge", "ge", "ge", "gt", "lt", "le"))
         if self.kind == "ties":
             op = self.dice.choice(("ge", "ge", "ge", "ge", "gt", "lt"))
@@ -273,6 +274,7 @@ class Drawing:
         return (op, *sides)
 
     def state_relation(self) -> Formula:
+        """A relation that reads what changes."""
         dice = self.dice
         known = [*self.variables(), *self.part.rules]
         name = dice.choice(known)
@@ -289,6 +291,7 @@ class Drawing:
         return (op, name, other)
 
     def condition(self, depth: int = 0) -> Formula:
+        """A trigger, or a part of one."""
         dice = self.dice
         pick = dice.random()
         if self.kind == "ties":
@@ -333,6 +336,7 @@ class Drawing:
         return tree
 
     def event(self) -> PlainEvent:
+        """An event."""
         dice, part = self.dice, self.part
         targets = [*self.reals, *self.counted, *self.flows]
         chosen = dice.sample(targets, min(len(targets), dice.choice((1, 1, 1, 2, 2, 3))))
@@ -357,7 +361,9 @@ class Drawing:
         if pick < 0.4 or (self.kind == "ties" and pick < 0.6):
             priority = 1 if self.kind == "ties" else self.constant("priority")
         elif pick < 0.6:
-            priority = dice.choice((("sub", 0, dice.choice(self.reals)), dice.choice(self.variables())))
+            priority = dice.choice(
+                (("sub", 0, dice.choice(self.reals)), dice.choice(self.variables()))
+            )
             if self.chance(0.3):
                 priority = ("piecewise", 1, self.condition(1), self.constant("priority"))
         concentrations = {n for n, s in part.species.items() if not s.amounts}

@@ -36,7 +36,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +58,7 @@ TRIES = 12  # values of constants that are drawn for a point, and parts for a pl
 PLAIN_TRAJECTORIES = 200
 COMPARED = (4, 9, 16, 24)  # places of times at which means are compared
 Array = npt.NDArray[np.float64]
+Statuses = npt.NDArray[np.uint8]
 Courses = dict[Course, Fraction]
 
 
@@ -100,8 +100,10 @@ class Found:
         """A few lines."""
         counts = ", ".join(f"{n} {kind}" for kind, n in self.models.items())
         lines = [
-            f"{sum(self.models.values())} models ({counts}), {self.courses} courses compared, "
-            f"{self.executions} executions followed; {len(self.alarms())} differences"
+            (
+                f"{sum(self.models.values())} models ({counts}), {self.courses} courses compared, "
+                f"{self.executions} executions followed; {len(self.alarms())} differences"
+            )
         ]
         if self.chances:
             p, where = min(self.chances)
@@ -181,9 +183,7 @@ def drawn(case: Case) -> Drawn:
     return found
 
 
-def _good_values(
-    part: Part, kind: str, dice: random.Random
-) -> dict[str, Fraction] | None:
+def _good_values(part: Part, kind: str, dice: random.Random) -> dict[str, Fraction] | None:
     """Values of its constants with which its courses are known; None if a few tries give none."""
     for _ in range(TRIES):
         values = part.values(dice)
@@ -203,26 +203,25 @@ def _good_values(
     return None
 
 
-def expected(
-    part: Part, values: Mapping[str, Fraction], *, counted: bool
-) -> tuple[Courses, int]:
+def expected(part: Part, values: Mapping[str, Fraction], *, counted: bool) -> tuple[Courses, int]:
     """All courses of a part, with their probabilities."""
     return courses(part.plain(values, Fraction), TIMES, part.names, counted=counted)
 
 
-def run(case: Case, made: Drawn, method: str, folder: Path) -> tuple[list[str], Array, Array]:
+def run(case: Case, made: Drawn, method: str, folder: Path) -> tuple[list[str], Array, Statuses]:
     """Names, values ``[point, trajectory, time, name]`` and statuses of a file by a method."""
     path = folder / "drawn.xml"
     path.write_text(made.text, encoding="utf-8")
     network = read_network(path)
-    chosen = ts.ODE(rtol=1e-9, atol=1e-10) if method == "ode" else method
-    table = made.table() if made.points > 1 else {}
+    chosen: dict[str, ts.SSA | ts.TauLeaping | ts.ODE]
+    chosen = {"ssa": ts.SSA(), "tau": ts.TauLeaping(), "ode": ts.ODE(rtol=1e-9, atol=1e-10)}
+    table = made.table() if made.points > 1 else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = ts.run(
-            network, n=TRAJECTORIES[case.kind], times=[float(t) for t in TIMES], method=chosen,
+            network, n=TRAJECTORIES[case.kind], times=[float(t) for t in TIMES], method=chosen[method],
             seed=case.number + 1, device=ts.CPU(threads=1), record="trajectories",
-            **({"table": table} if table else {}),
+            table=table,
         )  # fmt: skip
     names, parts = list[str](), []
     first = "amounts" if method == "ode" else "counts"
@@ -300,7 +299,9 @@ def compare_means(case: Case, made: Drawn, folder: Path, found: Found) -> None:
                 for k in COMPARED:
                     for column, name in enumerate(part.names):
                         z = standard_errors(seen[:, k, column], plain[:, k, column])
-                        found.gaps.append((z, f"{case.name} {method} {name} at {times[k]:g}, point {point}"))
+                        found.gaps.append(
+                            (z, f"{case.name} {method} {name} at {times[k]:g}, point {point}")
+                        )
                 found.courses += len(seen)
 
 
@@ -344,7 +345,9 @@ def show(case: Case) -> None:
     """Print a file's parts, their constants at each point and the courses."""
     made = drawn(case)
     for number, part in enumerate(made.parts):
-        print(f"part {number}: starts {part.start} sizes {part.compartments} species {part.species}")
+        print(
+            f"part {number}: starts {part.start} sizes {part.compartments} species {part.species}"
+        )
         print(f"  rules {part.rules} rates {part.rates}")
         for reaction in part.reactions:
             print(f"  {reaction}")

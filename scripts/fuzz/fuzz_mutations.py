@@ -183,24 +183,32 @@ def changed_bytes(content: bytes, dice: random.Random) -> bytes:
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _TIME = '<csymbol encoding="text" definitionURL="http://www.sbml.org/sbml/symbols/{}">s</csymbol>'
 # What may stand in a formula. {id} is a name of the model.
-_FORMULAS = (
-    "<cn>0</cn>", "<cn>-1</cn>", "<cn>1e400</cn>", '<cn type="integer">3</cn>', "<notanumber/>",
-    "<infinity/>", "<true/>", "<false/>", "<ci>{id}</ci>", "<ci>nobody</ci>", "", "<cn></cn>",
-    _TIME.format("time"), _TIME.format("avogadro"), "<apply/>", "<pi/><pi/>",
-    f"<apply>{_TIME.format('delay')}<ci>{{id}}</ci><cn>1</cn></apply>",
-    f"<apply>{_TIME.format('rateOf')}<ci>{{id}}</ci></apply>",
-    f"<apply><geq/>{_TIME.format('time')}<cn>0.005</cn></apply>",
+_CONDITIONS = (
+    "<true/>", "<false/>", f"<apply><geq/>{_TIME.format('time')}<cn>0.005</cn></apply>",
     f"<apply><eq/>{_TIME.format('time')}<ci>{{id}}</ci></apply>",
-    f"<apply><gt/>{_TIME.format('time')}<cn>0</cn></apply>",
-    "<apply><lt/><ci>{id}</ci><cn>1e9</cn></apply>", "<apply><gt/><ci>{id}</ci></apply>",
-    "<apply><not/><ci>{id}</ci></apply>", "<apply><and/></apply>", "<apply><xor/><true/></apply>",
-    "<apply><divide/><ci>{id}</ci><cn>0</cn></apply>", "<apply><ci>{id}</ci><cn>1</cn></apply>",
-    "<apply><root/><cn>-1</cn></apply>", "<apply><factorial/><ci>{id}</ci></apply>",
-    "<piecewise/>", "<piecewise><otherwise><true/></otherwise></piecewise>",
+    f"<apply><gt/>{_TIME.format('time')}<cn>0</cn></apply>", "<apply><and/></apply>",
+    "<apply><lt/><ci>{id}</ci><cn>1e9</cn></apply>", "<apply><xor/><true/></apply>",
+    "<apply><neq/><apply><floor/><ci>{id}</ci></apply><ci>{id}</ci></apply>",
+    "<piecewise><otherwise><true/></otherwise></piecewise>",
+    "<piecewise><piece><true/><apply><gt/><ci>{id}</ci><cn>1</cn></apply></piece></piecewise>",
+    f"<apply><gt/><apply>{_TIME.format('delay')}<ci>{{id}}</ci><cn>1</cn></apply><cn>1</cn></apply>",
+    "<apply><not/>" * 150 + "<true/>" + "</apply>" * 150,
+)  # fmt: skip
+_NUMBERED = (
+    "<cn>0</cn>", "<cn>-1</cn>", "<cn>1e400</cn>", '<cn type="integer">3</cn>', "<notanumber/>",
+    "<infinity/>", "<ci>{id}</ci>", _TIME.format("time"), _TIME.format("avogadro"),
+    f"<apply>{_TIME.format('delay')}<ci>{{id}}</ci><cn>1</cn></apply>",
+    f"<apply>{_TIME.format('rateOf')}<ci>{{id}}</ci></apply>", "<cn>2147483648</cn>",
+    "<apply><divide/><ci>{id}</ci><cn>0</cn></apply>", "<apply><root/><cn>-1</cn></apply>",
+    "<apply><minus/><ci>{id}</ci></apply>", "<apply><factorial/><ci>{id}</ci></apply>",
     "<piecewise><piece><ci>{id}</ci><apply><lt/><ci>{id}</ci><cn>2</cn></apply></piece></piecewise>",
+    "<apply><plus/>" * 150 + "<ci>{id}</ci>" + "</apply>" * 150,
+)  # fmt: skip
+_ODD = (
+    "<ci>nobody</ci>", "", "<cn></cn>", "<apply/>", "<pi/><pi/>", "<apply><gt/><ci>{id}</ci></apply>",
+    "<apply><not/><ci>{id}</ci></apply>", "<apply><ci>{id}</ci><cn>1</cn></apply>", "<piecewise/>",
     "<piecewise><piece><true/><true/></piece><otherwise><cn>2</cn></otherwise></piecewise>",
     "<lambda><bvar><ci>x</ci></bvar><ci>x</ci></lambda>", "<semantics><cn>1</cn></semantics>",
-    "<apply><plus/>" * 150 + "<ci>{id}</ci>" + "</apply>" * 150,
 )  # fmt: skip
 _FLAGS = {
     "trigger": ("initialValue", "persistent"), "event": ("useValuesFromTriggerTime", "id"),
@@ -240,33 +248,42 @@ def _any_name(root: ET.Element, dice: random.Random) -> str:
     return dice.choice([e.get("id") or e.get("name") or "x" for e in found])
 
 
-def _formula(root: ET.Element, dice: random.Random) -> ET.Element:
-    """A formula: one of the model, or a new one."""
+def _formula(root: ET.Element, dice: random.Random, where: str) -> ET.Element:
+    """A formula: one of the model, a new one that may stand in `where`, or any."""
     known = _named(root, "math")
-    if known and dice.random() < 0.3:
+    if known and dice.random() < 0.15:
         return copy.deepcopy(dice.choice(known))
-    inside = dice.choice(_FORMULAS).replace("{id}", _any_name(root, dice))
+    good = _CONDITIONS if where == "trigger" else _NUMBERED
+    listed = good if dice.random() < 0.85 else (*_CONDITIONS, *_NUMBERED, *_ODD)
+    inside = dice.choice(listed).replace("{id}", _any_name(root, dice))
     return ET.fromstring(f'<math xmlns="{_MATHML}">{inside}</math>')  # noqa: S314
 
 
 def _other_flag(root: ET.Element, dice: random.Random) -> None:
     for element in dice.sample(found := _named(root, *_FLAGS), min(1, len(found))):
         flag = dice.choice(_FLAGS[_local(element)])
-        values = ("true", "false", "1", "0", "", "maybe", _any_name(root, dice), _any_name(root, dice))
-        if dice.random() < 0.15:
+        name = _any_name(root, dice)
+        pick = dice.random()
+        if pick < 0.1:
             element.attrib.pop(flag, None)
+        elif pick < 0.2:
+            element.set(flag, dice.choice(("", "maybe", "2", name)))
+        elif flag == "variable":
+            element.set(flag, name)
+            for target in [e for e in root.iter() if e.get("id") == name and dice.random() < 0.8]:
+                target.set("constant", "false")
         else:
-            element.set(flag, dice.choice(values))
+            element.set(flag, name if flag == "id" else dice.choice(("true", "false", "1", "0")))
 
 
 def _other_formula(root: ET.Element, dice: random.Random) -> None:
     found = _named(root, "trigger", "delay", "priority", "eventAssignment")
     for element in dice.sample(found, min(1, len(found))):
-        if dice.random() < 0.9:
+        if dice.random() < 0.97:
             for math in _named(element, "math"):
                 element.remove(math)
-        if dice.random() < 0.9:
-            element.append(_formula(root, dice))
+        if dice.random() < 0.97:
+            element.append(_formula(root, dice, _local(element)))
 
 
 def _other_part(root: ET.Element, dice: random.Random) -> None:
@@ -286,7 +303,9 @@ def _more_parts(root: ET.Element, dice: random.Random) -> None:
     for event in dice.sample(found := _named(root, "event"), min(1, len(found))):
         name = dice.choice(("delay", "priority", "trigger", "eventAssignment"))
         made = ET.Element(_like(event, name))
-        made.append(_formula(root, dice))
+        made.append(_formula(root, dice, name))
+        if name == "trigger":
+            made.attrib.update(initialValue="false", persistent="false")
         lists = _named(event, "listOfEventAssignments")
         if name == "eventAssignment" and lists:
             made.set("variable", _any_name(root, dice))
@@ -311,8 +330,8 @@ def _many_events(root: ET.Element, dice: random.Random) -> None:
 
 
 _EVENT_CHANGES: tuple[Callable[[ET.Element, random.Random], None], ...] = (
-    _other_flag, _other_flag, _other_formula, _other_formula, _other_formula, _other_part,
-    _more_parts, _more_parts, _many_events,
+    _other_flag, _other_flag, _other_flag, _other_formula, _other_formula, _other_formula,
+    _other_formula, _other_formula, _other_part, _more_parts, _more_parts, _many_events,
 )  # fmt: skip
 
 

@@ -156,6 +156,7 @@ class Look:
         return False
 
     def symbol(self, name: str) -> tuple[Any, Any]:
+        """Value and rate of a name."""
         if name == "time":
             return self.world.time[0], 1
         found = self.known.get(name)
@@ -189,32 +190,17 @@ class Look:
         if name in _RELATIONS or name in _LOGIC:
             return int(self.holds(tree)), 0
         parts = [self.number(part) for part in tree[1:]]
+        if name in ("abs", "min", "max"):
+            return self._least_or_most(tree, parts)
+        return _combined(name, parts[0], parts[-1])
+
+    def _least_or_most(self, tree: Formula, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
         (a, da), (b, db) = parts[0], parts[-1]
-        if name == "add":
-            return a + b, da + db
-        if name == "sub":
-            return a - b, da - db
-        if name == "neg":
-            return -a, -da
-        if name == "mul":
-            if da and db:
-                raise AmbiguousError("a product is not linear")
-            return a * b, a * db + b * da
-        if name == "div":
-            if db:
-                raise AmbiguousError("a quotient is not linear")
-            return a / b, da / b
-        if name == "abs":
+        if tree[0] == "abs":
             self._cross(tree, a, da)
             return (-a, -da) if (a, da) < (0, 0) else (a, da)
-        if name in ("min", "max"):
-            self._cross(("sub", *tree[1:]), a - b, da - db)
-            return min(parts) if name == "min" else max(parts)
-        if name == "floor":
-            if da:
-                raise AmbiguousError("a floor moves")
-            return math.floor(a), 0
-        raise ValueError(f"unknown function {name}")
+        self._cross(("sub", *tree[1:]), a - b, da - db)
+        return min(parts) if tree[0] == "min" else max(parts)
 
     def _piecewise(self, parts: Sequence[Formula]) -> tuple[Any, Any]:
         found = None
@@ -227,9 +213,9 @@ class Look:
 
     def _cross(self, tree: Formula, value: Any, slope: Any) -> None:
         """Note when a difference comes to 0."""
-        if self.strict and -CLOSE < value < CLOSE and tree not in self.world.crossed:
-            if self._rounded_relation(tree):
-                raise AmbiguousError("two sides that rounding enters are equal")
+        near = self.strict and -CLOSE < value < CLOSE and tree not in self.world.crossed
+        if near and self._rounded_relation(tree):
+            raise AmbiguousError("two sides that rounding enters are equal")
         if slope and (value < 0) == (slope > 0) and value:
             at = self.world.time[0] - value / slope
             self.crossings[tree] = (at, self.strict and self._rounded_relation(tree))
@@ -239,7 +225,7 @@ class Look:
         if isinstance(tree, bool):
             return tree
         if not isinstance(tree, tuple):
-            return self.number(tree)[0] != 0
+            return bool(self.number(tree)[0] != 0)
         name = tree[0]
         if name in _LOGIC:
             parts = [self.holds(part) for part in tree[1:]]
@@ -249,7 +235,7 @@ class Look:
                 return all(parts)
             return any(parts) if name == "or" else sum(parts) % 2 == 1
         if name not in _RELATIONS:
-            return self.number(tree)[0] != 0
+            return bool(self.number(tree)[0] != 0)
         (a, da), (b, db) = (self.number(part) for part in tree[1:])
         value, slope = a - b, da - db
         difference = ("sub", tree[1], tree[2])
@@ -262,6 +248,21 @@ class Look:
             {"lt": sign < 0, "le": sign <= 0, "gt": sign > 0, "ge": sign >= 0,
              "eq": sign == 0, "ne": sign != 0}[name]
         )  # fmt: skip
+
+
+def _combined(name: str, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Value and rate of a function of one or two numbers."""
+    (a, da), (b, db) = one, other
+    if (name == "mul" and da and db) or (name == "div" and db) or (name == "floor" and da):
+        raise AmbiguousError(f"{name} is not linear")
+    if name == "mul":
+        return a * b, a * db + b * da
+    if name == "div":
+        return a / b, da / b
+    sign = {"add": 1, "sub": -1}.get(name)
+    if sign is not None:
+        return a + sign * b, da + sign * db
+    return {"neg": (-a, -da), "floor": (math.floor(a), 0)}[name]
 
 
 class Interpreter:
@@ -285,9 +286,11 @@ class Interpreter:
         self.executed = 0
 
     def look(self, world: World) -> Look:
+        """What formulas are in a world."""
         return Look(self.model, world, strict=self.strict)
 
     def begin(self) -> World:
+        """The world before anything is looked at."""
         zero = Fraction(0) if self.strict else 0.0
         held = tuple(event.initial for event in self.model.events)
         return World((zero, 0), dict(self.model.start), held)
@@ -308,10 +311,11 @@ class Interpreter:
         return replace(world, held=tuple(held), waiting=tuple(waiting))
 
     def execution(self, world: World, look: Look, number: int) -> Execution:
+        """What is queued when a trigger turns true."""
         event = self.model.events[number]
         t, after = world.time
-        soft, key = world.now_soft, (t, after)
-        time = (t, after)
+        soft, time = world.now_soft, (t, after)
+        key: tuple[Any, ...] = time
         if event.delay is not None:
             delay = look.number(event.delay)[0]
             soft = soft or look.soft(event.delay)
@@ -347,7 +351,7 @@ class Interpreter:
             soft = soft or (tree is not None and look.soft(tree))
         highest = max(priorities)
         for one in priorities if soft and self.strict else ():
-            if one != -NEVER and one != highest and abs(one - highest) < CLOSE:
+            if one not in (-NEVER, highest) and abs(one - highest) < CLOSE:
                 raise AmbiguousError("priorities that rounding enters are close")
         best = [k for k, one in zip(come, priorities, strict=True) if one == highest]
         if soft and self.strict and len(best) > 1 and highest != -NEVER:
@@ -355,6 +359,7 @@ class Interpreter:
         return best
 
     def execute(self, world: World, place: int) -> World:
+        """The world after an execution."""
         one = world.waiting[place]
         event = self.model.events[one.event]
         values = one.values
@@ -363,15 +368,15 @@ class Interpreter:
             values = tuple(self.value(look, name, tree) for name, tree in event.assignments)
         state, soft = dict(world.values), set(world.soft)
         for (name, _), (value, rounded) in zip(event.assignments, values, strict=True):
-            if self.counted and name in self.model.counts:
-                value, rounded = self.rounded(value, soft=rounded), False
-            state[name] = value
-            (soft.add if rounded else soft.discard)(name)
+            counts = self.counted and name in self.model.counts
+            state[name] = self.rounded(value, soft=rounded) if counts else value
+            (soft.add if rounded and not counts else soft.discard)(name)
         left = world.waiting[:place] + world.waiting[place + 1 :]
         self.executed += 1
         return replace(world, values=state, soft=frozenset(soft), waiting=left)
 
     def rounded(self, value: Any, *, soft: bool) -> Any:
+        """A count: the nearest whole number, half to even."""
         whole = round(value)
         if not -0.5 <= value <= LARGEST_COUNT:
             raise AmbiguousError("a count that is none")
@@ -405,6 +410,7 @@ class Interpreter:
     # -- time -----------------------------------------------------------------------------------
 
     def just_after(self, world: World) -> World:
+        """The same world just after its time."""
         return replace(world, time=(world.time[0], 1), crossed=world.crossed)
 
     def next_stop(self, world: World, look: Look, samples: Sequence[Any]) -> Stop:
@@ -441,6 +447,7 @@ class Interpreter:
         return Stop(first, soft, crossed)
 
     def moved(self, world: World, look: Look, to: Any) -> dict[str, Any]:
+        """Values at a later time, if nothing happens before."""
         step = to - world.time[0]
         values = dict(world.values)
         for name, slope in look.slopes.items():
@@ -456,7 +463,7 @@ class Interpreter:
             replace(world, time=(t, 0), values=self.moved(world, look, t))
             for t in samples if t < stop.time
         ]  # fmt: skip
-        moving = {name for name, slope in look.slopes.items() if slope}
+        moving = frozenset(look.slopes)  # a rate that jumped a while ago leaves an error too
         ahead = replace(
             world, time=(stop.time, 0), values=self.moved(world, look, stop.time),
             soft=world.soft | moving, now_soft=stop.soft, crossed=stop.crossed,
@@ -466,6 +473,7 @@ class Interpreter:
     # -- a loop of reactions --------------------------------------------------------------------
 
     def hazards(self, look: Look) -> list[tuple[float, float]]:
+        """Propensities and their rates."""
         return [look.number(reaction.law) for reaction in self.model.reactions]
 
     def jumped(self, world: World, until: float) -> World:

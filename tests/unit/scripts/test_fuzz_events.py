@@ -15,7 +15,7 @@ TIMES = [Fraction(k, 2) for k in range(9)]
 
 
 def test_drawn_models(monkeypatch):
-    """Fixed seeds, so that it fails for a reason; another seed would raise a false alarm once in 1,000."""
+    """Another seed would raise a false alarm once in 1,000."""
     monkeypatch.setitem(fuzz_events.POINTS, "flow", 6)
     for kind in ("flow", "ties"):
         monkeypatch.setitem(fuzz_events.PARTS, kind, 4)
@@ -42,9 +42,13 @@ def test_what_is_wrong_is_told():
     """A course that is not allowed, and two that do not come as often as they should."""
     allowed = {((Fraction(1),),): Fraction(3, 4), ((Fraction(2),),): Fraction(1, 4)}
     found = Found()
-    judge("even", np.repeat([1.0, 2.0], [300, 100])[:, None, None], allowed, exact=True, found=found)
+    judge(
+        "even", np.repeat([1.0, 2.0], [300, 100])[:, None, None], allowed, exact=True, found=found
+    )
     assert found.alarms() == []
-    judge("skewed", np.repeat([1.0, 2.0], [200, 200])[:, None, None], allowed, exact=True, found=found)
+    judge(
+        "skewed", np.repeat([1.0, 2.0], [200, 200])[:, None, None], allowed, exact=True, found=found
+    )
     judge("other", np.full((4, 1, 1), 3.0), allowed, exact=True, found=found)
     assert [line.partition(":")[0] for line in found.alarms()] == ["other", "skewed"]
     found.gaps += [(largest_gap(2) - 0.1, "near"), (largest_gap(2) + 0.1, "far")]
@@ -113,7 +117,7 @@ def test_events_without_end_are_told():
 
 
 def test_the_plain_loop_draws_a_known_law():
-    """Births at rate 4 until 2, washed out at 3: the mean of 400 courses, to 5 standard errors (6e-7)."""
+    """Births at rate 4 until 2, washed out at 3: 400 means to 5 standard errors (6e-7)."""
     birth = PlainReaction("b", (("x", 1),), ("piecewise", 4.0, ("lt", "time", 2.0), 0.0))
     wash = PlainEvent("wash", ("ge", "time", 3.0), (("x", 0.0),))
     model = PlainModel({}, {"x": 0.0}, [wash], counts=frozenset("x"), reactions=[birth])

@@ -50,7 +50,7 @@ def test_values_may_be_swept_and_set() -> None:
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])
 def test_a_sweep_moves_what_starts_with_its_parameter(method: str) -> None:
-    """Also a quantity that nothing changes, wherever it is read; it need be neither whole nor 0 or more."""
+    """Also what nothing changes, wherever it is read; it may be negative or not whole."""
     net = ts.Network("led")
     net.add_parameter("k", 1)
     net.add_species("s", "-k", fixed=True)
