@@ -32,7 +32,7 @@ os.environ.setdefault(
 import libsbml  # noqa: F401 - loaded once here, not in every child
 from fuzz_children import Ending, Limits, Tally, dice_of, in_children
 from fuzz_damage import is_one_sentence
-from fuzz_mutations import change_hdf5, changed_bytes, changed_text
+from fuzz_mutations import change_hdf5, changed_bytes, changed_events, changed_text
 
 from tauslab.kernels.backends import cpu
 from tauslab.model.errors import TauslabError
@@ -45,7 +45,7 @@ DATA, EXAMPLES = ROOT / "tests" / "data", ROOT / "examples"
 LARGEST = 60_000  # bytes of a file that is changed: in a large one hardly anything would be
 SEED = 1
 LATTICES = ("isomerisation_ball.toml", "michaelis_menten_cube.toml", "minde.toml")
-KINDS = ("sbml", "net", "bngl", "toml", "lattice", "lm")
+KINDS = ("sbml", "events", "net", "bngl", "toml", "lattice", "lm")
 _METHODS: tuple[tuple[str, ...], ...] = (
     ("--method", "ssa"), ("--method", "tau"), ("--method", "ode"), ("--method", "auto"),
     ("--method", "ode", "--ode-solver", "rosenbrock"), ("--method", "ssa", "--molecules"),
@@ -98,6 +98,9 @@ def sources(kind: str) -> list[Path]:
     """The files of a kind that are changed."""
     if kind in ("toml", "lattice"):
         found = [p for p in EXAMPLES.glob("*.toml") if (p.name in LATTICES) == (kind == "lattice")]
+    elif kind == "events":
+        found = [p for p in (*DATA.glob("sbml/*.xml"), *DATA.glob("semantic/*/*.xml"), *DATA.glob("dsmts/**/*.xml"))
+                 if b"<event" in p.read_bytes()]  # fmt: skip
     else:
         pattern = {"sbml": "sbml/*.xml", "net": "net/*.net", "bngl": "bngl/*.bngl", "lm": "lm/*.lm"}
         found = list(DATA.glob(pattern[kind]))
@@ -115,6 +118,8 @@ def write(case: Case, folder: Path) -> Path:
             change_hdf5(path, dice)
         else:
             path.write_bytes(changed_bytes(source.read_bytes(), dice))
+    elif case.kind == "events" and dice.random() < 0.9:
+        path.write_text(changed_events(source.read_text("utf-8"), dice), "utf-8")
     elif dice.random() < 0.05:
         path.write_bytes(changed_bytes(source.read_bytes(), dice))
     else:

@@ -1,9 +1,11 @@
-"""Ways to make a model file slightly or utterly wrong: text, bytes, and HDF5 by its objects."""
+"""Ways to make a model file slightly or utterly wrong: text, bytes, events of SBML, and HDF5 by its objects."""
 
 from __future__ import annotations
 
+import copy
 import random
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,163 @@ def changed_bytes(content: bytes, dice: random.Random) -> bytes:
         for _ in range(dice.choice((1, 1, 2, 8))):
             changed[dice.randrange(most)] ^= 1 << dice.randrange(8)
     return bytes(changed)
+
+
+# ------------------------------------------------------------------------ events of SBML
+
+_MATHML = "http://www.w3.org/1998/Math/MathML"
+_TIME = '<csymbol encoding="text" definitionURL="http://www.sbml.org/sbml/symbols/{}">s</csymbol>'
+# What may stand in a formula. {id} is a name of the model.
+_CONDITIONS = (
+    "<true/>", "<false/>", f"<apply><geq/>{_TIME.format('time')}<cn>0.005</cn></apply>",
+    f"<apply><eq/>{_TIME.format('time')}<ci>{{id}}</ci></apply>",
+    f"<apply><gt/>{_TIME.format('time')}<cn>0</cn></apply>", "<apply><and/></apply>",
+    "<apply><lt/><ci>{id}</ci><cn>1e9</cn></apply>", "<apply><xor/><true/></apply>",
+    "<apply><neq/><apply><floor/><ci>{id}</ci></apply><ci>{id}</ci></apply>",
+    "<piecewise><otherwise><true/></otherwise></piecewise>",
+    "<piecewise><piece><true/><apply><gt/><ci>{id}</ci><cn>1</cn></apply></piece></piecewise>",
+    f"<apply><gt/><apply>{_TIME.format('delay')}<ci>{{id}}</ci><cn>1</cn></apply><cn>1</cn></apply>",
+    "<apply><not/>" * 150 + "<true/>" + "</apply>" * 150,
+)  # fmt: skip
+_NUMBERED = (
+    "<cn>0</cn>", "<cn>-1</cn>", "<cn>1e400</cn>", '<cn type="integer">3</cn>', "<notanumber/>",
+    "<infinity/>", "<ci>{id}</ci>", _TIME.format("time"), _TIME.format("avogadro"),
+    f"<apply>{_TIME.format('delay')}<ci>{{id}}</ci><cn>1</cn></apply>",
+    f"<apply>{_TIME.format('rateOf')}<ci>{{id}}</ci></apply>", "<cn>2147483648</cn>",
+    "<apply><divide/><ci>{id}</ci><cn>0</cn></apply>", "<apply><root/><cn>-1</cn></apply>",
+    "<apply><minus/><ci>{id}</ci></apply>", "<apply><factorial/><ci>{id}</ci></apply>",
+    "<piecewise><piece><ci>{id}</ci><apply><lt/><ci>{id}</ci><cn>2</cn></apply></piece></piecewise>",
+    "<apply><plus/>" * 150 + "<ci>{id}</ci>" + "</apply>" * 150,
+)  # fmt: skip
+_ODD = (
+    "<ci>nobody</ci>", "", "<cn></cn>", "<apply/>", "<pi/><pi/>", "<apply><gt/><ci>{id}</ci></apply>",
+    "<apply><not/><ci>{id}</ci></apply>", "<apply><ci>{id}</ci><cn>1</cn></apply>", "<piecewise/>",
+    "<piecewise><piece><true/><true/></piece><otherwise><cn>2</cn></otherwise></piecewise>",
+    "<lambda><bvar><ci>x</ci></bvar><ci>x</ci></lambda>", "<semantics><cn>1</cn></semantics>",
+)  # fmt: skip
+_FLAGS = {
+    "trigger": ("initialValue", "persistent"), "event": ("useValuesFromTriggerTime", "id"),
+    "eventAssignment": ("variable",),
+}  # fmt: skip
+_OF_EVENTS = ("event", "trigger", "delay", "priority", "listOfEventAssignments", "eventAssignment")
+
+
+def changed_events(text: str, dice: random.Random) -> str:
+    """SBML with one to four changes of its events: flags, targets, formulas, elements."""
+    try:
+        root = ET.fromstring(text)  # noqa: S314 - files of this project
+    except ET.ParseError:
+        return text
+    for _ in range(dice.choice((1, 1, 2, 3, 4))):
+        dice.choice(_EVENT_CHANGES)(root, dice)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _local(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _like(element: ET.Element, name: str) -> str:
+    """The tag of another element in the same namespace."""
+    return element.tag.rpartition("}")[0] + "}" * ("}" in element.tag) + name
+
+
+def _named(root: ET.Element, *names: str) -> list[ET.Element]:
+    return [element for element in root.iter() if _local(element) in names]
+
+
+def _any_name(root: ET.Element, dice: random.Random) -> str:
+    """A name that something in the model has, most often a quantity."""
+    quantities = _named(root, "species", "parameter", "compartment")
+    found = quantities if quantities and dice.random() < 0.8 else list(root.iter())
+    return dice.choice([e.get("id") or e.get("name") or "x" for e in found])
+
+
+def _formula(root: ET.Element, dice: random.Random, where: str) -> ET.Element:
+    """A formula: one of the model, a new one that may stand in `where`, or any."""
+    known = _named(root, "math")
+    if known and dice.random() < 0.15:
+        return copy.deepcopy(dice.choice(known))
+    good = _CONDITIONS if where == "trigger" else _NUMBERED
+    listed = good if dice.random() < 0.85 else (*_CONDITIONS, *_NUMBERED, *_ODD)
+    inside = dice.choice(listed).replace("{id}", _any_name(root, dice))
+    return ET.fromstring(f'<math xmlns="{_MATHML}">{inside}</math>')  # noqa: S314
+
+
+def _other_flag(root: ET.Element, dice: random.Random) -> None:
+    for element in dice.sample(found := _named(root, *_FLAGS), min(1, len(found))):
+        flag = dice.choice(_FLAGS[_local(element)])
+        name = _any_name(root, dice)
+        pick = dice.random()
+        if pick < 0.1:
+            element.attrib.pop(flag, None)
+        elif pick < 0.2:
+            element.set(flag, dice.choice(("", "maybe", "2", name)))
+        elif flag == "variable":
+            element.set(flag, name)
+            for target in [e for e in root.iter() if e.get("id") == name and dice.random() < 0.8]:
+                target.set("constant", "false")
+        else:
+            element.set(flag, name if flag == "id" else dice.choice(("true", "false", "1", "0")))
+
+
+def _other_formula(root: ET.Element, dice: random.Random) -> None:
+    found = _named(root, "trigger", "delay", "priority", "eventAssignment")
+    for element in dice.sample(found, min(1, len(found))):
+        if dice.random() < 0.97:
+            for math in _named(element, "math"):
+                element.remove(math)
+        if dice.random() < 0.97:
+            element.append(_formula(root, dice, _local(element)))
+
+
+def _other_part(root: ET.Element, dice: random.Random) -> None:
+    """An element of an event deleted, doubled, or moved into another."""
+    parents = [(above, e) for above in root.iter() for e in above if _local(e) in _OF_EVENTS]
+    for above, element in dice.sample(parents, min(1, len(parents))):
+        kind = dice.randrange(4)
+        if kind in (0, 2):
+            above.remove(element)
+        if kind > 0:
+            to = above if kind == 1 else dice.choice([a for a, _ in parents])
+            to.insert(dice.randrange(len(to) + 1), copy.deepcopy(element))
+
+
+def _more_parts(root: ET.Element, dice: random.Random) -> None:
+    """A delay, a priority or a trigger that an event has not; or one of its assignments more."""
+    for event in dice.sample(found := _named(root, "event"), min(1, len(found))):
+        name = dice.choice(("delay", "priority", "trigger", "eventAssignment"))
+        made = ET.Element(_like(event, name))
+        made.append(_formula(root, dice, name))
+        if name == "trigger":
+            made.attrib.update(initialValue="false", persistent="false")
+        lists = _named(event, "listOfEventAssignments")
+        if name == "eventAssignment" and lists:
+            made.set("variable", _any_name(root, dice))
+            lists[0].append(made)
+        else:
+            if dice.random() < 0.8:
+                for before in [e for e in event if _local(e) == name]:
+                    event.remove(before)
+            event.insert(dice.choice((0, 1, 1, 1, len(event))), made)
+
+
+def _many_events(root: ET.Element, dice: random.Random) -> None:
+    """An event very many times, with names of their own or with one."""
+    lists = [e for e in _named(root, "listOfEvents") if len(e)]
+    for listed in lists[:1]:
+        event, same = dice.choice(list(listed)), dice.random() < 0.2
+        for number in range(dice.choice((2, 40, 300))):
+            again = copy.deepcopy(event)
+            if not same:
+                again.set("id", f"again_{number}")
+            listed.append(again)
+
+
+_EVENT_CHANGES: tuple[Callable[[ET.Element, random.Random], None], ...] = (
+    _other_flag, _other_flag, _other_flag, _other_formula, _other_formula, _other_formula,
+    _other_formula, _other_formula, _other_part, _more_parts, _more_parts, _many_events,
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------------ HDF5 by its objects

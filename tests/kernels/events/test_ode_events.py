@@ -91,6 +91,20 @@ def test_a_trigger_that_is_left_at_once():
     assert found.amounts(["was", "comes"])[0].tolist() == [[0, 1], [0, 1]]
 
 
+@pytest.mark.parametrize("times", [[0.0, 5.25, 6.0], [0.0, 6.0]])
+def test_an_event_at_the_time_at_which_a_rate_jumps(times):
+    """It comes at that time, not after it: a sample there sees it, and an instant is not missed."""
+    net = ts.Network("jump")
+    net.add_species("r", 0)
+    net.add_rate("r", "if(time >= 5.25, 2, 1)")
+    triggers = {"at": "time >= 5.25", "instant": "time == 5.25", "never": "r > 100"}
+    for name, trigger in triggers.items():
+        net.add_species(name, 0, fixed=True)
+        net.add_event(name, trigger=trigger, assignments={name: "time"})
+    found = run(net, times).amounts(["at", "instant", "never"])[0]
+    assert found.tolist() == [[0, 0, 0], *[[5.25, 5.25, 0]] * (len(times) - 1)]
+
+
 def test_fixed_steps_find_no_triggers():
     with pytest.raises(ConfigError, match=r'rk4" makes fixed steps .* use dopri5 or rosenbrock'):
         ts.run(ball(), n=1, times=[1.0], method=ts.ODE(solver="rk4"), device="cpu")

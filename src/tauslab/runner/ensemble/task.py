@@ -206,7 +206,7 @@ def prepare(network: Network, options: Options) -> Task:
     varying = dict(rows)
     if rows:
         varying |= columns
-        whole = {n: _rounded(n, column) for n, column in columns.items() if n not in held}
+        whole = {n: _rounded(n, column) for n, column in columns.items() if n not in reals}
         initial = np.repeat(initial, n_rows if whole else 1, axis=0)
         for index, name in enumerate(counts):
             if name in whole:
@@ -402,6 +402,7 @@ def _initial_columns(
     unfolded = unfold({k: t for k, t in trees.items() if k not in rows}, "initial amount")
     columns = {}
     computed = {*real_species(network), *network.drawn_amounts()}
+    computed -= set(network.constant_species())  # the kernel computes what moves alone
     for name in [n for n in network.species if n not in computed]:
         if name in rows:
             columns[name] = rows[name]

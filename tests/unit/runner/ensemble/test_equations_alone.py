@@ -48,6 +48,22 @@ def test_values_may_be_swept_and_set() -> None:
     assert given == pytest.approx([-1, -np.exp(-0.5)], rel=STEPS)
 
 
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_a_sweep_moves_what_starts_with_its_parameter(method: str) -> None:
+    """Also what nothing changes, wherever it is read; it may be negative or not whole."""
+    net = ts.Network("led")
+    net.add_parameter("k", 1)
+    net.add_species("s", "-k", fixed=True)
+    net.add_species("r", 0)
+    net.add_species("v", 0, fixed=True)
+    net.add_rate("r", "s")
+    net.add_rule("twice", "2 * s")
+    net.add_event("reads", trigger="time >= 1", assignments={"v": "3 * s"})
+    swept = ran(net, method=method, times=[0, 2], sweep={"k": [1, 2.5, 5]})
+    for name, factor in {"s": 1, "r": 2, "v": 3, "twice": 2}.items():
+        assert swept.mean(name)[:, 1] == pytest.approx([-factor, -2.5 * factor, -5 * factor])
+
+
 def test_one_trajectory_is_run_unless_more_are_asked_for() -> None:
     assert ran(decaying(), n=None).n == 1
     assert ran(decaying(), n=3).n == 3

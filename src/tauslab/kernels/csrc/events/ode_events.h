@@ -163,6 +163,21 @@ DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, Giv
     return ODE_DONE;
 }
 
+// What comes at time `t`, and the next time at which something is known to come.
+template <class Method>
+DEVICE u8 settle_equations(EventQueue &queue, Method &method, Real *x, OwnConstants c, double t,
+                           const PhiloxSeries &series, const PhiloxKeys &keys, double &stop) {
+    const AssignVariable assign = {};
+    u64 executed = 0;
+    const u8 ended = settle(queue, x, c, t, series, keys, assign, executed);
+    if (executed) {
+        method.restart();
+        jumped(c, x, t, 0);
+    }
+    stop = tl_min(next_switch(x, c, t), first_execution(queue));
+    return ended;
+}
+
 // A trajectory of equations with events, from start to end.
 template <class Method>
 DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x, OwnConstants c) {
@@ -185,7 +200,12 @@ DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x,
         const double from = job.begin[span], to = job.end[span];
         if (span % LOOK_EVERY_SPANS == 0 && must_leave(job.next_row, 0, from))
             ended = ODE_STEP_LIMIT;
-        if (from > t) {  // past a jump of the rates
+        if (from > t) {  // past a jump of the rates, at which events may come too
+            while (ended == ODE_DONE && stop <= from) {
+                t = stop;
+                ended = settle_equations(queue, method, x, c, t, series, keys, stop);
+            }
+            if (ended != ODE_DONE) break;
             t = from;
             jumped(c, x, t, 1);
         }
@@ -194,13 +214,7 @@ DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x,
             if (target > t) ended = advance_watching(method, queue, x, c, t, target, t);
             if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
             if (ended != ODE_DONE) break;
-            const u64 earlier = executed;
-            ended = settle(queue, x, c, t, series, keys, assign, executed);
-            if (executed != earlier) {
-                method.restart();
-                jumped(c, x, t, 0);
-            }
-            stop = tl_min(next_switch(x, c, t), first_execution(queue));
+            ended = settle_equations(queue, method, x, c, t, series, keys, stop);
         }
         if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
         if (ended == ODE_DONE && LOOKS_BACK) ended = check_sample(c, x, to);
