@@ -38,7 +38,9 @@ from tauslab.runner.particles.motions.amounts import OdeMotion
 from tauslab.runner.particles.motions.lattice import LatticeMotion
 from tauslab.runner.particles.motions.motion import Motion
 from tauslab.runner.particles.motions.network import NetworkMotion, require_method
+from tauslab.runner.particles.shares import Shares
 from tauslab.runner.particles.store import Stored, read_stored, write_stored
+from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, open_backend
 from tauslab.runner.ranks.on_root import on_root
@@ -209,6 +211,11 @@ class Ensemble:
         return self._motion.shares.own
 
     @property
+    def shares(self) -> Shares:
+        """Which particles each rank holds."""
+        return self._motion.shares
+
+    @property
     def alive(self) -> BoolArray:
         """Whether each particle goes on."""
         return np.asarray(self.status < _ENDED)
@@ -243,12 +250,20 @@ class Ensemble:
         found: FloatArray = self.joined(self.own_values(name))
         return found
 
-    def own_values(self, name: str) -> FloatArray:
-        """What `values` gives, of the particles of this rank, `own`."""
+    def own_counts(self) -> Array:
+        """Counts of this rank's particles on the host; without meaning where one has ended."""
+        return self._motion.own_counts()
+
+    def own_values(self, name: str, counts: Array | None = None) -> FloatArray:
+        """What `values` gives, of the particles of this rank, `own`.
+
+        `counts` are those of `own_counts`, where they are known.
+        """
         ended = ~self.alive[self.own]
         if name in self.species:
-            counts = self._motion.own_counts()
-            column = counts[:, self.species.index(name)].astype(np.float64)
+            number = self.species.index(name)
+            found = self._motion.own_count(number) if counts is None else counts[:, number]
+            column = found.astype(np.float64)
             column[ended] = np.nan
             return column
         if name not in self._observables:
@@ -291,7 +306,7 @@ class Ensemble:
         """Weighted mean over particles that go on; NaN where no weight is left."""
         values, shares = self.values(name), self.weights
         held = shares > 0
-        return particle_weights.fixed_sum(shares[held] * values[held]) if held.any() else np.nan
+        return fixed_sum(shares[held] * values[held]) if held.any() else np.nan
 
     def __repr__(self) -> str:
         """One line."""
