@@ -43,7 +43,8 @@ class FilterResult:
     species
         Names of the columns of `mean` and `sd`.
     mean, sd
-        f64 ``[time, species]``: of the state given the data so far; NaN after no particle is left.
+        f64 ``[time, species]``: of the state given the data so far; NaN after no particle is left,
+        and where they were not asked for.
     effective_size
         f64 ``[time]``: of the weights after each row; 0 for an exact filter.
     bound
@@ -211,6 +212,7 @@ class Course:
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
         self._rows = CutRows(count, self.n, particles.shares)
+        self._constants: dict[str, float | FloatArray] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -249,8 +251,12 @@ class Course:
     def run(
         self, constants: Constants, after_row: Callable[[], None] = lambda: None
     ) -> FilterResults:
-        """Go through all rows that are left; `after_row` is called after each."""
-        while self.row < len(self._data) and self._step(constants):
+        """Go through all rows that are left; `after_row` is called after each.
+
+        Constants that differ between particles are those of the particles as they are now.
+        """
+        self._constants = dict(constants)
+        while self.row < len(self._data) and self._step():
             self.row += 1
             after_row()
         if self.row < len(self._data):
@@ -266,7 +272,7 @@ class Course:
         """Take other logarithms of weights ``[own]``."""
         self._weights = _Weights(logs, self._rows)
 
-    def _step(self, constants: Constants) -> bool:
+    def _step(self) -> bool:
         """One row; False where no filter can go on."""
         particles, row = self._particles, self.row
         if row:
@@ -280,7 +286,7 @@ class Course:
             self._weigh(np.where(alive[particles.own], self._weights.logs, -np.inf))
         going = self._going()
         looked = _Looked(particles, whole=self._states)
-        factors = self._log_density(constants, looked)
+        factors = self._log_density(looked)
         if factors is None:
             some = alive.reshape(self.count, self.n).any(axis=1)
             self.terms[~some, row] = -np.inf
@@ -325,7 +331,12 @@ class Course:
                     found = self._ancestors(f, shares, slice(part.start, part.stop))
                     index[rows.place(*part[:3])] = f * self.n + found
         self.resamplings[chosen] += 1
-        particles.copy_rows(particles.joined(index))
+        ancestors = particles.joined(index)
+        particles.copy_rows(ancestors)
+        if self.count == 1:  # elsewhere all particles of a filter have the same
+            for name, values in self._constants.items():
+                if isinstance(values, np.ndarray):
+                    self._constants[name] = values[ancestors]
         self._weights = self._weights.levelled(chosen)
 
     def _ancestors(self, f: int, shares: FloatArray, part: slice) -> IntArray:
@@ -337,14 +348,14 @@ class Course:
         )  # fmt: skip
         return particle_weights.ancestors_of(shares, self.n, self._scheme, uniforms, part)
 
-    def _log_density(self, constants: Constants, looked: _Looked) -> FloatArray | None:
+    def _log_density(self, looked: _Looked) -> FloatArray | None:
         """Of the row in the state of each particle, ``[own]``; None where nothing was seen."""
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             everywhere = _Once(lambda name: particles.joined(looked(name)))
-            found = self._data.log_density(self.row, everywhere, constants, particles.n)
+            found = self._data.log_density(self.row, everywhere, self._constants, particles.n)
             return None if found is None else found[own]
-        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in constants.items()}
+        each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
         return self._data.log_density(self.row, looked, each, self._own)
 
     def _require_numbers(self, factors: FloatArray) -> None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.network.counts import meant, some
 from tauslab.model.portable.array_log import portable_log, portable_log_gamma
 
 Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
@@ -199,7 +200,11 @@ class ObservationModel:
         for name in kind.defaults:
             given = self.parameters[name]
             if isinstance(given, str) and given not in constants:
-                raise ConfigError(f"observe {self.column}: {given!r} is not a parameter")
+                hint = meant(given, constants).replace(":", ";", 1)
+                raise ConfigError(
+                    f"observe {self.column}: {given!r} is not a parameter of the model; it has "
+                    f"{some(constants)}{hint}"
+                )
             value = np.asarray(constants[given] if isinstance(given, str) else given, np.float64)
             low, high = kind.allowed[name]
             if not ((value >= low) & (value <= high)).all():
@@ -272,6 +277,13 @@ class Observations:
             if column.shape != self.times.shape:
                 raise ConfigError(
                     f"data: {name} has {len(column)} rows, and time has {len(self.times)}"
+                )
+        for name in () if callable(observe) else self._columns:
+            wrong = np.flatnonzero(np.isinf(self._columns[name]))
+            if len(wrong):
+                raise ConfigError(
+                    f"data: {name} is {self._columns[name][wrong[0]]} in row {wrong[0]}: give "
+                    "numbers, NaN where one is missing"
                 )
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
