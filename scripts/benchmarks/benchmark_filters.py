@@ -9,8 +9,9 @@ simulation), at many values of the parameters. `particles` (N. Chopin) gives fil
 particles is written by its user: Gillespie's direct method, compiled by Numba. Filters of tauslab
 run side by side. Rounds alternate; medians of user seconds are printed as a table, with the mean log-likelihoods, which must agree.
 
-`ranks`: one filter of many particles; particles moved per second, the shares of the time spent in moving and in
-resampling, and a digest that does not depend on the number of ranks. On GPUs each rank has one; `mpirun -n 4` for four.
+`ranks`: one filter of many particles; particles moved per second, the shares of the time spent in kernels that move, in
+resampling and in recording moments, and a digest that does not depend on the number of ranks. On GPUs each rank has one;
+`mpirun -n 4` for four. `--case turnover` has cheap events and 50 rows, so that most of the time is the host's.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ import numpy as np
 import tauslab as ts
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.filtering import Course
+from tauslab.runner.particles.motions.network import NetworkMotion
 from tauslab.runner.ranks.all_ranks import ranks
 
 DATA = Path(__file__).resolve().parents[2] / "tests/data/ensembles/lotka_volterra_noise_10.json"
@@ -53,6 +55,7 @@ def main() -> None:
     several.add_argument("--n", type=int, default=1_000_000)
     several.add_argument("--device", default="cpu")
     several.add_argument("--rounds", type=int, default=3)
+    several.add_argument("--case", choices=("course", "turnover"), default="course")
     several.set_defaults(work=measure_ranks)
     chosen = parser.parse_args()
     chosen.work(chosen)
@@ -71,6 +74,18 @@ def course() -> tuple[ts.Network, dict[str, Any]]:
     net.add_reaction("x2 ->", rate="death")
     columns = np.array(case["data"], float).T
     return net, dict(zip(("time", "x1", "x2"), columns, strict=True))
+
+
+def turnover() -> tuple[ts.Network, dict[str, Any]]:
+    """A model with few events between 50 rows."""
+    net = ts.Network("turnover")
+    net.add_species("x1", 10)
+    net.add_species("x2", 0)
+    net.add_reaction("-> x1", rate=5.0)
+    net.add_reaction("x1 -> x2", rate=0.5)
+    net.add_reaction("x2 ->", rate=0.5)
+    noise = np.random.default_rng(1).normal(0, 3, (2, 50))
+    return net, {"time": 0.1 * np.arange(1, 51), "x1": 10 + noise[0], "x2": 6 + noise[1]}
 
 
 OBSERVE = {"x1": f"normal({SD})", "x2": f"normal({SD})"}
@@ -232,27 +247,29 @@ class Clock:
 def measure_ranks(chosen: argparse.Namespace) -> None:
     """Time one filter on all ranks; rank 0 prints.
 
-    Each rank meets the others at the end of `advance`, which so includes the wait for the slowest;
-    `copy_rows` moves rows within a rank and between ranks. Shares are the largest of all ranks.
+    `copy_rows` moves rows within a rank and between ranks; shares are the largest of all ranks.
     """
     comm = ranks()
-    net, data = course()
+    net, data = course() if chosen.case == "course" else turnover()
+    observe = OBSERVE if chosen.case == "course" else {"x1": "normal(3)", "x2": "normal(3)"}
+    initial = INITIAL if chosen.case == "course" else None
     clock = Clock()
-    clock.watch(Ensemble, "advance")
+    clock.watch(NetworkMotion, "_launch")
     clock.watch(Ensemble, "copy_rows")
     clock.watch(Course, "resample")
+    clock.watch(Course, "_record")
     for turn in range(chosen.rounds + 1):
         clock.spent = {}
         comm.barrier()
         before = time.perf_counter()
         found = ts.particle_filter(
-            net, data, observe=OBSERVE, initial=INITIAL, n=chosen.n, seed=1, device=chosen.device
+            net, data, observe=observe, initial=initial, n=chosen.n, seed=1, device=chosen.device
         )
         seconds = max(comm.allgather(time.perf_counter() - before))
         spent = comm.allgather(clock.spent)
-        moving, copying, resampling = (
+        moving, copying, resampling, recording = (
             max(each.get(name, 0.0) for each in spent) / seconds
-            for name in ("advance", "copy_rows", "resample")
+            for name in ("_launch", "copy_rows", "resample", "_record")
         )
         digest = hashlib.sha256(found.terms.tobytes() + found.mean.tobytes()).hexdigest()[:16]
         digests = set(comm.allgather(digest))
@@ -260,8 +277,8 @@ def measure_ranks(chosen: argparse.Namespace) -> None:
             moved = chosen.n * len(found.time) / seconds
             print(
                 f"{comm.size} ranks, {chosen.device}: {chosen.n} particles, {seconds:.2f} s, "
-                f"{moved:.3g} particles/s, {moving:.1%} moving, {resampling:.1%} in resampling "
-                f"({copying:.1%} copying), log-likelihood {found.log_likelihood:.4f}, digest "
+                f"{moved:.3g} particles/s, {moving:.1%} in kernels, {resampling:.1%} in "
+                f"resampling ({copying:.1%} copying), {recording:.1%} in moments, log-likelihood {found.log_likelihood:.4f}, digest "
                 f"{' '.join(sorted(digests))}",
                 flush=True,
             )

@@ -20,7 +20,7 @@ def root(monkeypatch):
 
 def test_the_page_names_all_of_them():
     listed = (notebooks.FOLDER / "README.md").read_text()
-    assert len(NAMES) == 10
+    assert len(NAMES) == 11
     assert all(f"({name}.md)" in listed for name in NAMES)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,8 +14,9 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, InputFileError, one_of
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.counts import some
+from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt, said
 from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
@@ -38,7 +39,9 @@ from tauslab.runner.particles.motions.amounts import OdeMotion
 from tauslab.runner.particles.motions.lattice import LatticeMotion
 from tauslab.runner.particles.motions.motion import Motion
 from tauslab.runner.particles.motions.network import NetworkMotion, require_method
+from tauslab.runner.particles.shares import Shares
 from tauslab.runner.particles.store import Stored, read_stored, write_stored
+from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, open_backend
 from tauslab.runner.ranks.on_root import on_root
@@ -129,6 +132,7 @@ class Ensemble:
         within("n", whole(n), 1, MOST_TRAJECTORIES)
         self._model, self._comm = model, ranks_for("mpi")
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        self._require_names(rows, "parameters")
         self.seed = agreed_seed(seed, lambda: None, self._comm)
         steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
         self._options = Options(
@@ -209,6 +213,16 @@ class Ensemble:
         return self._motion.shares.own
 
     @property
+    def given(self) -> Mapping[str, Any]:
+        """Values of parameters that were given: one for all, or of each particle as it is now."""
+        return dict(self._rows)
+
+    @property
+    def shares(self) -> Shares:
+        """Which particles each rank holds."""
+        return self._motion.shares
+
+    @property
     def alive(self) -> BoolArray:
         """Whether each particle goes on."""
         return np.asarray(self.status < _ENDED)
@@ -243,19 +257,27 @@ class Ensemble:
         found: FloatArray = self.joined(self.own_values(name))
         return found
 
-    def own_values(self, name: str) -> FloatArray:
-        """What `values` gives, of the particles of this rank, `own`."""
+    def own_counts(self) -> Array:
+        """Counts of this rank's particles on the host; without meaning where one has ended."""
+        return self._motion.own_counts()
+
+    def own_values(self, name: str, counts: Array | None = None) -> FloatArray:
+        """What `values` gives, of the particles of this rank, `own`.
+
+        `counts` are those of `own_counts`, where they are known.
+        """
         ended = ~self.alive[self.own]
         if name in self.species:
-            counts = self._motion.own_counts()
-            column = counts[:, self.species.index(name)].astype(np.float64)
+            number = self.species.index(name)
+            found = self._motion.own_count(number) if counts is None else counts[:, number]
+            column = found.astype(np.float64)
             column[ended] = np.nan
             return column
         if name not in self._observables:
-            known = some(dict.fromkeys([*self.species, *self._observables]))
+            known = [*self.species, *self._observables]
             raise ConfigError(
                 f"{name!r} is neither a species nor an observable of {self._model.name}; it has "
-                f"{known}"
+                f"{some(dict.fromkeys(known))}{meant(name, known).replace(':', ';', 1)}"
             )
         table = self._motion.observe_own(self.time)
         table[ended] = np.nan
@@ -291,7 +313,7 @@ class Ensemble:
         """Weighted mean over particles that go on; NaN where no weight is left."""
         values, shares = self.values(name), self.weights
         held = shares > 0
-        return particle_weights.fixed_sum(shares[held] * values[held]) if held.any() else np.nan
+        return fixed_sum(shares[held] * values[held]) if held.any() else np.nan
 
     def __repr__(self) -> str:
         """One line."""
@@ -437,6 +459,7 @@ class Ensemble:
             another length.
         """
         changed, state = dict(self._rows), dict[str, FloatArray]()
+        self._require_names(values, "set")
         for name, value in values.items():
             given = numbers(name, value)
             if np.shape(given) not in ((), (self.n,)):
@@ -472,6 +495,7 @@ class Ensemble:
         particle has its own value of a parameter, kernels are not compiled again.
         """
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        self._require_names(rows, "parameters")
         rows = dict(self._options.set) | rows
         self.seed = self.seed if seed is None else seed_of(seed)
         self._motion.prepare(rows, self.n)
@@ -567,6 +591,19 @@ class Ensemble:
         self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
         if self._motion.draws:
             self._move(0.0)
+
+    def _require_names(self, names: Iterable[str], keyword: str) -> None:
+        """Refuse names that the model does not have, and say which it has."""
+        parameters, species = self._model.parameters, self._model.species
+        known = [*parameters, *species, *getattr(self._model, "labels", {}).values()]
+        for name in names:
+            if name not in known:
+                near = meant(name, known).replace(":", ";", 1)
+                raise ConfigError(
+                    f"{said(opt('set', key=name), f'{keyword}[{name!r}]')}: {self._model.name} has "
+                    f"no parameter or species of that name; parameters: {some(parameters)}; "
+                    f"species: {some(dict.fromkeys(species))}{near}"
+                )
 
     def _resamplings(self) -> int:
         """The number of this resampling."""

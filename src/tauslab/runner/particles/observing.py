@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.network.counts import meant, some
 from tauslab.model.portable.array_log import portable_log, portable_log_gamma
 
 Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
@@ -30,7 +31,11 @@ _HALF_LOG_2PI = float.fromhex("0x1.d67f1c864beb5p-1")
 
 def _normal(y: float, x: FloatArray, sd: FloatArray) -> FloatArray:
     z = (y - x) / sd
-    return -0.5 * (z * z) - portable_log(sd) - _HALF_LOG_2PI
+    z *= z  # in place: a pass of memory costs as much as the arithmetic
+    z *= -0.5
+    z -= portable_log(sd)
+    z -= _HALF_LOG_2PI
+    return z
 
 
 def _lognormal(y: float, x: FloatArray, sigma: FloatArray) -> FloatArray:
@@ -178,6 +183,8 @@ class ObservationModel:
         x = values(self.quantity)
         numbers = self.numbers(constants)
         missing = np.isnan(x)  # a particle that has ended
+        if not missing.any():
+            return KINDS[self.kind].density(float(y), x, *numbers)
         density = KINDS[self.kind].density(float(y), np.where(missing, 0.0, x), *numbers)
         return np.where(missing, -np.inf, density)
 
@@ -193,7 +200,11 @@ class ObservationModel:
         for name in kind.defaults:
             given = self.parameters[name]
             if isinstance(given, str) and given not in constants:
-                raise ConfigError(f"observe {self.column}: {given!r} is not a parameter")
+                hint = meant(given, constants).replace(":", ";", 1)
+                raise ConfigError(
+                    f"observe {self.column}: {given!r} is not a parameter of the model; it has "
+                    f"{some(constants)}{hint}"
+                )
             value = np.asarray(constants[given] if isinstance(given, str) else given, np.float64)
             low, high = kind.allowed[name]
             if not ((value >= low) & (value <= high)).all():
@@ -267,6 +278,13 @@ class Observations:
                 raise ConfigError(
                     f"data: {name} has {len(column)} rows, and time has {len(self.times)}"
                 )
+        for name in () if callable(observe) else self._columns:
+            wrong = np.flatnonzero(np.isinf(self._columns[name]))
+            if len(wrong):
+                raise ConfigError(
+                    f"data: {name} is {self._columns[name][wrong[0]]} in row {wrong[0]}: give "
+                    "numbers, NaN where one is missing"
+                )
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
             raise ConfigError("data: times must be one or more, finite, 0 or above and increasing")
@@ -335,10 +353,14 @@ class Observations:
                     f"density per state ({n}) is needed"
                 )
             return found
-        total = np.zeros(n)
-        for model in self.models:
-            if model.column in seen:
-                total = total + model.log_density(seen[model.column], values, constants)
+        given = [
+            model.log_density(seen[model.column], values, constants)
+            for model in self.models
+            if model.column in seen
+        ]
+        total = given.pop(0)
+        for more in given:
+            total = total + more
         return total
 
 

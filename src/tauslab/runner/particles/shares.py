@@ -29,11 +29,32 @@ class Shares:
         """The particles of this rank."""
         return self.of(self._comm.rank)
 
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+        return self._comm.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return self._comm.size
+
     def joined(self, part: Array) -> Any:
         """Rows ``[particle]`` of all ranks, of those of each. Collective."""
         if self._comm.size == 1:
             return part
-        return np.concatenate(self._comm.allgather(part))
+        owned = [self.of(rank) for rank in range(self._comm.size)]
+        return self._comm.join(part, [own.stop - own.start for own in owned])
+
+    def gathered(self, part: Array, sizes: Sequence[int] | None = None) -> Any:
+        """The same of rows of which rank r has ``sizes[r]``; asked for where not given."""
+        if self._comm.size == 1:
+            return part
+        return self._comm.join(part, self._comm.allgather(len(part)) if sizes is None else sizes)
+
+    def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
+        """Whether `value` holds on any rank. Collective."""
+        return self._comm.any(value)
 
     def route(self, ancestors: IntArray) -> tuple[IntArray, Sequence[IntArray]]:
         """Who needs which rows, where particle i becomes a copy of ``ancestors[i]``.
@@ -48,21 +69,13 @@ class Shares:
         if size == 1:
             return ancestors, [ancestors]
         after, own = Shares(len(ancestors), self._comm), self.own
-        wanted = []
-        for other in range(size):
-            needed = np.unique(ancestors[after.of(other)])
-            wanted.append(needed[(needed >= own.start) & (needed < own.stop)] - own.start)
-        mine = ancestors[after.own]
-        needed = np.unique(mine)
-        parts = {
-            other: needed[(needed >= self.of(other).start) & (needed < self.of(other).stop)]
-            for other in range(size)
-        }
+        wanted = [_between(_distinct(ancestors[after.of(r)])[0], own) for r in range(size)]
+        needed, which = _distinct(ancestors[after.own])
+        parts = {other: _between(needed, self.of(other)) for other in range(size)}
         held = np.concatenate([parts.pop(rank), *parts.values()])
         self._rows = [len(part) for part in parts.values()]
-        by_number = np.argsort(held, kind="stable")
-        order = by_number[np.searchsorted(held[by_number], mine)]
-        return order.astype(np.int64), wanted
+        order = np.argsort(held, kind="stable")[which]  # row i of `needed` is the i-th by number
+        return order.astype(np.int64), [rows - own.start for rows in wanted]
 
     def exchange(
         self, sent: Mapping[int, Array | None], dtype: npt.DTypeLike, columns: int
@@ -76,3 +89,19 @@ class Shares:
         parcels += [Parcel(by, a, sent=False) for by, a in arrived.items() if len(a)]
         self._comm.exchange(parcels)
         return list(arrived.values())
+
+
+def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Numbers in increasing order, each once, and which of them each was."""
+    if len(numbers) and not (numbers[1:] >= numbers[:-1]).all():
+        found, which = np.unique(numbers, return_inverse=True)
+        return found, which
+    first = np.ones(len(numbers), bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    return numbers[first], np.add.accumulate(first, dtype=np.int64) - 1
+
+
+def _between(numbers: IntArray, own: slice) -> IntArray:
+    """Those of increasing numbers that are in a slice."""
+    low, high = np.searchsorted(numbers, [own.start, own.stop])
+    return numbers[low:high]

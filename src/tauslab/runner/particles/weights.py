@@ -13,6 +13,7 @@ from tauslab.model.arrays import FloatArray, IntArray, UintArray
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.portable.host_math import value_of
 from tauslab.model.portable.random_words import portable_exp
+from tauslab.runner.particles.sums import fixed_sum, fixed_sums
 
 SCHEMES = ("systematic", "stratified", "multinomial")
 _LEAST = -700.0  # logarithm of a relative weight that counts as 0
@@ -42,85 +43,51 @@ def drawn(law: FloatArray, seed: int, number: int, n: int, group: int = 0) -> In
     return np.asarray(np.minimum(found, np.flatnonzero(law)[-1]), np.int64)
 
 
-def fixed_sums(values: FloatArray) -> FloatArray:
-    """Sums of rows by halves: neighbours are added, then neighbouring sums, on any machine."""
-    groups, length = values.shape
-    if not length:
-        return np.zeros(groups)
-    rows = np.zeros((groups, 1 << (length - 1).bit_length()))
-    rows[:, :length] = values
-    while rows.shape[1] > 1:
-        rows = rows[:, 0::2] + rows[:, 1::2]
-    return np.asarray(rows[:, 0])
-
-
-def fixed_sum(values: FloatArray) -> float:
-    """The sum of one row as `fixed_sums` makes it."""
-    return float(fixed_sums(values[None])[0])
-
-
-def relatives(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weights of each row over its largest, and logarithms of those; -inf where all are 0."""
-    largest = logs.max(axis=1, initial=-np.inf)
+def shares_of(logs: FloatArray, largest: FloatArray) -> FloatArray:
+    """Weights over the largest, whose logarithms are given: one for all or one each."""
     some = np.where(largest == -np.inf, 0.0, largest)
-    less = np.maximum(logs - some[:, None], _LEAST)
-    return np.where(less > _LEAST, portable_exp(less), 0.0), largest
+    less = np.maximum(logs - some, _LEAST)
+    return np.where(less > _LEAST, portable_exp(less), 0.0)
 
 
 def relative(logs: FloatArray) -> tuple[FloatArray, float]:
     """Weights over the largest, and the logarithm of that; -inf where all are 0."""
-    shares, largest = relatives(logs[None])
-    return shares[0], float(largest[0])
+    largest = logs.max(initial=-np.inf)
+    return shares_of(logs, largest), float(largest)
 
 
-def log_means(logs: FloatArray) -> FloatArray:
-    """Logarithms of the means of rows of weights that are given by their logarithms."""
-    shares, largest = relatives(logs)
-    return means_of(shares, largest)
-
-
-def means_of(shares: FloatArray, largest: FloatArray) -> FloatArray:
-    """The same of weights that `relatives` gave."""
-    means = (fixed_sums(shares) / shares.shape[1]).tolist()
+def means_of(totals: FloatArray, n: int, largest: FloatArray) -> FloatArray:
+    """Logarithms of the means of n weights each, of sums of `shares_of`."""
+    means = (totals / n).tolist()
     logarithms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
     return np.asarray(largest + np.array(logarithms))
 
 
 def log_mean(logs: FloatArray) -> float:
     """Logarithm of the mean of weights that are given by their logarithms."""
-    return float(log_means(logs[None])[0])
-
-
-def normalised_rows(logs: FloatArray) -> FloatArray:
-    """Weights of which each row sums to 1; all 0 where no particle has one."""
-    return normalised_of(relatives(logs)[0])
-
-
-def normalised_of(shares: FloatArray) -> FloatArray:
-    """The same of weights that `relatives` gave."""
-    totals = fixed_sums(shares)
-    return np.asarray(shares / np.where(totals > 0, totals, 1.0)[:, None])
+    shares, largest = relative(logs)
+    return float(means_of(fixed_sums(shares[None]), len(logs), np.array([largest]))[0])
 
 
 def normalised(logs: FloatArray) -> FloatArray:
     """Weights that sum to 1; all 0 where no particle has one."""
-    return np.asarray(normalised_rows(logs[None])[0])
+    shares, _ = relative(logs)
+    total = fixed_sum(shares)
+    return np.asarray(shares / (total if total > 0 else 1.0))
 
 
-def effective_sizes(logs: FloatArray) -> FloatArray:
-    """Effective sizes of rows of weights."""
-    return sizes_of(relatives(logs)[0])
+def sizes_of(totals: FloatArray, squares: FloatArray) -> FloatArray:
+    """Effective sizes of sums of weights and of their squares; 0 where all are 0.
 
-
-def sizes_of(shares: FloatArray) -> FloatArray:
-    """The same of weights that `relatives` gave."""
-    totals, squares = fixed_sums(shares), fixed_sums(shares * shares)
+    1 over the sum of squares of normalised weights (Kong, Liu and Wong 1994).
+    """
     return np.where(squares > 0, totals * totals / np.where(squares > 0, squares, 1.0), 0.0)
 
 
 def effective_size(logs: FloatArray) -> float:
-    """1 over the sum of squares of normalised weights (Kong, Liu and Wong 1994); 0 if all are 0."""
-    return float(effective_sizes(logs[None])[0])
+    """The effective size of one row of weights."""
+    shares, _ = relative(logs)
+    return float(sizes_of(*fixed_sums(np.stack([shares, shares * shares]))))
 
 
 def checked_weights(weights: npt.ArrayLike, n: int) -> FloatArray:
@@ -148,8 +115,10 @@ def checked_weights(weights: npt.ArrayLike, n: int) -> FloatArray:
     return given
 
 
-def ancestors_of(shares: FloatArray, n: int, scheme: str, uniforms: FloatArray) -> IntArray:
-    """Ancestors ``[n]`` by weights ``[particle]``, in increasing order.
+def ancestors_of(
+    shares: FloatArray, n: int, scheme: str, uniforms: FloatArray, part: slice | None = None
+) -> IntArray:
+    """Ancestors ``[n]`` by weights ``[particle]``, in increasing order; of a `part` of the n.
 
     Parameters
     ----------
@@ -171,8 +140,11 @@ def ancestors_of(shares: FloatArray, n: int, scheme: str, uniforms: FloatArray) 
             "all weights are 0: no particle can be copied; the data are impossible for every "
             "particle, or every particle overflowed"
         )
-    spread = (np.arange(n) + uniforms) / n
-    places = np.sort(uniforms) if scheme == "multinomial" else spread
+    own = slice(0, n) if part is None else part
+    if scheme == "multinomial":
+        places = np.sort(uniforms)[own]
+    else:
+        places = (np.arange(own.start, own.stop) + uniforms[own if len(uniforms) == n else 0]) / n
     found = np.searchsorted(ladder, places * ladder[-1], side="right")
     last = int(np.flatnonzero(shares > 0)[-1])  # where a place is rounded to the end
     return np.asarray(np.minimum(found, last), np.int64)

@@ -15,7 +15,7 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.network.counts import some
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import POPULATION
-from tauslab.runner.particles.weights import fixed_sum
+from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 
 if TYPE_CHECKING:

@@ -80,6 +80,9 @@ class Communicator(Protocol):
     def allgather(self, value: Any) -> list[Any]:
         """Every rank's value on every rank."""
 
+    def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:
+        """Rows of all ranks in order; rank r gives ``lengths[r]`` of one type and shape."""
+
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
         """Elementwise sum over the ranks, modulo 2^64, on every rank."""
 
@@ -156,6 +159,10 @@ class SerialCommunicator:
     def allgather(self, value: Any) -> list[Any]:
         """The one value."""
         return [value]
+
+    def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:  # noqa: ARG002
+        """The rows themselves."""
+        return part
 
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
         """The array itself."""
@@ -267,6 +274,28 @@ class MpiCommunicator:
     def allgather(self, value: Any) -> list[Any]:
         """Every rank's value on every rank."""
         return list(self._comm.allgather(value))
+
+    def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:
+        """Rows of all ranks in order, from memory to memory."""
+        part = np.ascontiguousarray(part)
+        found = np.empty((sum(lengths), *part.shape[1:]), part.dtype)
+        ends = np.add.accumulate(lengths)
+        if found.nbytes < _MESSAGE_BYTES:
+            each = found.nbytes // max(1, len(found))
+            sizes = [length * each for length in lengths]
+            self._comm.Allgatherv(
+                part.reshape(-1).view(np.uint8), [found.reshape(-1).view(np.uint8), sizes]
+            )
+            return found
+        pieces = [found[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        pieces[self.rank][...] = part
+        parcels = []
+        for other, piece in enumerate(pieces):
+            if other != self.rank:
+                parcels += [Parcel(other, part, sent=True)] if len(part) else []
+                parcels += [Parcel(other, piece, sent=False)] if len(piece) else []
+        self.exchange(parcels)
+        return found
 
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
         """Elementwise sum over the ranks, modulo 2^64."""

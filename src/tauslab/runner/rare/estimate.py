@@ -14,7 +14,7 @@ from tauslab.model.arrays import Array, FloatArray
 from tauslab.model.errors import InputFileError
 from tauslab.model.pictures.html import card
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
-from tauslab.runner.particles.weights import fixed_sum
+from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.output.format.schema import STATUS_NAMES
-from tauslab.runner.particles.weights import fixed_sum
+from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import RareKeywords, WeightedKeywords
 from tauslab.runner.rare.walkers.bins import Binning, Bins, FixedBins

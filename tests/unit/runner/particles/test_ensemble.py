@@ -10,6 +10,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.runner.particles import weights
+from tauslab.runner.particles.sums import fixed_sum
 
 
 def turnover():
@@ -295,10 +296,34 @@ def test_the_same_bits_on_a_gpu():
     assert digest("cuda") == digest("cpu")
 
 
+def test_names_that_the_model_does_not_have():
+    net = ts.Network("decay")
+    net.add_species("Protein", 3)
+    net.add_parameter("k_off", 1.0)
+    net.add_reaction("Protein ->", rate="k_off")
+    with ts.Ensemble(net, 2, seed=1, device="cpu") as e:
+        before = e.counts
+        for name, near in (("koff", "; did you mean 'k_off'?"), ("zz", "")):
+            known = (
+                f"no parameter or species of that name; parameters: k_off; species: Protein{near}"
+            )
+            for call, spelled in (
+                (lambda given: e.set(**given), f"set['{name}']"),
+                (lambda given: e.reset(parameters=given), f"parameters['{name}']"),
+                (lambda given: ts.Ensemble(net, 2, parameters=given), f"parameters['{name}']"),
+            ):
+                with pytest.raises(ts.ConfigError) as told:
+                    call({name: 1.0})
+                assert str(told.value) == f"{spelled}: decay has {known}"
+        with pytest.raises(ts.ConfigError, match=r"it has Protein; did you mean 'Protein'\?"):
+            e.values("protein")
+        assert (e.counts == before).all()
+
+
 def test_sums_have_one_shape():
     values = np.array([1.0, 1e16, -1e16, 1.0, 3.0])
-    assert weights.fixed_sum(values) == (1.0 + 1e16) + (-1e16 + 1.0) + 3.0
-    assert weights.fixed_sum(values[:0]) == 0.0
+    assert fixed_sum(values) == (1.0 + 1e16) + (-1e16 + 1.0) + 3.0
+    assert fixed_sum(values[:0]) == 0.0
     assert weights.log_mean(np.array([-np.inf, -np.inf])) == -np.inf
     assert weights.log_mean(np.array([-2000.0, -2000.0])) == pytest.approx(-2000)
     assert weights.effective_size(np.zeros(7)) == 7

@@ -195,6 +195,8 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
         (GOOD, {"X": "poisson(background=1, 2)"}, "gives background twice"),
         (GOOD, {"X": "binomial(1.5)"}, "p of binomial cannot be 1.5"),
         (GOOD, {"X": "normal(sigma_y)"}, "'sigma_y' is not a parameter"),
+        (GOOD, {"X": "normal(K)"}, "it has k, p; did you mean 'k'"),
+        ({"time": [1.0, 2.0], "X": [1, math.inf]}, {"X": "normal(1)"}, "X is inf in row 1"),
         (GOOD, {"X": ("Z", "poisson")}, "'Z' is neither"),
         ({"time": [2.0, 1.0], "X": [1, 2]}, {"X": "poisson"}, "increasing"),
         ({"time": [-1.0, 1.0], "X": [1, 2]}, {"X": "poisson"}, "0 or above"),

@@ -113,6 +113,77 @@ def test_what_cannot_be():
         filters({}, filters=10**6, n=10**6)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"k": [1, 2, -3, -4]}, r"row 2 \(k = -3\): reaction R1: its rate constant is -3"),
+        ({"k": [1, NAN, 3], "sd": 1.0}, r"row 1 \(k = nan\): parameter k cannot be nan"),
+        ({"k": [1, 2, 3, math.inf]}, r"row 3 \(k = inf\)"),
+        ({"k": [1, 2], "sd": [-1, 2]}, r"row 0 \(k = 1, sd = -1\): observe X: sd of normal"),
+        ({"X": [1, 2, 3e9]}, r"row 2 \(X = 3e\+09\): species X: initial amount"),
+        ({"K": [1, 2]}, r"parameters\['K'\]: births has no .*sd, wide; species: X; .*mean 'k'"),
+        ({"k": [[1, 2], [3, 4]]}, r"one per filter, not an array of shape \(2, 2\)"),
+        ({"k": []}, r"one per filter, not an array of shape \(0,\)"),
+    ],
+)
+def test_a_bad_row_is_named(parameters, message):
+    with pytest.raises((ts.ConfigError, ts.ModelError), match=message):
+        filters(parameters, observe={"X": "normal(sd)"})
+
+
+def test_what_is_wrong_with_all_rows_names_none():
+    with pytest.raises(ts.ConfigError, match=r"^observe X: sd of normal cannot be -1$"):
+        filters({"k": [1, 2], "sd": -1.0}, observe={"X": "normal(sd)"})
+
+
+def test_a_row_that_overflows_has_no_likelihood():
+    net = ts.Network("growth")
+    net.add_species("X", 10)
+    net.add_parameter("k", 0.1)
+    net.add_reaction("X -> 2 X", rate="k")
+    found = ts.particle_filters(
+        net, {"time": [1.0, 2.0], "X": [11, 12]}, observe={"X": "normal(3)"}, n=20, seed=1,
+        parameters={"k": [0.1, 40.0, 0.2]}, method="tau", device="cpu", states=True,
+    )  # fmt: skip
+    assert np.isfinite(found.log_likelihood).tolist() == [True, False, True]
+    assert np.isfinite(found.mean[[0, 2]]).all()
+
+
+def test_noises_go_with_their_particles(tmp_path, monkeypatch):
+    """Parameters of the noise are copied as those of the model: the likelihood is a mean over them.
+
+    Nothing moves, so that it is exact but for what systematic resampling rounds.
+    """
+    net = ts.Network("still")
+    net.add_species("X", 10)
+    net.add_parameter("sd", 1.0)
+    net.add_parameter("wide", "2 * sd")
+    net.add_reaction("X ->", rate=1e-12)
+    data = {"time": [1, 2, 3, 4], "X": [10, 10.5, 8, 11]}
+    sds = np.repeat([1.0, 4.0], 1000)
+    given = {"n": 2000, "seed": 1, "device": "cpu", "threshold": 1.0, "parameters": {"sd": sds}}
+    for noise, factor in (("normal(sd)", 1.0), ("normal(wide)", 2.0)):
+        z = (np.array(data["X"])[:, None] - 10) / (factor * sds)
+        exact = np.exp(-0.5 * z**2).prod(axis=0) / (factor * sds) ** 4 / (2 * np.pi) ** 2
+        found = ts.particle_filter(net, data, observe={"X": noise}, **given)
+        assert found.log_likelihood == pytest.approx(math.log(exact.mean()), abs=1e-3)
+    again = {**given, "observe": {"X": "normal(wide)"}, "checkpoint": tmp_path / "n.h5"}
+    with monkeypatch.context() as patch:
+        ending(patch, Course, "_step", 3)
+        with pytest.raises(EndedError):
+            ts.particle_filter(net, data, **again, checkpoint_every=0)
+    assert (ts.particle_filter(net, data, **again).terms == found.terms).all()
+
+
+def test_means_only_where_they_are_wanted():
+    given = {"observe": OBSERVE, "n": 50, "seed": 1, "device": "cpu"}
+    whole = ts.particle_filter(births(), DATA, **given)
+    plain = ts.particle_filter(births(), DATA, **given, states=False)
+    assert plain.terms.tolist() == whole.terms.tolist()
+    assert np.isnan(plain.mean).all()
+    assert np.isfinite(whole.mean).all()
+
+
 class EndedError(Exception):
     """A process that is killed."""
 

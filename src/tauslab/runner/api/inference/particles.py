@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     resample: str = "systematic",
     threshold: float = DEFAULT_THRESHOLD,
     number: int = 0,
+    states: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = _EVERY,
 ) -> FilterResult:
@@ -90,6 +92,9 @@ def particle_filter(  # noqa: PLR0913 - keywords
         Particles are copied where their effective number is below this part of n; 1 always does.
     number
         Draw as filter `number` of `tauslab.particle_filters` does.
+    states
+        Whether to record means and standard deviations of states; a filter of which the likelihood
+        alone is needed is faster without.
     checkpoint
         An HDF5 file that is written every `checkpoint_every` seconds, after a row, and at the end.
         Where it is there already, the filter goes on from it, with the bits of one that was never
@@ -128,7 +133,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     found = _filters(
         network, data, rows, observe=observe, n=n, count=1, number=number, seed=seed,
         initial=initial, device=device, method=method, resample=resample, threshold=threshold,
-        states=True, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
     )  # fmt: skip
     return found[0]
 
@@ -208,6 +213,12 @@ def particle_filters(  # noqa: PLR0913 - keywords
     """
     network = model_of(model, "ts.particle_filters")
     given = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    for name, row in given.items():
+        if np.ndim(row) > 1 or not np.size(row):
+            raise ConfigError(
+                f"parameters {name}: one value, or one per filter, not an array of shape "
+                f"{np.shape(row)}"
+            )
     lengths = {len(row) for row in given.values() if isinstance(row, np.ndarray)}
     if filters is not None:
         lengths.add(whole(filters))
@@ -263,10 +274,15 @@ def _filters(  # noqa: PLR0913 - of two functions
             _said(initial), repr(method), resample, threshold, states,
         )  # fmt: skip
     file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
-    with Ensemble(
-        network, n * count, seed=seed, device=device, parameters=rows, initial=initial,
-        method=method,
-    ) as particles:  # fmt: skip
+
+    def opened(values: Mapping[str, Any], total: int) -> Ensemble:
+        observed.check(_constants(network, values, observed))
+        return Ensemble(
+            network, total, seed=seed, device=device, parameters=values, initial=initial,
+            method=method,
+        )  # fmt: skip
+
+    with _naming_rows(opened, rows, n, count) as particles:
         particles.in_groups(n, number)
         course = Course(
             particles, observed, count=count, number=number, scheme=resample, threshold=threshold,
@@ -279,7 +295,45 @@ def _filters(  # noqa: PLR0913 - of two functions
             if file.due(last=course.row == len(observed)):
                 file.save_filter(particles, course.kept())
 
-        return course.run(_constants(network, rows, observed), keep)
+        now = {**rows, **particles.given}
+        return course.run(_constants(network, now, observed), keep)
+
+
+def _naming_rows(
+    opened: Callable[[Mapping[str, Any], int], Ensemble],
+    rows: Mapping[str, Any],
+    n: int,
+    count: int,
+) -> Ensemble:
+    """An ensemble of `count` filters; an error names the first row of values that fails."""
+    each = {name: row[::n] for name, row in rows.items() if np.ndim(row)} if count > 1 else {}
+
+    def failing(low: int, high: int) -> ModelError | ConfigError | None:
+        one = high - low == 1
+        given = {name: row[low].item() if one else row[low:high] for name, row in each.items()}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # told before
+                opened({**rows, **given}, high - low).close()
+        except (ModelError, ConfigError) as error:
+            return error
+        return None
+
+    try:
+        return opened(rows, n * count)
+    except (ModelError, ConfigError) as error:
+        low, high = 0, count
+        while each and high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if failing(low, middle) else (middle, high)
+        alone = failing(low, high) if each else None
+        of_all = low == 0 and str(failing(count - 1, count)) == str(alone)
+        if alone is None or of_all:
+            raise
+        values = ", ".join(f"{name} = {row[low]:g}" for name, row in each.items())
+        told = type(error)(f"parameters= row {low} ({values}): {alone}")
+        told.raised_by = error.raised_by
+        raise told from None
 
 
 @checks_keywords

@@ -187,6 +187,10 @@ class OdeMotion:
         """A copy of the amounts ``[particle of this rank, species]`` on the host."""
         return self._rows.host(self._table)[:, : len(self.species)].copy()
 
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+        return self._rows.column(self._table, number)
+
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         self._rows.require_room(len(ancestors), self._bytes, self._network.name)

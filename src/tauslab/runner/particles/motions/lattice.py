@@ -113,6 +113,10 @@ class LatticeMotion:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
         return np.ascontiguousarray(self._by_type.sum(axis=1), np.int32)
 
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+        return self.own_counts()[:, number]
+
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Counts by site type ``[particle of this rank, observable]``."""
         size = (len(self._by_type), len(self.observables))
@@ -309,7 +313,7 @@ class LatticeMotion:
             "step": np.array(self._step),
         }
         for name in _WAITING_FIELDS:
-            found[f"waiting/{name}"] = joined(np.ascontiguousarray(entries[name]))
+            found[f"waiting/{name}"] = self.shares.gathered(entries[name])
         return found
 
     def take_up(self, arrays: Mapping[str, Array]) -> None:

@@ -82,6 +82,9 @@ class Motion(Protocol):
     def own_counts(self) -> Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
 
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
 
@@ -153,6 +156,13 @@ class Rows:
         self.backend.download(buffer, mirror, buffer.shape[0], self.stream)
         self.stream.record().wait()
         return mirror.copy()
+
+    def column(self, source: Any, number: int) -> Array:
+        """A copy of one column of device memory on the host."""
+        found = self.backend.empty((source.shape[0], 1), source.dtype)
+        found[...] = source[:, number : number + 1]
+        self.backend.upload(np.zeros(1))  # waits for array operations
+        return self.host(found)[:, 0]
 
     def require_room(self, n: int, each: int, name: str, more: int = 0) -> None:
         """Refuse n particles of all ranks that take so many bytes each, and `more` on each rank."""

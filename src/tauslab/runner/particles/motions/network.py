@@ -249,7 +249,7 @@ class NetworkMotion:
         found = self._rows.host(self._rows.gathered(self.kept, here.astype(np.int64)))[
             :, : species + 1
         ]
-        return np.asarray(self.shares.joined(np.ascontiguousarray(found)))
+        return np.asarray(self.shares.gathered(found))
 
     def divide(
         self, side: Array, mother: IntArray, part: FloatArray, share: Array, *, seed: int, halt: int
@@ -276,6 +276,10 @@ class NetworkMotion:
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
         return self._rows.host(self.counts)
+
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+        return self._rows.column(self.counts, number)
 
     def _launch(self, start: float, end: float, seed: int, first: int, halt: int) -> Any:
         backend, lowered = self._backend, self.task.lowered
