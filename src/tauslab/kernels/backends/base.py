@@ -205,8 +205,11 @@ class Backend(Protocol):
     def free_memory(self) -> int:
         """Bytes of device memory that can still be taken."""
 
-    def work_stealing_items(self, rows: int, resident: int) -> int:
-        """Work items for `rows` trajectories that take turns, of `resident` that fit."""
+    def work_stealing_items(self, rows: int, resident: int, each: int = 8) -> int:
+        """Work items for `rows` trajectories that take turns, of `resident` that fit.
+
+        An item has up to `each` of many trajectories.
+        """
 
     def launched_items(self, items: int) -> int:
         """Threads that a launch of at most `items` work items really starts."""

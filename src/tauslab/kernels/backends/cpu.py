@@ -331,7 +331,7 @@ class CpuBackend:
         """Bytes of memory that can be taken, at most half of what is left to this process."""
         return available_memory() // 2
 
-    def work_stealing_items(self, rows: int, resident: int) -> int:
+    def work_stealing_items(self, rows: int, resident: int, each: int = 8) -> int:  # noqa: ARG002
         """As many as there are threads."""
         return min(rows, resident)
 

@@ -21,6 +21,7 @@ from tauslab.model.arrays import FloatArray
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
+_EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
 
 
 class ExactSsa:
@@ -123,7 +124,8 @@ class ExactSsa:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         if self._large is None:
-            items = self.backend.work_stealing_items(launch.rows, self.program.resident(self.entry))
+            resident = self.program.resident(self.entry)
+            items = self.backend.work_stealing_items(launch.rows, resident, _EACH)
         else:
             values = {"launch": values, **self._large.arguments(buffers.scratch)}
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team

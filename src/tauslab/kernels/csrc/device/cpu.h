@@ -43,10 +43,9 @@ typedef u64 Word;
 #define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
 #define TABLE static constexpr
 // A CPU has few registers, and reads its memory as fast.
-#define TABLE_IN_MEMORY static constexpr
 template <class Numbers>
-DEVICE const Numbers &in_registers(const Numbers &in_memory) {
-    return in_memory;
+DEVICE const Numbers &in_registers(const Numbers &table, i64) {
+    return table;
 }
 
 // A per-thread array inside one allocation: a CPU thread keeps its own items side by side.

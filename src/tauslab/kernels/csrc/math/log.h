@@ -84,7 +84,7 @@ DEVICE LogParts log_parts(double x) {
 struct LogSeries {
     double of[8];
 };
-constexpr LogSeries LOG_NUMBERS = {{
+TABLE LogSeries LOG_SERIES = {{
     0x1.001e3b4723c0cp-3,
     0x1.24adf439e696ap-3,
     0x1.555553e7dd6dcp-3,
@@ -94,8 +94,6 @@ constexpr LogSeries LOG_NUMBERS = {{
     LN2_HIGH,
     LN2_MIDDLE,
 }};
-TABLE LogSeries LOG_SERIES = LOG_NUMBERS;
-TABLE_IN_MEMORY LogSeries LOG_SERIES_IN_MEMORY = LOG_NUMBERS;
 
 // -k log(2) + log(r) - log(1 - y.hi) - y.lo; +0 for x = 1.
 template <class Real>
