@@ -86,6 +86,7 @@ fall = ts.Network("fall")
 fall.add_species("A", "poisson(50)")
 fall.add_parameter("k", 1.0)
 fall.add_reaction("A ->", rate="k")
+fall.add_event("low", trigger="A < 15", delay=0.2, assignments={"A": "A + 9"})
 for method in ("ode", "ssa"):
     start = {"A": 100, "k": [1.0, 2.0]} if method == "ode" else {"k": [1.0, 2.0]}
     with ts.Ensemble(fall, 2, seed=1, device="cpu", method=method, parameters=start) as two:

@@ -33,7 +33,8 @@ class SampleBuffers:
     work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
     networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws;
     keep f64 ``[rows, words]`` takes whole states of trajectories with events; of an ODE engine it
-    is f64 ``[rows]``, the steps to go on with.
+    is f64 ``[rows]``, the steps to go on with, while kept_queue and keep_queue, f64
+    ``[rows, words]``, are triggers and executions to go on from, and those at the end.
     """
 
     counts: Any
@@ -45,6 +46,8 @@ class SampleBuffers:
     scratch: Any = None
     drawn: Any = None
     keep: Any = None
+    kept_queue: Any = None
+    keep_queue: Any = None
 
     def clear_counters(self, backend: Backend, stream: Stream) -> None:
         """Set the words that kernels add to back to zero, in stream order."""

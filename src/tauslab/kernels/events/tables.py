@@ -44,9 +44,14 @@ def kept_words(species: int, events: Sequence[EventShape], delay_queue: int = 0)
 
     `delay_queue` is how many delayed reactions may wait; 0 where there are none.
     """
-    most = max((len(event.assigned) for event in events), default=0)
     waiting = 2 + 2 * delay_queue if delay_queue else 0
-    return species + 2 + len(events) + queue_length(events) * (2 + most) + waiting
+    return species + 1 + queue_words(events) + waiting
+
+
+def queue_words(events: Sequence[EventShape]) -> int:
+    """Doubles of triggers and executions that wait: QUEUE_WORDS of csrc/events/queue.h."""
+    most = max((len(event.assigned) for event in events), default=0)
+    return 1 + len(events) + queue_length(events) * (2 + most)
 
 
 def event_tables(

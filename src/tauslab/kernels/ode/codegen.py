@@ -335,6 +335,21 @@ def _quantities(system: OdeSystem, writer: CodeWriter) -> str:
     return f"// What is recorded.\n{text}"
 
 
+def event_shapes(system: OdeSystem) -> list[EventShape]:
+    """What tables of events are made of."""
+    return [
+        EventShape(
+            tuple(variable for variable, _ in event.assignments),
+            event.delay is not None,
+            event.priority is not None,
+            event.persistent,
+            event.initial,
+            event.early,
+        )
+        for event in system.triggered
+    ]
+
+
 def _triggered(system: OdeSystem, writer: CodeWriter) -> str:
     """Tables and expressions of events that are found while equations are integrated."""
     events = system.triggered
@@ -345,17 +360,7 @@ def _triggered(system: OdeSystem, writer: CodeWriter) -> str:
     for node in nodes:
         lines, values = writer.body([node], fused_products(system.graph, [node]))
         expressions.append(Numbered("".join(f"        {line}" for line in lines), values[0]))
-    shapes = [
-        EventShape(
-            tuple(variable for variable, _ in event.assignments),
-            event.delay is not None,
-            event.priority is not None,
-            event.persistent,
-            event.initial,
-            event.early,
-        )
-        for event in events
-    ]
+    shapes = event_shapes(system)
     return f"#define HAS_EVENTS\n{event_tables(shapes, len(system.switches), expressions)}"
 
 

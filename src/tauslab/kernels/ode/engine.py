@@ -333,6 +333,8 @@ class Ode:
             "inputs_stride": stride_of(launch.constants),
             "kept": launch.kept,
             "kept_step": buffers.keep,
+            "kept_queue": buffers.kept_queue,
+            "keep_queue": buffers.keep_queue,
             "priors": self._priors,
             "next_row": buffers.row_counter,
             "samples": {

@@ -63,7 +63,8 @@ class Ensemble:
     model
         A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
         reactions, where what waits and what they set goes with a particle wherever it is copied.
-        Under ``ode`` without triggers and delays. Or a lattice: a particle is all of it.
+        Under ``ode`` no delayed reactions, nor delays in formulas. Or a lattice: a particle is all
+        of it.
     n
         Number of particles; of lattices 65,536 at most.
     seed

@@ -137,11 +137,116 @@ def test_a_particle_that_is_no_number_ends_alone():
         assert e.alive.all()
 
 
-def test_triggers_and_delays_are_refused():
+def dosed():
+    """Triggers on the state and the time, delays, amounts that are set and that grow."""
+    net = ts.Network("dosed")
+    net.add_species("A", 100)
+    net.add_species("B", 0)
+    net.add_species("V", 1.0)
+    net.add_species("doses", 0)
+    net.add_parameter("k", 1.0)
+    net.add_parameter("low", 10.0)
+    net.add_rate("V", "0.6 * V")
+    net.add_reaction("A -> B", rate="k")
+    net.add_reaction("B ->", rate=0.4)
+    net.add_rule("ratio", "A / V")
+    up = {"A": "A + 50 + B", "doses": "doses + 1"}
+    net.add_event("dose", trigger="A < low", delay=0.3, assignments=up)
+    net.add_event("shed", trigger="B > 40", delay=0.25, assignments={"B": "B / 2"}, early=False)
+    net.add_event("back", trigger="B > 60", delay=9, assignments={"B": "0"}, persistent=False)
+    net.add_event("divide", trigger="V >= 2", assignments={"V": "V / 2", "A": "A / 2"})
+    net.add_event("late", trigger="time > 2.2", assignments={"B": "B + 7"})
+    net.add_event("zero", trigger="A > 0", assignments={"B": "3"}, initial=False)
+    return net
+
+
+@pytest.mark.parametrize("name", ["auto", "dopri5", "rosenbrock", "single"])
+def test_with_triggers_too_it_has_the_bits_of_a_run(name):
+    """Between samples executions wait, and triggers are watched."""
+    n, rates = 12, np.linspace(0.3, 3, 12)
+    times = [0.3, 1.0, 1.7, 2.0, 2.2, 3.1, 6.0, 9.0]
+    given = {"device": "cpu", "method": METHODS[name], "seed": 1}
+    run = ts.run(dosed(), n=n, times=[0, *times], set={"k": rates}, **given)
+    with particles(dosed(), n, METHODS[name], parameters={"k": rates}) as e:
+        for place, t in enumerate([0.0, *times]):
+            e.advance(t)
+            for species in e.species:
+                assert (e.values(species) == run[species][:, place]).all()
+            assert (e.observables["ratio"] == run["ratio"][:, place]).all()
+        assert e.values("doses").sum() > n
+
+
+def test_what_waits_goes_with_a_particle(tmp_path):
+    """Copied, saved and loaded before its execution comes."""
+    method = ts.ODE(solver="dopri5")
+    with particles(dosed(), 12, method, parameters={"k": np.linspace(0.5, 3, 12)}) as e:
+        e.advance(3.1)
+        e.save(tmp_path / "e.h5")
+        order = [3, 3, 11, 0, 7]
+        with ts.Ensemble.load(tmp_path / "e.h5", device="cpu") as f:
+            f.take(order)
+            f.advance(6.0)
+            e.advance(6.0)
+            assert (f.counts == e.counts[order]).all()
+            assert (f.counts[0] == f.counts[1]).all()
+            f.reset(parameters={"k": 2.0})
+            assert f.counts[:, 1].tolist() == [3] * 5  # the event at time 0
+            f.advance(3.1)
+            with particles(dosed(), 1, method, parameters={"k": 2.0}) as alone:
+                alone.advance(3.1)
+                assert f.counts.tolist() == alone.counts.tolist() * 5
+
+
+def test_new_values_set_off_events_at_once():
+    with particles(dosed(), 3, ts.ODE(solver="dopri5")) as e:
+        e.set(V=[1.5, 2.5, 1.0])
+        assert e.values("V").tolist() == [1.5, 1.25, 1.0]
+        assert e.values("A").tolist() == [100, 50, 100]
+        assert e.observables["ratio"].tolist() == pytest.approx([100 / 1.5, 40, 100])
+        e.advance(0.1)
+        before = e.values("A")
+        e.set(low=[0.0, 1000.0, 0.0])  # a dose that waits 0.3
+        assert (e.values("A") == before).all()
+        e.advance(0.4000001)
+        assert e.values("doses").tolist() == [0, 1, 0]
+
+
+def test_ties_are_drawn_anew_for_each_particle_and_round():
+    """Two events of one time that do not commute; 40 fair coins a round: false alarms 5e-12."""
+    net = decay()
+    net.add_species("first", 0)
+    net.add_event("up", trigger="A < 60", assignments={"first": "2 * first + 1"}, early=False)
+    net.add_event("down", trigger="A < 60", assignments={"first": "3 * first"}, early=False)
+    with particles(net, 40, ts.ODE(solver="dopri5")) as e:
+        e.advance(1.0)
+        once = e.values("first")
+        assert sorted(set(once.tolist())) == [1, 3]
+        e.set(A=100.0, first=0.0)
+        e.advance(2.0)
+        assert sorted(set(e.values("first").tolist())) == [1, 3]
+        assert (e.values("first") != once).any()
+
+
+def test_a_particle_whose_events_never_end_ends_alone():
+    net = decay()
+    net.add_parameter("bound", 1.0)
+    net.add_event("flip", trigger="A < bound", assignments={"A": "bound + 1"})
+    net.add_event("flop", trigger="A > bound", assignments={"A": "bound - 1"})
+    with particles(net, 3, ts.ODE(solver="dopri5"), parameters={"bound": [200.0, 90, 300]}) as e:
+        e.advance(1.0)
+        assert e.status.tolist() == [0, 6, 0]
+        assert np.isnan(e.counts[1]).all()
+        e.advance(2.0)
+        assert e.values("A")[[0, 2]] == pytest.approx([100 * math.exp(-2)] * 2, rel=1e-5)
+
+
+def test_what_particles_of_equations_cannot():
     net = decay()
     net.add_event("low", trigger="A < 10", assignments={"A": "A + 50"})
-    with pytest.raises(ts.ConfigError, match=r"triggers.*ssa does"):
-        particles(net, 2)
+    with pytest.raises(ts.ConfigError, match="finds no trigger"):
+        particles(net, 2, ts.ODE(substeps=20))
+    with pytest.raises(ts.ConfigError, match=r"in parameters=, not in initial="):
+        particles(net, 2, initial={"A": "uniform(3,9)"})
     late = ts.Network("late")
     late.add_species("X", 1)
     late.add_reaction("X ->", rate=1, delay=2)

@@ -183,6 +183,7 @@ template <class Method>
 DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x, OwnConstants c) {
     begin_trajectory(job, row, x, c);
     method.start();
+    take_up_step(job, row, method, 0);
     begin_looking(c, x);
     const Place place = place_of(job.first, row, job.per_point, 0);
     const PhiloxKeys keys = *job.keys;
@@ -190,9 +191,11 @@ DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x,
     const AssignVariable assign = {};
     EventQueue queue;
     start_queue(queue);
+    if (job.kept_queue) take_up_queue(queue, job.kept_queue + row * QUEUE_WORDS);
     u64 executed = 0;
-    double t = 0;
+    double t = job.kept_queue ? job.begin[0] : 0.0;
     u8 ended = settle(queue, x, c, t, series, keys, assign, executed);
+    if (executed) method.restart();
     jumped(c, x, t, 0);
     double stop = tl_min(next_switch(x, c, t), first_execution(queue));
     i64 span = 0;
@@ -224,5 +227,7 @@ DEVICE void run_with_events(const OdeJob &job, i64 row, Method &method, Real *x,
     }
     if (ended == ODE_NOT_A_NUMBER) ended = without_number(c, x);
     miss_samples(job, row, span);
+    keep_step(job, row, method, 0);
+    if (job.keep_queue) keep_queue(queue, job.keep_queue + row * QUEUE_WORDS);
     if (job.status) job.status[row] = ended;
 }

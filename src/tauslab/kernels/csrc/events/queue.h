@@ -40,6 +40,39 @@ DEVICE void start_queue(EventQueue &queue) {
     for (int e = 0; e < N_EVENTS; ++e) queue.held[e] = EVENT_INITIAL[e];
 }
 
+// A queue as a row of doubles: how many executions wait, which triggers held, the executions.
+constexpr int KEPT_PER_EXECUTION = 2 + MOST_ASSIGNED;
+constexpr i64 QUEUE_WORDS = 1 + N_EVENTS + QUEUE_LENGTH * KEPT_PER_EXECUTION;
+
+// Takes up a queue that was kept. Draws begin anew: the seed is another.
+DEVICE_SHARED void take_up_queue(EventQueue &queue, const double *from) {
+    queue.length = (i32)from[0];
+    for (int e = 0; e < N_EVENTS; ++e) queue.held[e] = from[1 + e] != 0;
+    from += 1 + N_EVENTS;
+    for (i32 i = 0; i < queue.length; ++i) {
+        queue.time[i] = from[i * KEPT_PER_EXECUTION];
+        queue.event[i] = (i32)from[i * KEPT_PER_EXECUTION + 1];
+        for (int k = 0; k < MOST_ASSIGNED; ++k)
+            queue.value[i * MOST_ASSIGNED + k] = from[i * KEPT_PER_EXECUTION + 2 + k];
+    }
+}
+
+DEVICE_SHARED void keep_queue(const EventQueue &queue, double *to) {
+    to[0] = queue.length;
+    for (int e = 0; e < N_EVENTS; ++e) to[1 + e] = queue.held[e];
+    to += 1 + N_EVENTS;
+    for (i32 i = 0; i < QUEUE_LENGTH; ++i) {
+        const bool waits = i < queue.length;
+        const int e = waits ? queue.event[i] : 0;
+        to[i * KEPT_PER_EXECUTION] = waits ? queue.time[i] : 0;
+        to[i * KEPT_PER_EXECUTION + 1] = e;
+        const int early = EVENT_EARLY[e] ? FIRST_ASSIGNED[e + 1] - FIRST_ASSIGNED[e] : 0;
+        for (int k = 0; k < MOST_ASSIGNED; ++k)
+            to[i * KEPT_PER_EXECUTION + 2 + k] =
+                waits && k < early ? queue.value[i * MOST_ASSIGNED + k] : 0;
+    }
+}
+
 template <class State, class Constants>
 DEVICE bool trigger_holds(int event, const State &x, const Constants &c, double t) {
     const double value = event_expression(event, x, c, t);

@@ -33,6 +33,10 @@ struct OdeJob {
     const double *kept;    // [rows, N_VARIABLES]: states to go on from; null: from time 0
     // [rows]: the step to begin with, 0 for a guess; takes the one to go on with. May be null.
     double *kept_step;
+    // [rows, QUEUE_WORDS]: triggers and executions to go on from; null: at the start. Takes those at
+    // the end. Both may be null.
+    const double *kept_queue;
+    double *keep_queue;
     Priors priors;
     u64 *next_row;  // control words, see ensemble/control.h
     OdeSamples samples;

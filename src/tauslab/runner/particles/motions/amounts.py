@@ -10,6 +10,8 @@ import numpy as np
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.events.tables import queue_words
+from tauslab.kernels.ode.codegen import event_shapes
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.arrays import Array, FloatArray, IntArray
@@ -43,7 +45,7 @@ class OdeMotion:
     """
 
     missing = float("nan")
-    draws = waits = looks = False
+    draws = waits = False
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class OdeMotion:
         self._rows.require_room(options.n, self._bytes, network.name)
         self._table: Any = None
         self._steps: Any = None
+        self._queue: Any = None  # f64 [own, word] where there are triggers
 
     @property
     def n(self) -> int:
@@ -93,9 +96,20 @@ class OdeMotion:
         return self.task.system
 
     @property
+    def looks(self) -> bool:
+        """Whether new values may set off events at once."""
+        return bool(self._system.triggered)
+
+    @property
+    def _words(self) -> int:
+        """Doubles of what waits with a particle; 0 without triggers."""
+        return queue_words(event_shapes(self._system)) if self.looks else 0
+
+    @property
     def _bytes(self) -> int:
-        """Of a particle: quantities and steps before and after, and what kernels begin with."""
-        return 8 * (2 * len(self._system.quantities) + 2 + len(self._system.variables))
+        """Of a particle: all it has before and after, and what kernels begin with."""
+        words = len(self._system.quantities) + 1 + self._words
+        return 8 * (2 * words + len(self._system.variables))
 
     # ---------------------------------------------------------------- values
 
@@ -116,11 +130,6 @@ class OdeMotion:
         each = sorted(name for name, row in given.items() if np.ndim(row))
         key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
         self.task = prepare_ode(self._network, options)
-        if self._system.triggered and not self._system.looks_back:
-            raise ConfigError(
-                f"{self._network.name} has events with triggers, which {opt('method', 'ode')} does "
-                "not move as particles: leave it out, ssa does"
-            )
         if self._system.looks_back:
             raise ConfigError(
                 f"{self._network.name} has delays, and particles of {opt('method', 'ode')} keep no "
@@ -157,26 +166,35 @@ class OdeMotion:
             table[:, self.species.index(name)] = column[self.shares.own]
         if columns:
             self._table = self._backend.upload(table)
+        if self.looks:  # the next launch looks at triggers, and computes what follows
+            self._steps = self._zeros() if columns else self._steps
+            return
         steps, self._steps = self._steps, self._zeros()
         self._table, _ = self._launch(now, now, self._variables())
         self._steps = self._zeros() if columns else steps
 
     # ---------------------------------------------------------------- moving
 
-    def begin(self, seed: int, first: int) -> None:  # noqa: ARG002 - as every motion
-        """Put all particles at the start."""
-        self._steps = self._zeros()
-        self._table, _ = self._launch(0.0, 0.0, None)
+    def begin(self, seed: int, first: int) -> None:
+        """Put all particles at the start, after events at time 0."""
+        self._steps, self._queue = self._zeros(), None
+        self._table, _ = self._launch(0.0, 0.0, None, seed, first)
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
         """The same with initial amounts ``[particle]`` of some species."""
+        if self.looks:
+            raise ConfigError(
+                f"{self._network.name} has triggers, which {opt('method', 'ode')} looks at before "
+                "amounts are drawn: give amounts as arrays in parameters=, not in initial="
+            )
         self.begin(seed, first)
         self.put({name: column.astype(np.float64) for name, column in columns.items()})
 
-    def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:  # noqa: ARG002
+    def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
-        self._choose(end)
-        self._table, status = self._launch(start, end, self._variables())
+        if end > start or not self.looks:
+            self._choose(end)
+        self._table, status = self._launch(start, end, self._variables(), seed, first)
         return np.asarray(self.shares.joined(self._rows.host(status)))
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
@@ -195,14 +213,18 @@ class OdeMotion:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
         self._rows.require_room(len(ancestors), self._bytes, self._network.name)
         sources = [self._table, self._steps.reshape(-1, 1)]
-        self._table, steps = self._rows.taken(self.shares, sources, ancestors)
+        sources += [self._queue] if self.looks else []
+        self._table, steps, *queue = self._rows.taken(self.shares, sources, ancestors)
         self._steps = steps.reshape(-1)
+        self._queue = queue[0] if queue else None
         self.shares = Shares(len(ancestors), self._comm)
 
     def stored(self) -> dict[str, Array]:
-        """Amounts of all particles, and their steps."""
+        """Amounts of all particles, their steps, and what waits with them."""
         joined, host = self.shares.joined, self._rows.host
+        queue = {"queue": joined(host(self._queue))} if self.looks else {}
         return {
+            **queue,
             "amounts": joined(host(self._table)),
             "steps": joined(host(self._steps)),
             "solver": np.bytes_(self.solver),
@@ -215,6 +237,12 @@ class OdeMotion:
         if table.shape != size or steps.shape != (self.n,):
             raise ValueError("is damaged: its arrays do not belong together")
         own = self.shares.own
+        if self.looks:
+            if arrays["queue"].shape != (self.n, self._words):
+                raise ValueError(
+                    "keeps states of events as another version of tauslab did: make it anew"
+                )
+            self._queue = self._backend.upload(np.ascontiguousarray(arrays["queue"][own]))
         self._table = self._backend.upload(np.ascontiguousarray(table[own]))
         self._steps = self._backend.upload(np.ascontiguousarray(steps[own]))
         self.go_on_by(arrays["solver"].item().decode())
@@ -262,12 +290,15 @@ class OdeMotion:
         self._backend.upload(np.zeros(1))  # waits for array operations
         return found
 
-    def _launch(self, start: float, end: float, kept: Any) -> tuple[Any, Any]:
+    def _launch(
+        self, start: float, end: float, kept: Any, seed: int = 0, first: int = 0
+    ) -> tuple[Any, Any]:
         """Quantities at `end` of states at `start`; and how each ended."""
         backend, own = self._backend, self.shares.own
         rows = own.stop - own.start
         table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
         status = backend.empty((rows,), np.uint8)
+        queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
         if not rows:
             return table.reshape(0, table.shape[2]), status
         engine = self._compiled()
@@ -276,10 +307,11 @@ class OdeMotion:
             counts=None, observables=table, final=None, status=status,
             row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
             work=backend.empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
-            keep=self._steps,
+            keep=self._steps, kept_queue=queue if self.looks else None,
+            keep_queue=self._queue if self.looks else None,
         )  # fmt: skip
-        launch = Launch(own.start, rows, None, self._inputs, kept=kept)
+        launch = Launch(first + own.start, rows, None, self._inputs, kept=kept)
         most = self.task.options.max_steps
-        engine.start(launch, buffers, self._rows.stream, seed=0, max_steps=most)
+        engine.start(launch, buffers, self._rows.stream, seed=seed, max_steps=most)
         self._rows.stream.record().wait()
         return table.reshape(rows, table.shape[2]), status
