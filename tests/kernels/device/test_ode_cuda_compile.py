@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from count_operations import counted, operations_ptx
-from cuda_usage import A_FEW, Usage, compile_usage, require_nvrtc
+from cuda_usage import A_FEW, NEWEST, OLDER, REGISTERS, Usage, compile_usage, require_nvrtc
 from ode_probe import CLOCK, DATA, system_of
 
+import tauslab as ts
+from tauslab.kernels.backends.base import KernelSource, Program
 from tauslab.kernels.backends.cache import csrc_texts
+from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.engine import FILES, with_layout
@@ -136,3 +139,28 @@ def test_parts_of_long_functions_compile():
     assert "ode_rates_0" in parts
     assert "ode_jacobian_0" in parts
     usage_of("ode/rosenbrock.cc", parts)
+
+
+@pytest.mark.parametrize("architecture", [*OLDER, NEWEST])
+def test_triggers_and_the_events_that_particles_keep_compile(monkeypatch, architecture):
+    sources: list[KernelSource] = []
+    compiled = CpuBackend.compile
+
+    def kept(backend: CpuBackend, source: KernelSource) -> Program:
+        sources.append(source)
+        return compiled(backend, source)
+
+    monkeypatch.setattr(CpuBackend, "compile", kept)
+    network = Network("burst")
+    network.add_species("X", 10)
+    network.add_reaction("-> X", rate=3.0)
+    network.add_event("cut", trigger="X >= 20", assignments={"X": "X / 2"}, delay=1.5, priority=2)
+    network.add_event("dose", 2.5, {"X": "X + 5"})
+    particles = ts.Ensemble(network, 2, seed=1, method="ode", device="cpu")
+    particles.advance(0.5)
+    of_equations = {one.file: one for one in sources if one.file.startswith("ode/")}
+    assert "ode/dopri5.cc" in of_equations
+    for file, source in of_equations.items():
+        usage = compile_usage(file, csrc_texts() | dict(source.generated), architecture)
+        print(file, usage)
+        assert all(registers <= REGISTERS for *_, registers in usage.values())
