@@ -350,7 +350,7 @@ class Drawing:
         pick = dice.random()
         if pick < 0.25 or (self.kind == "ties" and pick < 0.1):
             delay = self.constant("delay")
-        elif pick < 0.4:
+        elif pick < 0.4 and self.kind != "timed":
             name = dice.choice([*self.reals, *self.counted])
             delay = dice.choice((
                 ("div", ("abs", name), 4), ("min", name, 2), ("piecewise", 0, self.condition(1), 1),
@@ -367,12 +367,12 @@ class Drawing:
             if self.chance(0.3):
                 priority = ("piecewise", 1, self.condition(1), self.constant("priority"))
         concentrations = {n for n, s in part.species.items() if not s.amounts}
-        early = self.chance(0.5)
+        early = self.chance(0.5) and not (self.kind == "timed" and delay is not None)
         if moved and concentrations & {name for name, _ in assignments}:
             early = False  # tauslab refuses by name to keep a concentration where a size moves
         return PlainEvent(
             f"{self.prefix}e{len(part.events)}", self.condition(), tuple(assignments), delay,
-            priority, self.chance(0.6), self.chance(0.6), early,
+            priority, self.chance(0.9 if self.kind == "timed" else 0.6), self.chance(0.6), early,
         )  # fmt: skip
 
 
