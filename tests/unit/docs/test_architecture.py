@@ -50,7 +50,9 @@ def names_of(file):
         kinds = (ast.FunctionDef, ast.ClassDef)
         return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)}
     functions = re.findall(r"(?m)^(?:template.*>\s*)?DEVICE\w* [^;=]*?(\w+)\(", text)
-    kernels = re.findall(r"(?m)^\w*KERNEL\w*\((?:[\w *]+, ){0,2}?(\w+), (?:const )?[A-Za-z]\w* ", text)
+    kernels = re.findall(
+        r"(?m)^\w*KERNEL\w*\((?:[\w *]+, ){0,2}?(\w+), (?:const )?[A-Za-z]\w* ", text
+    )
     return {*functions, *kernels}
 
 
