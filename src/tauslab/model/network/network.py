@@ -369,7 +369,7 @@ class Network(NetworkData):
         """Refuse pairs for one reaction, and anything but one of `rate` and `law`."""
         for key, value in (("rate", rate), ("law", law), ("limit", limit)):
             if isinstance(value, tuple | list):
-                kind = type(value).__name__
+                kind = "pair" if len(value) == 2 else type(value).__name__
                 raise ModelError(
                     f"reaction {name}: {key} is a {kind}, and {equation!r} has no '<->'"
                 )

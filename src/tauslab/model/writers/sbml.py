@@ -25,7 +25,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent, unit_in
-from tauslab.model.readers.sbml.text import OWN, import_libsbml, raise_first_error
+from tauslab.model.readers.sbml.text import OWN, import_libsbml, parsed, raise_first_error
 from tauslab.model.writers.mathml import mathml
 
 _CORE = "http://www.sbml.org/sbml/level3/version2/core"
@@ -76,7 +76,7 @@ def sbml_text(network: NetworkData) -> str:
             )
     text = _Writer(network).text()
     libsbml = import_libsbml()
-    document = libsbml.readSBMLFromString(text)
+    document = parsed(libsbml, text)
     document.checkConsistency()
     raise_first_error(document, f"{network.name} as SBML")
     return text

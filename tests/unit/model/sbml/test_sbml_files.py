@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from places import TESTS
-from sbml_factory import kinds, propensities, start
+from sbml_factory import kinds, model, parameter, propensities, reaction, species, start, write
 
 from tauslab.model.errors import ModelError
 from tauslab.model.network.check import report, require_support
@@ -148,3 +148,17 @@ def test_required_packages_are_features() -> None:
     assert ("package", "package multi") in kinds(read_sbml_text(text, Path("a.xml")))
     drawn = kinds(read_sbml(DATA / "dsmts/00041/00041-sbml-l3v1.xml"))
     assert [kind for kind, _ in drawn] == ["rate rule", "draw", "state event"]
+
+
+@pytest.mark.parametrize("length", [1_000, 20_000, 40_000, 100_000, 200_000])
+def test_a_long_comment_hides_nothing(tmp_path: Path, length: int) -> None:
+    """Expat from 2.6 on would wait within it for more text, and libsbml return no model."""
+    text = model(
+        species=species("X"),
+        reactions=reaction("R", "k", "X"),
+        listed=(("listOfParameters", parameter("k", 3.0)),),
+    )
+    long = text.replace("<listOfReactions>", f"<!--{'x' * length}--><listOfReactions>")
+    assert len(long) > len(text) + length
+    (read,) = read_sbml(write(tmp_path, long)).reactions
+    assert read.name == "R"

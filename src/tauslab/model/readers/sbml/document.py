@@ -16,7 +16,7 @@ from tauslab.model.network.parts import unit_message
 from tauslab.model.option_names import warn
 from tauslab.model.portable.host_math import value_of
 from tauslab.model.readers.sbml.flattening import flatten, has_submodels, scan_sources
-from tauslab.model.readers.sbml.text import each, first_error, raise_first_error, scan, told
+from tauslab.model.readers.sbml.text import each, first_error, parsed, raise_first_error, scan, told
 
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _ROOT = re.compile(r"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
@@ -63,7 +63,7 @@ def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]
     # Text is already decoded, so whatever encoding was declared no longer holds.
     whole = f'<?xml version="1.0" encoding="UTF-8"?>{body}'
     most_children = scan(whole, label)
-    document = libsbml.readSBMLFromString(whole)
+    document = parsed(libsbml, whole)
     document.setLocationURI(f"file:{path.absolute()}")  # where files of submodels are relative to
     raise_first_error(document, label)
     for category in (

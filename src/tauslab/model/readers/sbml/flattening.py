@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ModelError
-from tauslab.model.readers.sbml.text import each, first_error, read_text
+from tauslab.model.readers.sbml.text import each, first_error, parsed, read_text
 
 _MOST_FILES = 1000
 _MOST_SUBMODELS = 10_000  # submodels of submodels included; libsbml makes one after the other
@@ -56,7 +56,7 @@ def scan_sources(
                 raise ModelError(f"{path}: submodels come from more than {_MOST_FILES} files")
             text = read_text(found)
             scan(text, str(found))
-            left.append((libsbml.readSBMLFromString(text), found))
+            left.append((parsed(libsbml, text), found))
     if (count := _submodels(inside, (path, ""))) > _MOST_SUBMODELS:
         raise ModelError(f"{path}: has {count} submodels; {_MOST_SUBMODELS} is the limit")
     return bool(seen)

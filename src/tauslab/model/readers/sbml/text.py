@@ -15,6 +15,8 @@ from tauslab.model.errors import ConfigError, ModelError
 
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 OWN = "urn:tauslab:sbml"  # namespace of annotations that `tauslab.model.writers.sbml` writes
+_MODEL = re.compile(r"<(?:\w+:)?model[\s>]")
+_CHUNK = 20_000  # more than libsbml reads at a time
 _DEEPEST_ELEMENT = 2000  # libsbml reads XML by recursion: near 6000 it has taken all of the stack
 _COMPRESSED = {  # by the bytes that such files begin with
     b"\x1f\x8b": "gzip",
@@ -86,6 +88,19 @@ def import_libsbml() -> Any:
         raise ConfigError(
             "reading SBML needs python-libsbml, which is not installed: pip install python-libsbml"
         ) from None
+
+
+def parsed(libsbml: Any, text: str) -> Any:
+    """Document of a text, by libsbml.
+
+    From version 2.6 on expat waits for more text within a long token, a comment for instance, and
+    libsbml 5.21 does not tell it that there is none: the document is then empty, without an error.
+    No token waits that has more space behind it than text before.
+    """
+    document = libsbml.readSBMLFromString(text)
+    if document.getModel() is None and document.getNumErrors() == 0 and _MODEL.search(text):
+        document = libsbml.readSBMLFromString(text + "\n" * (2 * len(text) + _CHUNK))
+    return document
 
 
 def own_annotation(element: Any) -> dict[str, str]:
