@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_THRESHOLD = 0.5
 _AT_ONCE = 1 << 22  # numbers of which moments are taken at once
+_CONSTANT = "constant_"  # before the name of one, in what is kept
 _MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
 
 
@@ -212,13 +213,13 @@ class Course:
         self._scheme, self._threshold, self._states = scheme, threshold, states
         self.count, self.number, self.n = count, number, particles.n // count
         self._rows = CutRows(count, self.n, particles.shares)
-        self._constants: dict[str, float | FloatArray] = {}
         self.begin()
 
     def begin(self) -> None:
         """Forget all rows; the ensemble is at its start."""
         rows, species = len(self._data), len(self._particles.species)
         self.row = 0
+        self._constants: dict[str, float | FloatArray] = {}
         self._weigh(np.zeros(self._own))
         self.resamplings: IntArray = np.zeros(self.count, np.int64)
         self.terms = np.zeros((self.count, rows))
@@ -237,6 +238,12 @@ class Course:
         logs = self._particles.joined(self._weights.logs).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
         found = {name: getattr(self, name) for name in names}
+        if self.count == 1:  # amounts at the start: the ensemble has those of now alone
+            found |= {
+                _CONSTANT + name: values
+                for name, values in self._constants.items()
+                if isinstance(values, np.ndarray) and name not in self._particles.given
+            }
         return {"row": np.array(self.row), "logs": logs, **found}
 
     def go_on(self, kept: dict[str, Array]) -> None:
@@ -245,6 +252,8 @@ class Course:
         for name, values in kept.items():
             if name == "logs":
                 self._weigh(values.reshape(-1)[self._particles.own])
+            elif name.startswith(_CONSTANT):
+                self._constants[name.removeprefix(_CONSTANT)] = values
             elif name != "row":
                 setattr(self, name, values)
 
@@ -253,9 +262,10 @@ class Course:
     ) -> FilterResults:
         """Go through all rows that are left; `after_row` is called after each.
 
-        Constants that differ between particles are those of the particles as they are now.
+        Constants that differ between particles are those of the particles as they are now; what
+        `go_on` took up goes before.
         """
-        self._constants = dict(constants)
+        self._constants = {**constants, **self._constants}
         while self.row < len(self._data) and self._step():
             self.row += 1
             after_row()

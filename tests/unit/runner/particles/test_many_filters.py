@@ -175,6 +175,24 @@ def test_noises_go_with_their_particles(tmp_path, monkeypatch):
     assert (ts.particle_filter(net, data, **again).terms == found.terms).all()
 
 
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_noises_by_amounts_at_the_start_go_on(tmp_path, monkeypatch, method):
+    """Copied particles keep the noise of the one that began: it is no longer in the ensemble."""
+    net = births()
+    given = {
+        "observe": {"X": "normal(X)"}, "n": 8, "seed": 3, "device": "cpu", "threshold": 1.0,
+        "method": method, "parameters": {"X": np.arange(1.0, 9)},
+    }  # fmt: skip
+    whole = ts.particle_filter(net, DATA, **given)
+    given |= {"checkpoint": tmp_path / "n.h5", "checkpoint_every": 0}
+    with monkeypatch.context() as patch:
+        ending(patch, Course, "_step", 3)
+        with pytest.raises(EndedError):
+            ts.particle_filter(net, DATA, **given)
+    found = ts.particle_filter(net, DATA, **given)
+    assert found.terms.tolist() == whole.terms.tolist()
+
+
 def test_means_only_where_they_are_wanted():
     given = {"observe": OBSERVE, "n": 50, "seed": 1, "device": "cpu"}
     whole = ts.particle_filter(births(), DATA, **given)
