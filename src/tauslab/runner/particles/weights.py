@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray, IntArray, UintArray
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.model.portable.host_math import value_of
 from tauslab.model.portable.random_words import portable_exp
+from tauslab.model.portable.rounded_log import rounded_log
 from tauslab.runner.particles.sums import fixed_sum, fixed_sums
 
 SCHEMES = ("systematic", "stratified", "multinomial")
@@ -58,9 +58,8 @@ def relative(logs: FloatArray) -> tuple[FloatArray, float]:
 
 def means_of(totals: FloatArray, n: int, largest: FloatArray) -> FloatArray:
     """Logarithms of the means of n weights each, of sums of `shares_of`."""
-    means = (totals / n).tolist()
-    logarithms = [value_of("log", mean) if mean > 0 else 0.0 for mean in means]
-    return np.asarray(largest + np.array(logarithms))
+    means = totals / n
+    return np.asarray(largest + rounded_log(np.where(means > 0, means, 1.0)))
 
 
 def log_mean(logs: FloatArray) -> float:
