@@ -188,6 +188,18 @@ def test_counts_that_pass_their_limit_and_numbers_beyond_lanes(monkeypatch, belo
     assert (2 in found["status"]) == (below < 100_000)
 
 
+@pytest.mark.parametrize(("start", "rate"), [(10, 1e12), (2**31 - 200, 30.0)])
+def test_a_count_beyond_its_limit_ends_a_trajectory_at_once(monkeypatch, start, rate):
+    """In a leap, and in an exact event; otherwise it would go on to the limit of steps."""
+    net = Network("flood")
+    net.add_species("X", start)
+    net.add_reaction("-> X", rate=rate)
+    net.add_reaction("X ->", rate=1e-9 if rate < 1e3 else 1.0)
+    found = check(Work(net, [0.0, 0.001, 100.0], max_steps=10**6, n=40), monkeypatch)
+    assert set(found["status"].tolist()) == {2}
+    assert found["leaps"] + found["exact_events"] < 100_000
+
+
 @pytest.mark.validate
 def test_laws_that_become_negative_and_states_that_absorb(monkeypatch):
     net = Network("ends")

@@ -27,6 +27,15 @@ DEVICE_SELDOM u32 settle(Thread &thread, Lanes &lanes, const Real &a0, u32 rare)
     return lanes.here;
 }
 
+// Ends a trajectory in which a count passed its limit, which lanes do not look for. False if none did.
+DEVICE_SELDOM bool ended_by_overflow(Thread &thread, int place) {
+    Trajectory &s = thread.pool[place];
+    if (!s.overflowed) return false;
+    goes_on(s, 0.0, thread.out, thread.launch.times, thread.launch.max_steps);
+    thread.empty.push(place);
+    return true;
+}
+
 // A step of one lane alone, from before the leap that was tried.
 DEVICE_SELDOM void step_alone(Thread &thread, Lanes &lanes, int lane) {
     const int place = store_lane(thread, lanes, lane);
@@ -37,6 +46,8 @@ DEVICE_SELDOM void step_alone(Thread &thread, Lanes &lanes, int lane) {
                             thread.launch.max_steps, thread.tolerance, thread.work);
     if (s.row < 0)
         thread.empty.push(place);
+    else if (ended_by_overflow(thread, place))
+        return;
     else if (next == EXACT)
         thread.exact.push(place);
     else
@@ -248,7 +259,7 @@ DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
         double numbers[N_REACTIONS];
         const LaneArray cells = {numbers};
         exact_events(s, cells, thread.seed, thread.out, thread.launch.times, max_steps, thread.work);
-        thread.ready.push(place);
+        if (!ended_by_overflow(thread, place)) thread.ready.push(place);
     }
     if (lanes.here) fire_exactly(thread, lanes);
 }
