@@ -248,6 +248,7 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     assert set(usage) == {"rdme_xy", "rdme_z", "rdme_steps"}
     if small:
         usage |= compile_usage("lattice/replicas.cc", texts, architecture)
+        usage |= compile_usage("lattice/sparse/steps.cc", texts, architecture)
     for name, (stack, stores, _, registers) in usage.items():
         if name == "rdme_steps" and not small:
             continue  # which a GPU does not run
@@ -315,6 +316,7 @@ def test_the_oldest_device_takes_every_file():
         "lattice/halo.cc": lattice,
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
+        "lattice/sparse/steps.cc": lattice,
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],

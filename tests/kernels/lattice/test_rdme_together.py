@@ -72,7 +72,7 @@ def test_blocks_of_a_gpu_give_the_bits_of_single_steps(cpu, tmp_path, name, orde
     threads = tile_of(lattice, small=True).threads
     backend = EmulatedLattices(tmp_path, threads, order, counter=cpu)
     expected = engine_on(cpu, lattice, together=False)
-    found = engine_on(backend, lattice, together=True)
+    found = engine_on(backend, lattice, together=True, sparse=False)
     assert found.tile.x * found.tile.y <= threads  # a thread has one site
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
@@ -104,7 +104,7 @@ def test_particles_walk_into_empty_regions(cpu, three_threads, cuts, monkeypatch
     lattice = binding(SHAPE, 0)
     engines = [
         LatticeEngine(cpu, lattice, seed=3, together=False),
-        LatticeEngine(three_threads, lattice, seed=3, together=True),
+        LatticeEngine(three_threads, lattice, seed=3, together=True, sparse=False),
     ]
     for engine in engines:
         engine.load(state_of(lattice, in_a_corner()))
@@ -123,7 +123,7 @@ def test_stamps_do_not_come_round(cpu, three_threads, monkeypatch):
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
     late = 2**32 - 3
-    found = LatticeEngine(three_threads, lattice, seed=3, together=True)
+    found = LatticeEngine(three_threads, lattice, seed=3, together=True, sparse=False)
     found.load(state_of(lattice, in_a_corner()))
     found.run_sampled([50])
     expected = LatticeEngine(cpu, lattice, seed=3, together=False)
@@ -138,7 +138,7 @@ def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):
     """All are at first, after a load; then those around three particles, and where they went."""
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
-    engine = LatticeEngine(three_threads, lattice, seed=3, together=True)
+    engine = LatticeEngine(three_threads, lattice, seed=3, together=True, sparse=False)
     engine.load(state_of(lattice, in_a_corner()))
     tiles = engine.slab.planes * engine.tiles
     engine.run_sampled([1])

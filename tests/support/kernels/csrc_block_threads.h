@@ -47,5 +47,6 @@ static inline bool any_thread(bool condition) {
 #define DRAW_AHEAD true
 #define any_in_block(condition) any_thread(condition)
 #define add_in_block(cell, value) __atomic_fetch_add((cell), (value), __ATOMIC_RELAXED)
-#define grid_barrier(cell, blocks) ((void)(cell), (void)(blocks), block_barrier())
+#define grid_barrier(cell, blocks, arrivals) \
+    ((void)(cell), (void)(blocks), (void)(arrivals), block_barrier())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))

@@ -192,7 +192,8 @@ static void wait_a_little() {
 #define DRAW_AHEAD true
 #define LANES_SIDE_BY_SIDE
 #define any_in_block(condition) block_any(condition)
-#define grid_barrier(cell, blocks) ((void)(cell), (void)(blocks), block_operation())
+#define grid_barrier(cell, blocks, arrivals) \
+    ((void)(cell), (void)(blocks), (void)(arrivals), block_operation())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current

@@ -15,7 +15,14 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
-from tauslab.kernels.lattice.codegen import lanes_of, lattice_header, reaction_tables, tile_of
+from tauslab.kernels.lattice.codegen import (
+    is_sparse,
+    lanes_of,
+    lattice_header,
+    reaction_tables,
+    sparse_threads,
+    tile_of,
+)
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.segments import planes_of_a_block
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
@@ -34,6 +41,7 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
+_HALVED_FROM = 0.1  # particles a site
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -67,6 +75,9 @@ class LatticeEngine:
         How many engines take steps at the same time, each on its share of the device.
     tall
         As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
+    sparse
+        Whether a launch of many steps looks for the sites that hold particles, by default as
+        `is_sparse` says.
     """
 
     def __init__(  # noqa: PLR0913
@@ -82,6 +93,7 @@ class LatticeEngine:
         blocks_each: int = 3,
         sharing: int = 1,
         tall: bool | None = None,
+        sparse: bool | None = None,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -97,14 +109,20 @@ class LatticeEngine:
         many = sites <= backend.sites_together if together is None else together
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        small = self._together and backend.style.warps
+        self._sparse = self._together and is_sparse(lattice, wanted=sparse)
+        self._rows_known = False  # which sites hold particles, on the device
+        # More of a tile's sites than a warp has lanes: two warps do it, if there are enough.
+        self._crowded = lattice.start.density > _HALVED_FROM
+        small = self._sparse or (self._together and backend.style.warps)
         tall = whole and sites >= TALL_FROM if tall is None else tall
         header = lattice_header(lattice, reactions, small=small, tall=tall, together=self._together)
         self.header = {"model.h": header}
         kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
-        self.program: Program = backend.compile(
-            KernelSource("lattice/rdme.cc", kernels, self.header)
-        )
+        source = KernelSource("lattice/rdme.cc", kernels, self.header)
+        if self._sparse:
+            kernels = ("rdme_sparse_steps",)
+            source = KernelSource("lattice/sparse/steps.cc", kernels, self.header)
+        self.program: Program = backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
             KernelSource("lattice/count.cc", ("rdme_count",), self.header)
@@ -113,7 +131,8 @@ class LatticeEngine:
         self.tile = tile_of(lattice, small=small, tall=tall)
         lanes = lanes_of(lattice, small=small, tall=tall)
         self._warps, rows = lanes if backend.style.warps else (1, 1)
-        self._resident = self.program.resident_blocks("rdme_z", self.tile.threads)
+        self._threads = sparse_threads(lattice) if self._sparse else self.tile.threads
+        self._resident = self.program.resident_blocks(kernels[-1], self._threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
@@ -141,6 +160,8 @@ class LatticeEngine:
         if self._together:
             self._z_moves = backend.empty((*shape[:3], 2), bits)
             self._listed = backend.empty((6, planes, self.tiles), np.int32)
+        if self._sparse:
+            self._rows = backend.empty((4, planes, self.tiles, self.tile.y), np.uint16)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -224,6 +245,7 @@ class LatticeEngine:
         """Take every tile for filled: after particles were changed from outside."""
         self._stamps[...] = np.uint32((self.step + 1) & 0xFFFFFFFF)
         self._moved_stamps[...] = np.uint32(self.step & 0xFFFFFFFF)
+        self._rows_known = False
         self.wait_for_arrays()
 
     def wait_for_arrays(self) -> None:
@@ -378,12 +400,19 @@ class LatticeEngine:
         if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
             self.synchronize()
             self.mark_all()
-        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
+        if self._sparse:
+            self._run_sparse(steps)
+        else:
+            self._run_listed(steps)
+        self.step += steps
+
+    def _run_listed(self, steps: int) -> None:
+        """Blocks share out the tiles that may hold particles."""
+        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         most = max(1, planes * ny * nx // self.backend.sites_of_a_block)
         if self._sharing > 1:
-            resident = self.program.resident_blocks("rdme_steps", self.tile.threads)
-            most = min(most, max(1, resident // self._sharing))
+            most = min(most, max(1, self._resident // self._sharing))
         grid = LaunchGrid(min(most, planes * self.tiles), self.tile.threads, together=True)
         arguments = self._arguments.of(
             "rdme_steps",
@@ -393,7 +422,29 @@ class LatticeEngine:
             steps=steps,
         )
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
-        self.step += steps
+
+    def _run_sparse(self, steps: int) -> None:
+        """Warps share out the tiles, and their lanes the sites that hold particles."""
+        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
+        tiles, warps = planes * self.tiles, self._threads // 32 if self.backend.style.warps else 1
+        resident = max(1, self._resident // self._sharing)
+        halves = self._crowded and 2 * tiles <= resident * warps
+        pieces = (1 + halves) * tiles
+        wanted = max(-(-pieces // warps), min(pieces, self.backend.multiprocessors))
+        most = planes * ny * nx // self.backend.sites_of_a_block
+        blocks = max(1, min(wanted, most, resident))
+        arguments = self._arguments.of(
+            "rdme_sparse_steps",
+            lattice=self.arguments(),
+            z_moves=self._z_moves,
+            rows=self._rows,
+            anew=not self._rows_known,
+            parts=1 + halves,
+            steps=steps,
+        )
+        grid = LaunchGrid(blocks, self._threads, together=True)
+        self.program.launch_blocks("rdme_sparse_steps", grid, arguments, self.stream)
+        self._rows_known = True
 
     def run_sampled(self, marks: Sequence[int], steps: Steps | None = None) -> Samples:
         """Run until each of `marks` in turn, steps from now, ascending, and count there.

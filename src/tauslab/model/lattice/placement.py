@@ -102,6 +102,14 @@ class ParticleStart:
                 placed[one.site_type] += one.count
         return float((placed / np.maximum(sites, 1)).max(initial=0.0))
 
+    @property
+    def density(self) -> float:
+        """Particles a site on average, of all kinds of sites that particles are spread over."""
+        sites = self.sites.per_plane.sum(axis=0)
+        spread = {one.site_type for one in self.placed if one.positions is None and one.count}
+        room = sum(int(sites[one]) for one in spread) or int(sites.sum())
+        return float(sum(one.count for one in self.placed)) / max(1, room)
+
     def _at_positions(self) -> _Fixed:
         """All particles with positions."""
         shape = self.sites.shape

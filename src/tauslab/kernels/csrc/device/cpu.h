@@ -34,6 +34,8 @@ typedef u64 Word;
 #define COLUMNS_TOGETHER 16
 #define RELOAD static_cast<void>(0)
 #define GO_ON_TOGETHER(flag) static_cast<void>(flag)
+// Loads memory that will be read soon.
+#define PREFETCH(address) __builtin_prefetch(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
@@ -271,6 +273,11 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return before;
 }
 
+// Sets bits of a cell of the block's memory.
+DEVICE void or_in_block(u32 *cell, u32 bits) {
+    *cell |= bits;
+}
+
 // Orders writes: other threads see earlier writes before later ones.
 DEVICE void threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -292,8 +299,9 @@ DEVICE u64 ticks() {
 extern "C" int sched_yield(void);
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
-// start of the launch.
-DEVICE void grid_barrier(u64 *cell, i64 blocks) {
+// start of the launch and counts arrivals; a GPU's threads count in `arrivals`, which is 0 then too.
+DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
+    static_cast<void>(arrivals);
     if (blocks == 1) return;
     const u64 arrived = __atomic_fetch_add(cell, 1, __ATOMIC_ACQ_REL);
     const u64 target = (arrived / (u64)blocks + 1) * (u64)blocks;

@@ -81,6 +81,8 @@ DEVICE void barrier_arrive_(int number, int threads) {
 // Lanes of a warp that took different ways to here go on together, whatever `flag`, an i32, says next: the
 // compiler does not see its value, so it gives no way a copy of what follows.
 #define GO_ON_TOGETHER(flag) asm volatile("" : "+r"(flag))
+// Other warps work while one waits for memory.
+#define PREFETCH(address) static_cast<void>(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
@@ -362,6 +364,11 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
 }
 
+// Sets bits of a cell of the block's memory.
+DEVICE void or_in_block(u32 *cell, u32 bits) {
+    atomicOr(cell, bits);
+}
+
 // Orders writes: other threads of the device see earlier writes before later ones.
 DEVICE void threadfence() {
     __threadfence();
@@ -393,21 +400,18 @@ DEVICE void wait_for_signal(const u64 *cell, u64 value) {
     __threadfence_system();
 }
 
-// Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the
-// start of the launch. The first block adds so much that the upper bit turns when all have come.
-DEVICE void grid_barrier(u64 *cell, i64 blocks) {
+// Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the start of
+// the launch and counts arrivals; `arrivals` is 0 then too, each thread's own, and says how many have to come.
+DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
+    arrivals += (u32)blocks;
     __syncthreads();
     if (threadIdx.x == 0) {
-        const u32 share = blockIdx.x == 0 ? 0x80000001u - (u32)blocks : 1;
-        u32 before, now;
-        asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
-                     : "=r"(before)
-                     : "l"(cell), "r"(share)
-                     : "memory");
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" : : "l"(cell) : "memory");
+        u32 now;
         // A load with acquire semantics would empty the multiprocessor's cache each time.
         do {
             asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
-        } while ((before ^ now) >> 31 == 0);
+        } while ((i32)(now - arrivals) < 0);
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();

@@ -25,6 +25,7 @@ struct TileList {
     i32 *flags;         // of all tiles
     u32 *edges;         // of all tiles: stamps, as of tiles, of their sites along y-, y+, x- and x+
     i64 block, blocks;  // which one goes through it, of how many
+    u32 arrivals;       // of blocks at barriers
 };
 
 // Memory of a block.
@@ -68,16 +69,16 @@ DEVICE void put_on_list(const TileList &list, i64 tile) {
 }
 
 // Waits for the other blocks that go through the list.
-DEVICE void meet(const Lattice &l, const TileList &list) {
+DEVICE void meet(const Lattice &l, TileList &list) {
     if (list.blocks == 1) {
         BARRIER();
     } else {
-        grid_barrier(l.work + BARRIER_CELL, list.blocks);
+        grid_barrier(l.work + BARRIER_CELL, list.blocks, list.arrivals);
     }
 }
 
 // Fills an empty list. Busy tiles come first, so that each block gets its share.
-DEVICE_SHARED void make_list(const Lattice &l, const TileList &list) {
+DEVICE_SHARED void make_list(const Lattice &l, TileList &list) {
     const i64 tiles = l.planes * tiles_of_plane(l), threads = list.blocks * BLOCK_THREADS;
     const i64 first = list.block * BLOCK_THREADS + THREAD_ID;
     for (i64 tile = first; tile < tiles; tile += threads) {
@@ -282,7 +283,7 @@ DEVICE_SHARED void whole_steps(Lattice &l, i32 *listed, i64 steps, i64 block, i6
                                CooperativeWork &shared) {
     const i64 tiles = l.planes * tiles_of_plane(l);
     TileList list = {l.work + LISTED_0, listed + 4 * tiles, listed + 5 * tiles,
-                     (u32 *)listed,     block,              blocks};
+                     (u32 *)listed,     block,              blocks,              0};
     Progress progress = {0, 0, 0, false};
     for (int i = THREAD_ID; i < LOOKED_AT; i += BLOCK_THREADS) shared.reached[i] = 0;
     BARRIER();

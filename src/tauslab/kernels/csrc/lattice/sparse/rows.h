@@ -1,0 +1,135 @@
+// Sets of a tile's sites, a word for each row of sites, and the sites of a set in a list.
+//
+// Where few sites hold particles, the lanes of a warp divide these sites instead of the tile. Words of 16
+// bits say which they are, bit x - x0 of word y - y0:
+//
+//     row of the tile     . . # . . . . # . . . . . . . .      word 0x0084
+//     with its rim      # . . # . . . . # . . . . . . . . .    column 0 is left of the tile
+//
+// In a tile with its rim, row r is that of y = y0 + r - 1, and column c that of x = x0 + c - 1.
+#pragma once
+
+#include "lattice/plane.h"
+
+static_assert(RIM_X <= 32 && RIM_Y <= 32 && TILE_X <= 16, "a row of sites is a word");
+
+#ifdef LANES_SIDE_BY_SIDE
+constexpr int TILE_LANES = 32;
+#define TILE_BARRIER() LANES_BARRIER(TILE_LANES)
+#else
+constexpr int TILE_LANES = 1;
+#define TILE_BARRIER()
+#endif
+
+// Of all tiles, [plane, tile, row]: sites that hold particles after a step; that hold particles after the
+// hops along x and y; those of them from which particles then hop to the plane below, and above.
+struct SparseRows {
+    u16 *held, *moved, *minus, *plus;
+};
+
+DEVICE SparseRows sparse_rows(const Lattice &l, u16 *rows) {
+    const i64 each = l.planes * tiles_of_plane(l) * TILE_Y;
+    return {rows, rows + each, rows + 2 * each, rows + 3 * each};
+}
+
+struct SiteSet {
+    u32 row[RIM_Y];
+    u16 before[RIM_Y];  // how many sites of the set lie in earlier rows
+
+    DEVICE_MEMBER bool has(int r, int c) const { return row[r] >> c & 1; }
+
+    // The place of a site of the set in the list of its sites.
+    DEVICE_MEMBER int place(int r, int c) const { return before[r] + popc(row[r] & low_bits(c)); }
+};
+
+// A site of a tile with its rim, as lists name it.
+DEVICE u16 entry_of(int r, int c) {
+    return (u16)(r << 5 | c);
+}
+
+struct LaneSum {
+    int before, all;  // of the lanes before this one; of all
+};
+
+DEVICE LaneSum sum_of_lanes(int own, int lane) {
+#ifdef LANES_SIDE_BY_SIDE
+    int sum = own;
+    UNROLL for (int distance = 1; distance < TILE_LANES; distance *= 2) {
+        const int other = LANES_READ(TILE_LANES, sum, lane - distance);
+        sum += lane >= distance ? other : 0;
+    }
+    return {sum - own, LANES_READ(TILE_LANES, sum, TILE_LANES - 1)};
+#else
+    static_cast<void>(lane);
+    return {0, own};
+#endif
+}
+
+// Counts the sites of the set in rows first .. end - 1, and numbers them. All lanes call it.
+DEVICE int number_sites(SiteSet &set, int first, int end, int lane) {
+    int all = 0;
+    NO_UNROLL for (int from = first; from < end; from += TILE_LANES) {
+        const int r = from + lane;
+        const LaneSum sum = sum_of_lanes(r < end ? popc(set.row[r]) : 0, lane);
+        if (r < end) set.before[r] = (u16)(all + sum.before);
+        all += sum.all;
+    }
+    return all;
+}
+
+// Lists the sites of a set that is numbered.
+DEVICE void list_sites(const SiteSet &set, int first, int end, u16 *list, int lane) {
+    NO_UNROLL for (int r = first + lane; r < end; r += TILE_LANES) {
+        u16 *to = list + set.before[r];
+        NO_UNROLL for (u32 left = set.row[r]; left; left &= left - 1)
+            *to++ = entry_of(r, lowest_bit(left));
+    }
+}
+
+// Rows first .. end - 1 of a tile, as a lane of their warp sees them.
+struct SparseTile {
+    PlaneTile t;
+    int first, end;  // of rows that lie in the plane
+    int width;       // of what lies in the plane
+    int lane;
+
+    // The coordinates of a site of the tile or of its rim; false where there is none.
+    DEVICE_MEMBER bool coordinates(int r, int c, int &y, int &x) const {
+        y = t.y0 + r - 1, x = t.x0 + c - 1;
+        const bool there = brought_inside(y, t.ny, face_kind(2) == PERIODIC);
+        return brought_inside(x, t.nx, face_kind(4) == PERIODIC) && there;
+    }
+
+    // Columns of the tile itself, in a row with its rim.
+    DEVICE_MEMBER u32 columns() const { return low_bits(width) << 1; }
+};
+
+// Piece `number` of the tiles of all planes, each of which is cut into `parts`.
+DEVICE SparseTile sparse_piece(const Lattice &l, i64 number, int parts, int lane) {
+    const int tile = (int)((u32)number / (u32)parts), part = (int)number - tile * parts;
+    const PlaneTile t = plane_tile(l, tile);
+    const int height = t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y,
+              first = TILE_Y * part / parts, end = TILE_Y * (part + 1) / parts;
+    return {t, first, end < height ? end : height,
+            t.nx - t.x0 < TILE_X ? t.nx - t.x0 : TILE_X, lane};
+}
+
+// The word of a row of sites, of the tile that holds site (y, x).
+DEVICE u32 word_at(const Lattice &l, const u16 *rows, i64 plane, int y, int x) {
+    const i64 tile =
+        plane * tiles_of_plane(l) + y / TILE_Y * tiles_along_x(l) + x / TILE_X;
+    return rows[tile * TILE_Y + y % TILE_Y];
+}
+
+// Which sites of row `r` of a tile, with its rim, hold particles.
+DEVICE u32 held_in_row(const Lattice &l, const SparseRows &rows, const SparseTile &tile, int r) {
+    const PlaneTile &t = tile.t;
+    int y, x;
+    if (!tile.coordinates(r, 1, y, x)) return 0;
+    u32 held = word_at(l, rows.held, t.plane, y, x) << 1;
+    if (tile.coordinates(r, 0, y, x))
+        held |= word_at(l, rows.held, t.plane, y, x) >> x % TILE_X & 1;
+    if (tile.coordinates(r, tile.width + 1, y, x))
+        held |= (word_at(l, rows.held, t.plane, y, x) >> x % TILE_X & 1) << (tile.width + 1);
+    return held;
+}

@@ -1,0 +1,62 @@
+// Whole steps of a lattice on one device in which few sites hold particles: the same steps as `rdme_steps`
+// (lattice/rdme.cc), with the same draws and so the same bits. A warp goes through a tile, and its lanes through
+// those sites of it that hold particles.
+//
+// All blocks run at the same time, and meet at two barriers in each step: when particles have hopped along x and y,
+// and at its end.
+#include "lattice/sparse/finish.h"
+
+struct SparseStepArguments {
+    LatticeArguments lattice;
+    SlotMoves *z_moves;  // see Lattice
+    u16 *rows;           // [4, plane, tile, row]: SparseRows
+    i64 anew;            // whether `rows` does not say yet which sites hold particles
+    i64 parts;           // of a tile, each for a warp: 1, 2 or 4
+    i64 steps;
+};
+
+// Finds the sites that hold particles.
+DEVICE void find_held(const Lattice &l, const SparseRows &rows, const SparseTile &tile) {
+    const PlaneTile &t = tile.t;
+    NO_UNROLL for (int r = tile.first + tile.lane; r < tile.end; r += TILE_LANES) {
+        u32 held = 0;
+        NO_UNROLL for (int c = 0; c < tile.width; ++c)
+            if (!is_empty(l.state[site_index(l, t.plane, t.y0 + r, t.x0 + c)])) held |= 1u << c;
+        rows.held[t.tile * TILE_Y + r] = (u16)held;
+    }
+}
+
+BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepArguments arguments) {
+    SHARED SparseWork of_warps[SPARSE_THREADS / 32];
+    LATTICE_IN_BLOCK(l, arguments.lattice);
+    REACTIONS_IN_BLOCK(l);
+    l.z_moves = arguments.z_moves;
+    const int warp = THREAD_ID / TILE_LANES, lane = THREAD_ID % TILE_LANES;
+    SparseWork &work = of_warps[warp];
+    start_work(work, lane);
+    BARRIER();
+    const SparseRows rows = sparse_rows(l, arguments.rows);
+    const i64 pieces = l.planes * tiles_of_plane(l) * arguments.parts;
+    // Threads of a CPU take tiles side by side. Those of a GPU's warps are far apart, to spread the work.
+    const i64 warps = BLOCKS * (BLOCK_THREADS / TILE_LANES), by = TILE_LANES == 1 ? 1 : warps;
+    const i64 first = TILE_LANES == 1 ? pieces * BLOCK_ID / warps : BLOCK_ID + BLOCKS * warp;
+    const i64 end = TILE_LANES == 1 ? pieces * (BLOCK_ID + 1) / warps : pieces;
+    const int parts = (int)arguments.parts;
+    const SparseTile own = sparse_piece(l, first, parts, lane);
+    u32 arrivals = 0;
+    if (arguments.anew) {
+        NO_UNROLL for (i64 i = first; i < end; i += by)
+            find_held(l, rows, sparse_piece(l, i, parts, lane));
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+    }
+    NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
+        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
+        if (BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+        NO_UNROLL for (i64 i = first; i < end; i += by)
+            hop_in_piece(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        NO_UNROLL for (i64 i = first; i < end; i += by)
+            finish_piece(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+    }
+}
