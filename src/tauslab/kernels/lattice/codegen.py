@@ -24,7 +24,7 @@ _CERTAIN = 2**64 - 1
 
 
 STRIP = 32  # sites along x that a warp has in a row
-MOST_DENSE = 0.4  # particles a site, where there are any, of which the sites are looked for
+MOST_DENSE = 0.4  # particles a site, where there are any, of a lattice that is sparse
 # Sites that memory of a warp has room for (lattice/sparse/hops.h), by bytes of a site: three rows of
 # a tile with its rim at least. Memory of a block stays below 48 KiB.
 SPARSE_ROOM = {8: 96, 16: 80, 32: 56, 64: 32}
@@ -79,8 +79,8 @@ def is_sparse(lattice: LoweredLattice, *, wanted: bool | None = None) -> bool:
     """Whether steps look for the sites that hold particles (lattice/sparse/steps.cc).
 
     By default where few do: with 0.16, 0.32 and 0.48 particles a site, a step of A + B <-> C in
-    64^3 sites takes 0.6, 0.8 and 1.0 times as long on an H200. Nothing may come into an empty site from
-    nowhere.
+    64^3 sites takes 0.6, 0.8 and 1.0 times as long on an H200. Nothing may come into an empty
+    site from nowhere.
     """
     nothing_enters = "held" not in lattice.boundary and all(r.reactants for r in lattice.reactions)
     return nothing_enters and (lattice.start.density <= MOST_DENSE if wanted is None else wanted)
