@@ -165,7 +165,7 @@ class SlabEngine:
 
     def run_sampled(self, marks: Sequence[int]) -> Samples:
         """As `LatticeEngine.run_sampled`, for the slab's own planes; collective."""
-        return self.engine.run_sampled(marks, self)
+        return self.engine.run_sampled(marks, None if self.halo is None else self)
 
     def _step(self, halo: Halo, turn: int, *, last: bool) -> None:
         """Step `turn` after a message came; the next message is sent unless it is the last."""

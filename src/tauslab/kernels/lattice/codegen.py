@@ -24,9 +24,9 @@ _CERTAIN = 2**64 - 1
 
 
 STRIP = 32  # sites along x that a warp has in a row
-MOST_DENSE = 0.4  # particles a site, where there are any, of a lattice that is sparse
-# Sites that memory of a warp has room for (lattice/sparse/hops.h), by bytes of a site: three rows of
-# a tile with its rim at least. Memory of a block stays below 48 KiB.
+MOST_DENSE = 0.4  # particles a site, where there are any, of a sparse lattice
+# Sites that memory of a warp has room for (lattice/sparse/hops.h), by bytes of a site: three rows
+# of a tile with its rim at least. Memory of a block stays below 48 KiB.
 SPARSE_ROOM = {8: 96, 16: 80, 32: 56, 64: 32}
 
 

@@ -41,7 +41,9 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
-_HALVED_FROM = 0.1  # particles a site
+# Particles a site. With more, a warp has too few lanes for those of a tile, and a large lattice is
+# no faster than where no site is left out.
+FEW = 0.1
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -104,15 +106,18 @@ class LatticeEngine:
         self.filled = 1.0  # share of the tiles that hold particles, as far as is known
         self._blocks_each, self._sharing = blocks_each, sharing
         self._kept: dict[str, Any] = {}
+        self._marks: Any = None
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
-        many = sites <= backend.sites_together if together is None else together
+        wants_sparse = whole and is_sparse(lattice, wanted=sparse)
+        few = wants_sparse and lattice.start.density <= FEW
+        many = sites <= backend.sites_together or few if together is None else together
         self._together = whole and many
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        self._sparse = self._together and is_sparse(lattice, wanted=sparse)
+        self._sparse = self._together and wants_sparse
         self._rows_known = False  # which sites hold particles, on the device
         # More of a tile's sites than a warp has lanes: two warps do it, if there are enough.
-        self._crowded = lattice.start.density > _HALVED_FROM
+        self._crowded = not few
         small = self._sparse or (self._together and backend.style.warps)
         tall = whole and sites >= TALL_FROM if tall is None else tall
         header = lattice_header(lattice, reactions, small=small, tall=tall, together=self._together)
@@ -390,19 +395,19 @@ class LatticeEngine:
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""
         if self._together and steps > 0:
-            self._run_together(steps)
+            self._run_together(steps, [])
         for _ in range(0 if self._together else steps):
             self.hop_in_planes(0, self.slab.planes)
             self.finish_planes(0, self.slab.planes)
             self.step += 1
 
-    def _run_together(self, steps: int) -> None:
+    def _run_together(self, steps: int, marks: Sequence[int], counts: Any = None) -> None:
         if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
             self.synchronize()
             self.mark_all()
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
         if self._sparse:
-            self._run_sparse(steps)
+            self._run_sparse(steps, marks, counts)
         else:
             self._run_listed(steps)
         self.step += steps
@@ -423,8 +428,12 @@ class LatticeEngine:
         )
         self.program.launch_blocks("rdme_steps", grid, arguments, self.stream)
 
-    def _run_sparse(self, steps: int) -> None:
-        """Warps share out the tiles, and their lanes the sites that hold particles."""
+    def _run_sparse(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+        """Warps share out the tiles, and their lanes the sites that hold particles.
+
+        The lattice is counted at `marks`, into the rows of `counts`.
+        """
+        self._marks = self.backend.upload(np.array(marks, np.int64)) if marks else None
         planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
         tiles, warps = planes * self.tiles, self._threads // 32 if self.backend.style.warps else 1
         resident = max(1, self._resident // self._sharing)
@@ -441,6 +450,10 @@ class LatticeEngine:
             anew=not self._rows_known,
             parts=1 + halves,
             steps=steps,
+            marks=self._marks,
+            n_marks=len(marks),
+            counts=counts,
+            columns=self._row(),
         )
         grid = LaunchGrid(blocks, self._threads, together=True)
         self.program.launch_blocks("rdme_sparse_steps", grid, arguments, self.stream)
@@ -464,6 +477,9 @@ class LatticeEngine:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
         rows = self.backend.empty((len(marks), self._row()), np.uint64)
         self.backend.clear(rows, self.stream)
+        if self._sparse and steps is self and marks[0] > 0:
+            self._run_together(marks[-1], marks, rows)
+            return rows
         done = 0
         for index, mark in enumerate(marks):
             steps.run(mark - done)

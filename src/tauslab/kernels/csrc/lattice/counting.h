@@ -21,40 +21,38 @@ struct LatticeCountArguments {
     u64 *counts;     // see below
 };
 
-// Adds to `counts` [type, species], and copies the numbers of reactions, of particles that found no
-// room so far, and of those that wait, behind it.
-// `bins` is memory of the block.
-DEVICE void count_lattice(const LatticeCountArguments &a, u32 (&bins)[BLOCK_BINS], i64 block,
-                          i64 blocks) {
-    const u8 *const types = a.types;
-    const i64 n_sites = a.n_sites;
-    u64 *const counts = a.counts;
-    for (int i = THREAD_ID; i < BLOCK_BINS; i += BLOCK_THREADS) bins[i] = 0;
-    BARRIER();
-    const i64 first = block * BLOCK_THREADS + THREAD_ID;
-    for (i64 i = first; i < n_sites; i += blocks * BLOCK_THREADS) {
-        const Site content = a.sites[i];
-        const int row = N_TYPES == 1 || is_empty(content) ? 0 : types[i] * N_SPECIES;
+// Adds a site's particles to the block's `bins`, or to `counts`.
+DEVICE void count_site(const Site &content, int row, u32 *bins, u64 *counts) {
     UNROLL for (int s = 0; s < SLOTS; ++s) {
-            const int particle = (int)particle_of(content.word, s / GROUP, s % GROUP);
-            if (!particle) break;
-            if (BLOCK_BINS == BINS)
-                add_in_block(bins + row + particle - 1, 1);
-            else
-                atomic_add(counts + row + particle - 1, 1);
-        }
+        const int particle = (int)particle_of(content.word, s / GROUP, s % GROUP);
+        if (!particle) break;
+        if (BLOCK_BINS == BINS)
+            add_in_block(bins + row + particle - 1, 1);
+        else
+            atomic_add(counts + row + particle - 1, 1);
     }
-    BARRIER();
+}
+
+DEVICE void clear_bins(u32 (&bins)[BLOCK_BINS]) {
+    for (int i = THREAD_ID; i < BLOCK_BINS; i += BLOCK_THREADS) bins[i] = 0;
+}
+
+// When all sites of the block are counted and it has met: adds to `counts` [type, species] what is in
+// `bins` and what waits, and copies the numbers of reactions, of particles that found no room so far, and of those
+// that wait, behind it.
+DEVICE void count_rest(const LatticeCountArguments &a, const u32 (&bins)[BLOCK_BINS], i64 block,
+                       i64 blocks) {
+    u64 *const counts = a.counts;
     for (int i = THREAD_ID; BLOCK_BINS == BINS && i < BINS; i += BLOCK_THREADS)
         if (bins[i]) atomic_add(counts + i, bins[i]);
     const u64 held = a.work[WAITING_0 + a.list];
     const i64 n_waiting = held < (u64)a.capacity ? (i64)held : a.capacity;
     u64 own = 0;  // others wait in planes that are kept beside the slab
-    for (i64 i = first; i < n_waiting; i += blocks * BLOCK_THREADS) {
+    for (i64 i = block * BLOCK_THREADS + THREAD_ID; i < n_waiting; i += blocks * BLOCK_THREADS) {
         const Waiting &entry = a.waiting[a.list * a.capacity + i];
         const u64 site = entry.site - (u64)a.first_site;
-        if (site >= (u64)n_sites) continue;
-        const int type = N_TYPES == 1 ? 0 : types[site];
+        if (site >= (u64)a.n_sites) continue;
+        const int type = N_TYPES == 1 ? 0 : a.types[site];
         atomic_add(counts + type * N_SPECIES + (int)entry.particle - 1, 1);
         ++own;
     }
@@ -62,4 +60,18 @@ DEVICE void count_lattice(const LatticeCountArguments &a, u32 (&bins)[BLOCK_BINS
     if (block != 0) return;
     for (int r = THREAD_ID; r < N_REACTIONS; r += BLOCK_THREADS) counts[BINS + r] = a.fired[r];
     if (THREAD_ID == 0) counts[BINS + N_REACTIONS] = a.work[SPILLS];
+}
+
+// Counts a lattice. `bins` is memory of the block.
+DEVICE void count_lattice(const LatticeCountArguments &a, u32 (&bins)[BLOCK_BINS], i64 block,
+                          i64 blocks) {
+    clear_bins(bins);
+    BARRIER();
+    for (i64 i = block * BLOCK_THREADS + THREAD_ID; i < a.n_sites; i += blocks * BLOCK_THREADS) {
+        const Site content = a.sites[i];
+        count_site(content, N_TYPES == 1 || is_empty(content) ? 0 : a.types[i] * N_SPECIES, bins,
+                   a.counts);
+    }
+    BARRIER();
+    count_rest(a, bins, block, blocks);
 }

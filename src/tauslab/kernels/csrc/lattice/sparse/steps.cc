@@ -4,6 +4,7 @@
 //
 // All blocks run at the same time, and meet at two barriers in each step: when particles have hopped along x and y,
 // and at its end.
+#include "lattice/counting.h"
 #include "lattice/sparse/finish.h"
 
 struct SparseStepArguments {
@@ -13,6 +14,10 @@ struct SparseStepArguments {
     i64 anew;            // whether `rows` does not say yet which sites hold particles
     i64 parts;           // of a tile, each for a warp: 1, 2 or 4
     i64 steps;
+    const i64 *marks;  // the lattice is counted after so many steps, ascending, ...
+    i64 n_marks;
+    u64 *counts;  // ... into a row each, as count_rest() of lattice/counting.h says
+    i64 columns;  // of a row
 };
 
 // Finds the sites that hold particles.
@@ -26,8 +31,28 @@ DEVICE void find_held(const Lattice &l, const SparseRows &rows, const SparseTile
     }
 }
 
+// Counts the sites of a piece that hold particles. A lane takes the rows that it noted.
+DEVICE void count_piece(const Lattice &l, const SparseRows &rows, const SparseTile &tile, u32 *bins,
+                        u64 *counts) {
+    const PlaneTile &t = tile.t;
+    NO_UNROLL for (int r = tile.first + tile.lane; r < tile.end; r += TILE_LANES) {
+        const i64 first = site_index(l, t.plane, t.y0 + r, t.x0);
+        NO_UNROLL for (u32 left = rows.held[t.tile * TILE_Y + r]; left; left &= left - 1) {
+            const i64 index = first + lowest_bit(left);
+            count_site(l.state[index], type_at(l, index) * N_SPECIES, bins, counts);
+        }
+    }
+}
+
+// What is counted after this step.
+DEVICE LatticeCountArguments counted_now(const Lattice &l, const SparseStepArguments &a, i64 mark) {
+    return {l.state, l.types, l.planes * l.ny * l.nx, l.fired, l.waiting, l.work, l.capacity,
+            (i64)(l.step + 1) & 1, 0, a.counts + mark * a.columns};
+}
+
 BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepArguments arguments) {
     SHARED SparseWork of_warps[SPARSE_THREADS / 32];
+    SHARED u32 bins[BLOCK_BINS];
     LATTICE_IN_BLOCK(l, arguments.lattice);
     REACTIONS_IN_BLOCK(l);
     l.z_moves = arguments.z_moves;
@@ -44,6 +69,7 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepA
     const int parts = (int)arguments.parts;
     const SparseTile own = sparse_piece(l, first, parts, lane);
     u32 arrivals = 0;
+    i64 mark = 0, next = arguments.n_marks > 0 ? arguments.marks[0] : -1;
     if (arguments.anew) {
         NO_UNROLL for (i64 i = first; i < end; i += by)
             find_held(l, rows, sparse_piece(l, i, parts, lane));
@@ -57,6 +83,19 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepA
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         NO_UNROLL for (i64 i = first; i < end; i += by)
             finish_piece(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
+        const bool counts = n + 1 == next;
+        if (counts) {
+            clear_bins(bins);
+            BARRIER();
+            u64 *const row = arguments.counts + mark * arguments.columns;
+            NO_UNROLL for (i64 i = first; i < end; i += by)
+                count_piece(l, rows, i == first ? own : sparse_piece(l, i, parts, lane), bins, row);
+        }
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (!counts) continue;
+        count_rest(counted_now(l, arguments, mark), bins, BLOCK_ID, BLOCKS);
+        ++mark;
+        next = mark < arguments.n_marks ? arguments.marks[mark] : -1;
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
     }
 }
