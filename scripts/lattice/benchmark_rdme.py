@@ -65,7 +65,13 @@ CASES = {
     "cube": Case(example="michaelis_menten_cube.toml"),
     "ball": Case(example="isomerisation_ball.toml"),
     "lac": Case(example="lac_two_state.py"),
+    "64-fill1": Case(shape=(64, 64, 64), fill=0.01),
+    "64-fill2": Case(shape=(64, 64, 64), fill=0.02),
+    "64-fill3": Case(shape=(64, 64, 64), fill=0.03),
+    "128-few": Case(shape=(128, 128, 128), fill=0.003),
+    "256-few": Case(fill=0.003),
 }
+SPARSE = {"auto": None, "yes": True, "no": False}
 
 
 def pairs_model(case: Case) -> Lattice:
@@ -126,24 +132,33 @@ def model_of(case: Case) -> Lattice:
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
-    """Median milliseconds a step over some repetitions, after the first steps."""
+    """Median milliseconds a step and replica over some repetitions, after the first steps."""
     case = CASES[name]
     backend = get_backend(choose_backend(options.device), BackendOptions(threads=options.threads))
     lattice = lowered(case)
     together = None if options.launches == "auto" else options.launches == "many"
-    engine = LatticeEngine(backend, lattice, seed=1, together=together)
-    engine.load_start()
-    engine.run_sampled([options.warm])
+    engines = [
+        LatticeEngine(backend, lattice, seed=1, replica=number, together=together,
+                      sharing=options.replicas, sparse=SPARSE[options.sparse])
+        for number in range(options.replicas)
+    ]  # fmt: skip
+    engine = engines[0]
+    for one in engines:
+        one.load_start()
+        one.run_sampled([options.warm])
     times = []
     for _ in range(options.repeat):
-        engine.synchronize()
+        _wait_for(engines)
         began = time.perf_counter()
-        engine.run(options.steps)
-        engine.synchronize()
-        times.append(1e3 * (time.perf_counter() - began) / options.steps)
+        for one in engines:
+            one.run(options.steps)
+        _wait_for(engines)
+        seconds = time.perf_counter() - began
+        times.append(1e3 * seconds / options.steps / options.replicas)
     counted = engine.count()
     row: dict[str, object] = {
-        "case": name, "ms_per_step": statistics.median(times), "fastest": min(times),
+        "case": name, "replicas": options.replicas, "sparse": options.sparse,
+        "ms_per_step": statistics.median(times), "fastest": min(times),
         "goal": case.goal, "lattice_microbes": case.peer, "device": backend.describe(),
         "sites": int(np.prod(lattice.shape)), "particles": int(counted.counts.sum()),
         "fired": int(counted.fired.sum()), "spills": int(counted.spills[0]),
@@ -151,6 +166,11 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
     }  # fmt: skip
     backend.close()
     return row
+
+
+def _wait_for(engines: list[LatticeEngine]) -> None:
+    for engine in engines:
+        engine.synchronize()
 
 
 def output_cost(options: argparse.Namespace) -> dict[str, object]:
@@ -203,6 +223,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--launches", choices=("auto", "one", "many"), default="auto",
                         help="a launch for each step, or many steps a launch")  # fmt: skip
+    parser.add_argument("--sparse", choices=SPARSE, default="auto",
+                        help="whether steps look for the sites that hold particles")  # fmt: skip
+    parser.add_argument("--replicas", type=int, default=1, help="that take steps at a time")
     parser.add_argument("--output-steps", type=int, default=10_000, help="multiple of 1000")
     parser.add_argument("--output-repeat", type=int, default=3)
     parser.add_argument("--folder", help="where case `output` writes")

@@ -81,8 +81,8 @@ DEVICE void barrier_arrive_(int number, int threads) {
 // Lanes of a warp that took different ways to here go on together, whatever `flag`, an i32, says next: the
 // compiler does not see its value, so it gives no way a copy of what follows.
 #define GO_ON_TOGETHER(flag) asm volatile("" : "+r"(flag))
-// Other warps work while one waits for memory.
-#define PREFETCH(address) static_cast<void>(address)
+// Loads memory that will be read soon.
+#define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
@@ -408,11 +408,11 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
     if (threadIdx.x == 0) {
         asm volatile("red.release.gpu.global.add.u32 [%0], 1;" : : "l"(cell) : "memory");
         u32 now;
-        // A load with acquire semantics would empty the multiprocessor's cache each time.
+        // Each load with acquire semantics empties the multiprocessor's cache: one, when all are here.
         do {
             asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
         } while ((i32)(now - arrivals) < 0);
-        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
     }
     __syncthreads();
 }

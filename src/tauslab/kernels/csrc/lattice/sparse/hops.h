@@ -149,6 +149,20 @@ DEVICE void move_along_y(const Lattice &l, const LatticeStream &s, const SparseT
     }
 }
 
+// Types of the sites below and above those that hold particles, which hops along z look at last.
+DEVICE void prefetch_types(const Lattice &l, const SparseTile &tile, int first, int end,
+                           const SparseWork &work) {
+    if (N_TYPES == 1 || TILE_LANES == 1) return;
+    const PlaneTile &t = tile.t;
+    const i64 planes[2] = {plane_below(l, t.plane), plane_above(l, t.plane)};
+    NO_UNROLL for (int r = first + 1 + tile.lane; r <= end; r += TILE_LANES) {
+        if (!work.held.row[r]) continue;
+        const int in_plane = (t.y0 + r - 1) * t.nx + t.x0;
+        for (int i = 0; i < 2; ++i)
+            if (planes[i] >= 0) PREFETCH(l.types + planes[i] * l.ny * l.nx + in_plane);
+    }
+}
+
 // Rows first .. end - 1 of the tile. False, and nothing is done, if memory of the warp has no room for
 // them.
 DEVICE_SHARED bool hop_in_rows(const Lattice &l, const LatticeStream &s, const SparseRows &rows,
@@ -159,6 +173,7 @@ DEVICE_SHARED bool hop_in_rows(const Lattice &l, const LatticeStream &s, const S
         work.held.row[r] = held_in_row(l, rows, tile, r);
         work.after_x.row[r] = work.after_y.row[r] = work.minus[r] = work.plus[r] = 0;
     }
+    prefetch_types(l, tile, first, end, work);
     TILE_BARRIER();
     int n = number_sites(work.held, first, last, tile.lane);
     if (n > ROOM) return false;
