@@ -70,7 +70,7 @@ class LatticeReplicas:
 
     def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
         self.backend, self.lattice = backend, lattice
-        self._engine = LatticeEngine(backend, lattice, seed=0, sparse=False)
+        self._engine = LatticeEngine(backend, lattice, seed=0)
         self._gather = Gather(backend)
         self.program: Any = None
         if self._engine.together:
