@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,16 +189,13 @@ class Runner:
         place = (self._place.parent / source).resolve()
         if ":" in source or not place.is_relative_to(self._root) or not place.is_file():
             raise ConfigError(f"{where}: its model {source!r} is no file of the archive")
+        document, text = open_document(libsbml, read_text(place), place)
         changes = [change for own in reversed(chain) for change in own.changes]
-        try:
-            document, text = open_document(libsbml, read_text(place), place)
-            for path, value in changes:
-                set_attribute(document.getModel(), target_of(path, where), value, where)
-            if changes:
-                text = libsbml.writeSBMLToString(document)
-            return read_sbml_text(text, place), document
-        except ModelError as error:  # without the folder, which is only there for this run
-            raise ModelError(str(error).replace(f"{self._root}{os.sep}", "")) from None
+        for path, value in changes:
+            set_attribute(document.getModel(), target_of(path, where), value, where)
+        if changes:
+            text = libsbml.writeSBMLToString(document)
+        return read_sbml_text(text, place), document
 
     def _ask(
         self, network: Network, document: Any, variables: Mapping[str, Variable], where: str
