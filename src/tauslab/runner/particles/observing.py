@@ -144,7 +144,13 @@ class ObservationModel:
         ConfigError
             It is not known; the message lists what is.
         """
-        quantity, text = (column, given) if isinstance(given, str) else given
+        pair = (column, given) if isinstance(given, str) else given
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ConfigError(
+                f'observe {column}: {given!r} is no noise, such as "normal(sd=10)", and no pair '
+                'such as ("X", "normal(sd=10)"); a function takes the place of all columns'
+            )
+        quantity, text = pair
         found = _FORM.match(text) if isinstance(text, str) else None
         if found is None or found[1] not in KINDS:
             raise ConfigError(
