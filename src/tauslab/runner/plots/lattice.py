@@ -98,7 +98,8 @@ def plot_lattice(
     over_points = SWEEP_KINDS if result.whole_sweep else ()
     kinds = tuple(dict.fromkeys(("auto", "counts", "mean", *_PANELS, *over_points)))
     if kind not in kinds:
-        raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}")
+        movie = "; result.movie(path) writes a movie" if kind == "movie" else ""
+        raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}{movie}")
     require_suffix(path)
     if result.whole_sweep:
         return _sweep(result, kind, species, t, path, ax)

@@ -53,6 +53,10 @@ def test_replicas_are_told_apart(tmp_path):
         assert (
             second.density("A", 0) == (stored(path, "lattice/particles", 1)[0] == 1).sum(-1)
         ).all()
+        with pytest.raises(ConfigError, match=r"frame 2 is not in .*: it has 0 to 1"):
+            second.density("A", 2)
+        with pytest.raises(ConfigError, match=r"'movie' is not a plot .*result\.movie\(path\)"):
+            second.plot(kind="movie")
     with pytest.raises(ConfigError, match=r"replica 2 is not in .*: it has 0 to 1"):
         LatticeResult(path, 2)
 
