@@ -70,6 +70,8 @@ def test_what_is_not_there_is_named(tmp_path):
             (lambda: result.kymograph("A"), "has no frames: run with frame_every="),
             (lambda: plot_lattice(result, "slice"), "has no frames"),
             (lambda: plot_lattice(result, "heatmap"), "not a plot of a lattice"),
+            (lambda: plot_lattice(result, t=0.1), "t=.* is of a slice: leave it out"),
+            (lambda: plot_lattice(result, "counts", axis="x"), "axis=.* is of a kymograph"),
             (lambda: plot_lattice(result, path=tmp_path / "a.jpg"), r"\.png, \.svg or \.pdf"),
         ):
             with pytest.raises(ConfigError, match=message):

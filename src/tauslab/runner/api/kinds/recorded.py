@@ -104,11 +104,12 @@ def _digest_lattice(path: Path, species: Sequence[str] | None) -> Lines:
 
 
 def _plot_lattice(path: Path, picture: Path, view: View) -> None:
-    from tauslab.runner.plots.lattice import plot_lattice
+    from tauslab.runner.plots.lattice import plot_lattice, require_used
     from tauslab.runner.plots.movie import write_movie
 
     with _open_lattice(path, view.replica, view.point) as frames:
         if view.kind == MOVIE:
+            require_used(view.kind, view.t, view.axis)
             write_movie(frames, picture, view.species or None, view.axis)
             return
         plot_lattice(frames, view.kind, view.species or None, view.t, view.axis, picture)
