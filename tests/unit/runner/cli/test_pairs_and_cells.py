@@ -167,6 +167,7 @@ def test_nobody_has_divided(capsys):
         (["--t", "1", "--fraction", "2"], "--fraction 2 is not allowed"),
         (["--t", "1", "--division", "birth"], "--division birth: c has no such event"),
         (["--t", "9", "--follow", "tree", "--most", "30"], "more than --most 30 cells"),
+        (["--t", "1", "--most", "30"], "--most is not for --follow population: leave it out"),
         (["--t", "1", "--max-steps", "2"], "take more than --max-steps"),
         ([], "--t is missing"),
     ],
