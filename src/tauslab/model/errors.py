@@ -117,10 +117,13 @@ class StoppedEarly(TauslabError, RuntimeError):
 def reason_of(error: BaseException) -> str:
     """What an exception of a library says, in one line; its class where it says nothing.
 
-    >>> reason_of(KeyError("no entry")), reason_of(ValueError())
-    ('no entry', 'ValueError')
+    >>> reason_of(KeyError("no entry")), reason_of(ValueError()), reason_of(ValueError("not 'x'"))
+    ('no entry', 'ValueError', "not 'x'")
     """
-    return " ".join(str(error).strip("'\"").split()) or type(error).__name__
+    text = str(error).strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return " ".join(text.split()) or type(error).__name__
 
 
 def first_line_of(error: BaseException) -> str:

@@ -6,7 +6,14 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError, LawsDiffer, ModelError
 from tauslab.model.network.network import Network
-from tauslab.runner.cme.compare import Comparison, compare, times_to_compare, verdict
+from tauslab.model.option_names import assigned
+from tauslab.runner.cme.compare import (
+    FEWEST_EXPECTED,
+    Comparison,
+    compare,
+    times_to_compare,
+    verdict,
+)
 from tauslab.runner.cme.solve import solve
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.results.result import Result
@@ -36,6 +43,11 @@ def cross_check(network: Network, options: Options, result: Result) -> str:
 def _compared(network: Network, options: Options, result: Result) -> list[Comparison]:
     if result.continuous or result.swept:
         raise ConfigError("that is for counts of one point, not for equations or a sweep")
+    if result.n < 2 * FEWEST_EXPECTED:  # all of them would lie in one bin, whatever their law
+        raise ConfigError(
+            f"{result.n} trajectories are too few to be compared: give {2 * FEWEST_EXPECTED:g} or "
+            f"more, {assigned('n')}1000 for example"
+        )
     for name, value in options.set.items():
         if np.ndim(value):
             raise ConfigError(f"{name} differs between trajectories")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -56,7 +57,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
         **same,
         set=dict(given.set or {}),
         sweep=points_of(given.sweep, given.table, given.design),
-        hooks=tuple(given.hooks),
+        hooks=tuple(given.hooks) if isinstance(given.hooks, Iterable) else (given.hooks,),
         share_gpu=isinstance(given.device, GPU) and given.device.share,
         **device_settings(given.device),
         **file_settings(given.output),

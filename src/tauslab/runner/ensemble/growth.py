@@ -75,7 +75,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     path, added = options.output, options.append
     assert path is not None
     assert added is not None
-    base = on_root(comm, lambda: _base(path, options))
+    base = on_root(comm, lambda: _base(path, options, network))
     beside = path.with_name(f"{path.name}.append")
     whole = replace(options, **base.chosen, given=None, n=added, append=None)
     first = whole.first + base.n
@@ -111,7 +111,7 @@ def _told_of(what: str, how: str = "") -> Iterator[None]:
         raise StoppedEarly(f"{stopped.done} {what}", how) from None
 
 
-def _base(path: Path, options: Options) -> _Base:
+def _base(path: Path, options: Options, network: Network) -> _Base:
     """Read the result to append to; what the options leave open is as there."""
     if not path.exists():
         raise ConfigError(f"{opt('append', options.append)}: {path} does not exist")
@@ -125,6 +125,12 @@ def _base(path: Path, options: Options) -> _Base:
             raise ConfigError(
                 f"{opt('append')}: {path} was made by ode; it adds to runs of ssa and tau"
             )
+        for name in result.species + result.observables:
+            if name not in {**network.species, **network.rules}:
+                raise ConfigError(
+                    f"{path} holds another run: it has {name}, and {network.name} has not; "
+                    f"{opt('append')} needs the same job"
+                )
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written

@@ -84,6 +84,7 @@ class ReplicaRuns:
         self._memory: dict[str, Any] = {}  # of hooks
         self._mine = range(self._group.index, self._task.runs, self._group.grid.replicas)
         self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
+        self.waiting = self.particles = 0  # at all samples: those without a slot, and all
 
     @property
     def _task(self) -> LatticeTask:
@@ -288,6 +289,8 @@ class ReplicaRuns:
     def _samples(self, group: Group, first: int, samples: Samples) -> None:
         if group.rank == 0:
             self._writer.write_samples(group.run, first, samples)
+            self.waiting += int(samples.waiting.sum())
+            self.particles += int(samples.counts.sum())
 
     def _keep_frame(self, done: int) -> None:
         every = self._task.options.frame_every

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -19,6 +20,7 @@ from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.python_values import whole
 from tauslab.runner.options.values.recurring import quiet_option
 from tauslab.runner.options.values.texts import count
 
@@ -146,18 +148,7 @@ class LatticeOptions(LatticeChoices):
 
     def __post_init__(self) -> None:
         """Check what needs no model."""
-        for name, value, least, most in (
-            ("count_every", self.count_every, 1, MOST_STEPS),
-            ("frame_every", self.frame_every, 0, MOST_STEPS),
-            ("replicas", self.replicas, 1, MOST_REPLICAS),
-            ("threads", self.threads, 0, 4096),
-            ("seed", self.seed, 0, 2**64 - 1),
-            ("checkpoint_steps", self.checkpoint_steps, 0, MOST_STEPS),
-            ("slabs", self.slabs, 1, MOST_STEPS),
-            ("halo_depth", self.halo_depth, 0, MOST_STEPS),
-        ):
-            if value is not None and not least <= value <= most:
-                raise ConfigError(f"{assigned(name)}{value}: it must be {least} to {most}")
+        self._check_numbers()
         if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
             raise ConfigError(f"{assigned('t_end')}{self.t_end:g}: it must be finite and above 0")
         if not self.checkpoint_every > 0:
@@ -172,9 +163,37 @@ class LatticeOptions(LatticeChoices):
             raise ConfigError(f"{opt('halo', self.halo)}: it must be one of {', '.join(HALOS)}")
         if self.sweep is not None:
             self._check_sweep(self.sweep)
-        for every, hook in self.hooks:
-            if every < 1 or not callable(hook):
+        for one in self.hooks:
+            pair = (
+                isinstance(one, tuple | list)
+                and len(one) == 2
+                and isinstance(one[0], int | np.integer)
+            )
+            if not pair or one[0] < 1 or not callable(one[1]):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+
+    def _check_numbers(self) -> None:
+        """Types, and ranges of whole numbers; 1e3 is one too."""
+        for name, least, most in (
+            ("count_every", 1, MOST_STEPS),
+            ("frame_every", 0, MOST_STEPS),
+            ("replicas", 1, MOST_REPLICAS),
+            ("threads", 0, 4096),
+            ("seed", 0, 2**64 - 1),
+            ("checkpoint_steps", 0, MOST_STEPS),
+            ("slabs", 1, MOST_STEPS),
+            ("halo_depth", 0, MOST_STEPS),
+        ):
+            value = whole(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if value is not None and not isinstance(value, int | np.integer):
+                raise ConfigError(f"{assigned(name)}{value!r}: a whole number is expected")
+            if value is not None and not least <= value <= most:
+                raise ConfigError(f"{assigned(name)}{value}: it must be {least} to {most}")
+        for name in ("t_end", "checkpoint_every", "rebalance_every", "max_hop"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Real):
+                raise ConfigError(f"{assigned(name)}{value!r}: a number is expected")
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.runs > MOST_RUNS:

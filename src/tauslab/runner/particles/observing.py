@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.counts import meant, some
+from tauslab.model.option_names import said
 from tauslab.model.portable.array_log import portable_log, portable_log_gamma
 
 Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
@@ -143,7 +144,13 @@ class ObservationModel:
         ConfigError
             It is not known; the message lists what is.
         """
-        quantity, text = (column, given) if isinstance(given, str) else given
+        pair = (column, given) if isinstance(given, str) else given
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ConfigError(
+                f'observe {column}: {given!r} is no noise, such as "normal(sd=10)", and no pair '
+                'such as ("X", "normal(sd=10)"); a function takes the place of all columns'
+            )
+        quantity, text = pair
         found = _FORM.match(text) if isinstance(text, str) else None
         if found is None or found[1] not in KINDS:
             raise ConfigError(
@@ -266,11 +273,11 @@ class Observations:
             raise ConfigError("observe= names no column: nothing is compared with the data")
         names = [str(name) for name in data] if hasattr(data, "__iter__") else []
         if "time" not in names:
-            raise ConfigError('data= needs columns by name, one of them "time"')
+            raise ConfigError(f'{_given()} needs columns by name, one of them "time"')
         wanted = names if callable(observe) else ["time", *(one.column for one in self.models)]
         for name in wanted:
             if name not in names:
-                raise ConfigError(f"data= has no column {name!r}; it has {', '.join(names)}")
+                raise ConfigError(f"{_given()} has no column {name!r}; it has {', '.join(names)}")
         self._columns = {name: _column(name, data[name]) for name in wanted}
         self.times = self._columns.pop("time")
         for name, column in self._columns.items():
@@ -362,6 +369,10 @@ class Observations:
         for more in given:
             total = total + more
         return total
+
+
+def _given() -> str:
+    return said("the table of data", "data=")
 
 
 def _column(name: str, values: Any) -> FloatArray:

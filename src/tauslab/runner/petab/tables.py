@@ -208,9 +208,17 @@ def _word(row: Any, column: str, allowed: tuple[str, ...]) -> str:
     return word
 
 
+def _number(cell: Any, told: str) -> float:
+    """A cell as a number; `told` says whose it is."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        raise ModelError(f"{told}: {cell!r} is not a number") from None
+
+
 def _parameter(name: str, row: Any) -> Parameter:
     lower, upper, nominal = (
-        math.nan if _missing(row.get(column)) else float(row[column])
+        math.nan if _missing(row.get(column)) else _number(row[column], f"{column} of {name}")
         for column in ("lowerBound", "upperBound", "nominalValue")
     )
     prior = None
@@ -243,7 +251,10 @@ def _observable(name: str, row: Any) -> Observable:
 def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) -> Measurement:
     before, replicate = row.get("preequilibrationConditionId"), row.get("replicateId")
     split = petab.split_parameter_replacement_list
-    name, value, time = row["observableId"], float(row["measurement"]), float(row["time"])
+    name = row["observableId"]
+    value, time = (
+        _number(row[column], f"{column} of {name}") for column in ("measurement", "time")
+    )
     if name not in observables:
         raise ModelError(f"a measurement is of {name!r}, which is no observable")
     if observables[name].scale != "lin" and not value > 0:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 from tauslab.model.pictures.figures import (
     BLUE,
     GREY,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OF_LATTICES = ("counts", "kymograph", "slice", "movie")
+_OVER_TIME = {"trajectories", "mean", "heatmap", "share"}
 _MOST_LINES = 30
 _MOST_PANELS = 36
 _DEFAULT_PANELS = 4
@@ -82,7 +84,7 @@ def plot_result(
         Names; by default the first four (of equations ten) of `Result.foremost` that ever change,
         or the summaries where there is nothing else.
     t
-        Sample time of a histogram; by default the last.
+        Sample time of a histogram, or of a sweep; by default the last.
     path
         File to write: PNG, SVG or PDF by its suffix.
     colour
@@ -108,6 +110,11 @@ def plot_result(
             _courses(panels[0], result, names)
         else:
             kinds = [_kind_of(result, name, kind, t) for name in names]
+            if t is not None and not result.swept and {*kinds} <= _OVER_TIME:
+                raise ConfigError(
+                    f"{opt('t', f'{t:g}')}: a plot of {kind} shows all times: leave it out, or "
+                    f"choose {opt('kind', 'histogram')}"
+                )
             figure, panels = panels_for([_projection(result, drawn) for drawn in kinds], ax)
             at = float(result.times[-1]) if t is None else t
             for name, drawn, axes in zip(names, kinds, panels, strict=True):

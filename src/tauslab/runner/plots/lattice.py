@@ -98,11 +98,13 @@ def plot_lattice(
     over_points = SWEEP_KINDS if result.whole_sweep else ()
     kinds = tuple(dict.fromkeys(("auto", "counts", "mean", *_PANELS, *over_points)))
     if kind not in kinds:
-        raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}")
+        movie = "; result.movie(path) writes a movie" if kind == "movie" else ""
+        raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}{movie}")
     require_suffix(path)
     if result.whole_sweep:
         return _sweep(result, kind, species, t, path, ax)
     over_time = kind in ("auto", "counts", "mean")
+    require_used(kind, t, axis)
     several = kind == "mean" or (kind == "auto" and result.n_replicas > 1)
     names = list(species or result.species[: _DEFAULT_LINES if over_time else _DEFAULT_PANELS])
     most = _MOST_LINES if over_time else _MOST_PANELS
@@ -121,6 +123,22 @@ def plot_lattice(
         if path is not None:
             save_figure(figure, path)
     return figure
+
+
+def require_used(kind: str, t: float | None, axis: str | None) -> None:
+    """Refuse a time and an axis where a picture of one run has none.
+
+    Raises
+    ------
+    ConfigError
+        Names what is to be left out.
+    """
+    if t is not None and kind != "slice":
+        raise ConfigError(
+            f"{opt('t', f'{t:g}')} is of a slice: leave it out, or choose {opt('kind', 'slice')}"
+        )
+    if axis is not None and kind in ("auto", "counts", "mean"):
+        raise ConfigError(f"{opt('axis', axis)} is of a kymograph or a slice: leave it out")
 
 
 def _sweep(

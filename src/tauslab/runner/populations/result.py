@@ -265,6 +265,8 @@ class PopulationResult:
 
         Raises
         ------
+        ConfigError
+            The name is that of a table or a picture.
         OutputError
             It cannot be written.
         """

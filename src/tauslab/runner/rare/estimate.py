@@ -220,6 +220,8 @@ class RareResult:
 
         Raises
         ------
+        ConfigError
+            The name is that of a table or a picture.
         OutputError
             It cannot be written.
         """

@@ -151,7 +151,8 @@ class Result(EnsembleData):
         Raises
         ------
         ConfigError
-            The result lies in a file already, or was not made by a run.
+            The result lies in a file already, or was not made by a run; or the name is that of a
+            table or a picture.
         OutputError
             The file is there already, or cannot be written.
         """

@@ -111,12 +111,14 @@ def to_pandas(table: ResultTable) -> pd.DataFrame:
 
     pieces = list(table.pieces)
     data = {}
-    for index, name in enumerate(table.header):
+    for index in range(len(table.header)):
         parts = [piece[index] for piece in pieces]
         values = np.concatenate(parts) if parts else np.empty(0)
         lacks = values.dtype.kind == "i" and (values < 0).any()
-        data[name] = np.where(values < 0, math.nan, values) if lacks else values
-    return pd.DataFrame(data)
+        data[index] = np.where(values < 0, math.nan, values) if lacks else values
+    frame = pd.DataFrame(data)
+    frame.columns = pd.Index(table.header)  # a species may be called "time": no column is lost
+    return frame
 
 
 def _cells(values: npt.NDArray[Any]) -> list[Any]:
@@ -144,6 +146,11 @@ def _rows(result: EnsembleData, row_bytes: int) -> Iterator[slice]:
     return columns.rows((total,), row_bytes, result.block, result.completed_blocks)
 
 
+def _header(result: EnsembleData, *names: str) -> tuple[str, ...]:
+    """Names of columns: what was swept, as ``NAME_swept`` where NAME is taken, then these."""
+    return (*(f"{one}_swept" if one in names else one for one in result.points), *names)
+
+
 def _numbers(result: EnsembleData, rows: slice) -> tuple[Columns, npt.NDArray[np.int64]]:
     """The swept values of flat rows, and the number of each trajectory at its point."""
     point, trajectory = np.divmod(np.arange(rows.start, rows.stop), result.n)
@@ -169,7 +176,7 @@ def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
                 piece.append(read[dataset][:, :, axis.index(name)].reshape(-1))
             yield piece
 
-    return ResultTable((*result.points, "trajectory", "time", *names), pieces())
+    return ResultTable(_header(result, "trajectory", "time", *names), pieces())
 
 
 def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
@@ -180,7 +187,7 @@ def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     for mean, std in found:
         piece += [np.ravel(mean), np.ravel(std)]
     both = [f"{name}_{kind}" for name in names for kind in ("mean", "sd")]
-    return ResultTable((*result.points, "time", *both), iter([piece]))
+    return ResultTable(_header(result, "time", *both), iter([piece]))
 
 
 def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
@@ -199,7 +206,7 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
             own = [values[:, result.species.index(name)] for name in names]
             yield [*swept, trajectory, ends, *own]
 
-    return ResultTable((*result.points, "trajectory", "status", *names), pieces())
+    return ResultTable(_header(result, "trajectory", "status", *names), pieces())
 
 
 def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
@@ -213,4 +220,4 @@ def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
             own = [result.flat(f"summary/{name}")[rows] for name in chosen]
             yield [*swept, trajectory, *own]
 
-    return ResultTable((*result.points, "trajectory", *chosen), pieces())
+    return ResultTable(_header(result, "trajectory", *chosen), pieces())

@@ -242,6 +242,8 @@ class _Reader:
         steps = one.getNumberOfSteps()
         if steps is None or steps < 1 or steps > 2**31:
             steps = one.getNumberOfPoints()
+        if steps < 1:
+            raise self._refused(one, f"it has {steps} steps; one or more are supported")
         if steps > _MOST_VALUES:
             raise self._refused(one, f"{steps} values are more than {_MOST_VALUES}")
         first, last, kind = one.getStart(), one.getEnd(), one.getType()

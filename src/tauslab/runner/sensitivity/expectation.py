@@ -99,7 +99,10 @@ class Expectation:
             `theta` or a condition has another shape, or a value that the model does not allow.
         """
         held = self._held(conditions or {})
-        given = np.asarray(theta, np.float64)
+        try:
+            given = np.asarray(theta, np.float64)
+        except (TypeError, ValueError):
+            given = np.zeros(0)
         if given.shape != (len(self.parameters),) or not np.isfinite(given).all():
             raise ConfigError(
                 f"theta must be {len(self.parameters)} finite numbers: {', '.join(self.parameters)}"

@@ -194,6 +194,8 @@ class SensitivityResult:
 
         Raises
         ------
+        ConfigError
+            The name is that of a table or a picture.
         OutputError
             It cannot be written.
         """

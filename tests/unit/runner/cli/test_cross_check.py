@@ -34,6 +34,7 @@ def command(tmp_path):
         (("--set", "k=4"), "3 of 3 distributions agree"),
         (("--record", "final"), "1 of 1 distributions agree"),
         (("--method", "tau"), "3 of 3 distributions"),
+        (("-n", "19"), "not cross-checked: 19 trajectories are too few to be compared"),
         (("--sweep", "k=list:1,2"), "not cross-checked: that is for counts of one point"),
         (("--record", "statistics"), "not cross-checked"),
         (("--method", "ode"), "not cross-checked"),

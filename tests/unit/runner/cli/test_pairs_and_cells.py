@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -127,6 +128,10 @@ def test_population(capsys):
     assert printed(capsys, "info", "c.h5") == text
     python = ts.population("c.toml", [1, 4], division="divide", cells=20, seed=1, device="cpu")
     python.save("p.h5")
+    Path("mine.csv").write_text("kept", encoding="utf-8")
+    with pytest.raises(ts.ConfigError, match=r"mine\.csv.*a result is an HDF5 file"):
+        python.save("mine.csv")
+    assert Path("mine.csv").read_text(encoding="utf-8") == "kept"
     assert printed(capsys, "digest", "p.h5") == printed(capsys, "digest", "c.h5")
     stored = ts.open("c.h5")
     assert repr(stored) == repr(python)
@@ -162,6 +167,7 @@ def test_nobody_has_divided(capsys):
         (["--t", "1", "--fraction", "2"], "--fraction 2 is not allowed"),
         (["--t", "1", "--division", "birth"], "--division birth: c has no such event"),
         (["--t", "9", "--follow", "tree", "--most", "30"], "more than --most 30 cells"),
+        (["--t", "1", "--most", "30"], "--most is not for --follow population: leave it out"),
         (["--t", "1", "--max-steps", "2"], "take more than --max-steps"),
         ([], "--t is missing"),
     ],

@@ -129,6 +129,15 @@ def test_what_cannot_be_appended_is_refused(tmp_path, options, message):
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 
+def test_another_model_is_named_by_what_it_lacks(tmp_path):
+    run(n=50, output=tmp_path / "a.h5").close()
+    other = ts.Network("other")
+    other.add_species("Z", 5)
+    other.add_reaction("Z ->", rate=1.0)
+    with pytest.raises(ConfigError, match=r"a\.h5 holds another run: it has X, and other has not"):
+        ts.run(other, t_end=2.0, append=10, output=tmp_path / "a.h5", device="cpu")
+
+
 def test_compressed_results_are_the_same(tmp_path):
     path = tmp_path / "a.h5"
     run(n=500, output=ts.Output(path, compress=4), record=ALL, block=50).close()

@@ -53,6 +53,10 @@ def test_replicas_are_told_apart(tmp_path):
         assert (
             second.density("A", 0) == (stored(path, "lattice/particles", 1)[0] == 1).sum(-1)
         ).all()
+        with pytest.raises(ConfigError, match=r"frame 2 is not in .*: it has 0 to 1"):
+            second.density("A", 2)
+        with pytest.raises(ConfigError, match=r"'movie' is not a plot .*result\.movie\(path\)"):
+            second.plot(kind="movie")
     with pytest.raises(ConfigError, match=r"replica 2 is not in .*: it has 0 to 1"):
         LatticeResult(path, 2)
 
@@ -66,6 +70,8 @@ def test_what_is_not_there_is_named(tmp_path):
             (lambda: result.kymograph("A"), "has no frames: run with frame_every="),
             (lambda: plot_lattice(result, "slice"), "has no frames"),
             (lambda: plot_lattice(result, "heatmap"), "not a plot of a lattice"),
+            (lambda: plot_lattice(result, t=0.1), "t=.* is of a slice: leave it out"),
+            (lambda: plot_lattice(result, "counts", axis="x"), "axis=.* is of a kymograph"),
             (lambda: plot_lattice(result, path=tmp_path / "a.jpg"), r"\.png, \.svg or \.pdf"),
         ):
             with pytest.raises(ConfigError, match=message):

@@ -187,6 +187,8 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
         (GOOD, {}, "names no column"),
         (GOOD, {"Y": "poisson"}, "no column 'Y'"),
         (GOOD, {"X": "gauss(1)"}, "normal"),
+        (GOOD, {"X": math.log}, "observe X: <built-in function log> is no noise"),
+        (GOOD, {"X": ("X",)}, "is no noise, such as"),
         (GOOD, {"X": "normal"}, "needs sd"),
         (GOOD, {"X": "normal(mu=1)"}, "has no mu"),
         (GOOD, {"X": "normal(1, 2)"}, "alone"),

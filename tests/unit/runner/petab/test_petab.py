@@ -191,6 +191,8 @@ def test_what_has_no_steady_state_has_an_infinite_objective(tmp_path: Path) -> N
         ({"observables": TABLES["observables"].replace("s*A ", "s*A/0 ", 1)}, "has no value"),
         ({"parameters": TABLES["parameters"].replace("1;2", "1;0")}, "parameter k: .* is no law"),
         ({"parameters": TABLES["parameters"].replace("normal 1;2", "uniform 2;2")}, "is no law"),
+        ({"parameters": TABLES["parameters"].replace("1.5", "fast")}, "nominalValue of k: 'fast'"),
+        ({"measurements": TABLES["measurements"].replace("2 1", "late 1")}, "time of a: 'late'"),
         ({"model": "<sbml/>"}, "problem.yaml"),
         ({"conditions": "conditionId f\nfed 6"}, "starved"),
         ({"observables": "observableId observableFormula noiseFormula\na (A 1"}, "problem.yaml"),
@@ -258,10 +260,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert main([*command[:4], "-o", str(read), "--device", "cpu", "--overwrite"]) == 2
         assert read.read_bytes() == before
     capsys.readouterr()
-    for text, told in (("k,s\n1\n", "line 2"), ("k,s\n1,1,1\n", "line 2"), ("k,k\n1,1\n", "twice")):
+    for text, told in (
+        ("k,s\n1\n", "line 2"),
+        ("k,s\n1,1,1\n", "line 2"),
+        ("k,k\n1,1\n", "twice"),
+        ("k,s\n1,1\n1,x\n", "line 3: s is 'x'"),
+    ):
         vectors.write_text(text, encoding="utf-8")
         assert main([*command, "--overwrite"]) == 2
         assert told in capsys.readouterr().err
     vectors.write_text("k,other\n1,1\n", encoding="utf-8")
     assert main([*command, "--overwrite"]) == 2
     assert "other" in capsys.readouterr().err
+    for option in ("--seed=1", "--molecules", "--amounts=5", "--particles=0"):
+        assert main(["petab", str(path), option]) == 2
+        assert option.partition("=")[0] in capsys.readouterr().err

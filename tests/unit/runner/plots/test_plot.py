@@ -154,6 +154,7 @@ def test_default_panels_and_result_plot(result, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"kind": "mean", "t": 1}, "t=.*: a plot of mean shows all times"),
         ({"kind": "pie"}, "'pie' is not a kind of plot; kinds: auto, heatmap"),
         ({"kind": "movie"}, "a plot of movie is of a lattice; here kinds are auto, heatmap"),
         ({"species": ["Q"]}, "'Q' is not recorded"),

@@ -259,6 +259,7 @@ def endless():
         (constant_rate, {"follow": "all"}, "lineage"),
         (constant_rate, {"cells": 0}, "cells"),
         (constant_rate, {"parameters": {"k": [1.0, 2.0]}}, "one per cell"),
+        (sizer, {"initial": {"V": "uniform(1,2)"}}, "initial V: it is a quantity, not a count"),
         (bursting, {"cells": 2}, "all cells have ended"),
     ],
 )

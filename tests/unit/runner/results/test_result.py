@@ -464,6 +464,8 @@ def test_a_result_in_memory_is_saved_as_its_run_would_have(tmp_path, options):
             saved.save(tmp_path / "again.h5")
     with pytest.raises(OutputError, match="exists; overwrite=True replaces it"):
         result.save(path)
+    with pytest.raises(ConfigError, match="a result is an HDF5 file"):
+        result.save(tmp_path / "saved.csv")
     pickle.loads(pickle.dumps(result)).save(path, overwrite=True, compress=4)
     with ts.open(path) as saved, ts.open(tmp_path / "direct.h5") as direct:
         assert digest_lines(saved) == digest_lines(direct)

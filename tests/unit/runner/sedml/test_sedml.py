@@ -211,6 +211,7 @@ def test_changes_of_a_model(tmp_path: Path) -> None:
             "are more than",
         ),
         (_sedml(_repeated(_RANGE.replace('Steps="2"', 'Steps="2000000000"'))), "are more than"),
+        (_sedml(_repeated(_RANGE.replace('Steps="2"', 'Steps="0"'))), "it has 0 steps"),
         (
             _sedml(_PLAIN).replace('<algorithm kisaoID="KISAO:0000019"/>', ""),
             "no algorithm is given",

@@ -53,7 +53,7 @@ def test_calls_draw_anew_and_repeat():
     assert "k to X, X * X at 2 times" in repr(found)
 
 
-@pytest.mark.parametrize("theta", [[], [1.0, 2.0], [np.nan], 0.7])
+@pytest.mark.parametrize("theta", [[], [1.0, 2.0], [np.nan], 0.7, "x", [None]])
 def test_theta_is_refused(theta):
     with pytest.raises(ts.ConfigError, match="theta must be 1 finite numbers: k"):
         left()(theta)

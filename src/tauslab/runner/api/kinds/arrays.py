@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class _Room:
     """The functions of a room; all but `load` take what it gives."""
 
-    told: str
     load: Callable[[str | os.PathLike[str]], Any]
     facts: Callable[[Any], dict[str, Any]]
     lines: Callable[[Any], list[str]]
@@ -35,7 +34,7 @@ def _rare() -> _Room:
     from tauslab.runner.rare.tables import rare_table
 
     return _Room(
-        "a rare event", RareResult.load, RareResult.facts, RareResult.lines, RareResult.arrays,
+        RareResult.load, RareResult.facts, RareResult.lines, RareResult.arrays,
         lambda found, _: rare_table(found),
         lambda found, _, picture: plot_rare(found, picture),
     )  # fmt: skip
@@ -46,7 +45,7 @@ def _filtered() -> _Room:
     from tauslab.runner.plots.states import plot_filter
 
     return _Room(
-        "a filtered course", file.load_filter, file.filter_facts, file.filter_lines,
+        file.load_filter, file.filter_facts, file.filter_lines,
         file.filter_arrays, lambda found, _: file.filter_table(found),
         lambda found, view, picture: plot_filter(found, view.species, picture),
     )  # fmt: skip
@@ -58,7 +57,7 @@ def _derived() -> _Room:
     from tauslab.runner.sensitivity.result import SensitivityResult
 
     return _Room(
-        "derivatives of means", SensitivityResult.load, tables.sensitivity_facts,
+        SensitivityResult.load, tables.sensitivity_facts,
         tables.sensitivity_lines, SensitivityResult.arrays,
         lambda found, _: tables.sensitivity_table(found),
         lambda found, view, picture: plot_derivatives(found, view.species, picture),
@@ -71,14 +70,16 @@ def _population() -> _Room:
     from tauslab.runner.populations.result import PopulationResult
 
     return _Room(
-        "a population of cells", PopulationResult.load, tables.population_facts,
+        PopulationResult.load, tables.population_facts,
         tables.population_lines, PopulationResult.arrays,
         lambda found, view: tables.population_table(found, view.what),
         lambda found, view, picture: plot_population(found, view.species, view.t, picture),
     )  # fmt: skip
 
 
-def _kind(room: Callable[[], _Room]) -> Kind:
+def _kind(
+    told: str, room: Callable[[], _Room], drawn: tuple[str, ...] = (), table: tuple[str, ...] = ()
+) -> Kind:
     """The operations by the functions of a room, which is imported when one of them is used."""
 
     def digest(path: Path, species: Sequence[str] | None) -> Lines:
@@ -92,25 +93,27 @@ def _kind(room: Callable[[], _Room]) -> Kind:
         here = room()
         here.draw(here.load(path), view, picture)
 
-    def export(path: Path, table: Path, view: View) -> None:
+    def export(path: Path, output: Path, view: View) -> None:
         from tauslab.runner.results.tables import write_table
 
         here = room()
-        write_table(here.table(here.load(path), view), table)
+        write_table(here.table(here.load(path), view), output)
 
     def report(path: Path) -> str:
         from tauslab.runner.plots.report import picture_report
 
         here = room()
         found = here.load(path)
-        return picture_report(
-            path, here.told, here.lines(found), lambda: here.draw(found, View(), None)
-        )
+        return picture_report(path, told, here.lines(found), lambda: here.draw(found, View(), None))
 
     return Kind(
-        lambda path: room().load(path), lambda path: room().facts(room().load(path)),
+        told, lambda path: room().load(path), lambda path: room().facts(room().load(path)),
         lambda path: room().lines(room().load(path)), digest, plot, ".csv", export, report,
+        of_pictures=drawn, of_tables=table,
     )  # fmt: skip
 
 
-RARE, FILTERED, DERIVED, POPULATIONS = map(_kind, (_rare, _filtered, _derived, _population))
+RARE = _kind("a rare event", _rare)
+FILTERED = _kind("a filtered course", _filtered, ("species",))
+DERIVED = _kind("derivatives of means", _derived, ("species",))
+POPULATIONS = _kind("a population of cells", _population, ("species", "t"), ("what",))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import opt
 
 if TYPE_CHECKING:
     from tauslab.runner.results.digest import Lines
@@ -16,7 +19,7 @@ MOVIE = "movie"  # a kind of picture that is a file of its own
 
 @dataclass(frozen=True)
 class View:
-    """Options of a picture or a table; each kind uses those that it knows.
+    """Options of a picture or a table; each kind takes some, and others are refused.
 
     Parameters
     ----------
@@ -42,6 +45,20 @@ class View:
     what: str | None = None
     steps: str | None = None
 
+    def require_known(self, known: Collection[str], path: Path, told: str) -> None:
+        """Refuse what `known` lacks, for the file at `path`, of which `told` says the kind.
+
+        Raises
+        ------
+        ConfigError
+            Names the first option that is given and means nothing there.
+        """
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in known and value != one.default:
+                shown = ",".join(value) if isinstance(value, tuple) else value
+                raise ConfigError(f"{opt(one.name, shown)}: {path} is of {told}: leave it out")
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -49,6 +66,8 @@ class Kind:
 
     Parameters
     ----------
+    told
+        What a file is of, with its article.
     open
         Makes the object that `tauslab.open` returns.
     facts, lines
@@ -63,8 +82,13 @@ class Kind:
         Writes the file in another format.
     report
         Makes the page of ``tauslab report``.
+    of_pictures, of_tables
+        Fields of `View` that `plot` and `export` take.
+    parts
+        Whether there are digests of some species.
     """
 
+    told: str
     open: Callable[[str | os.PathLike[str]], Any]
     facts: Callable[[Path], dict[str, Any]]
     lines: Callable[[Path], list[str]]
@@ -73,3 +97,6 @@ class Kind:
     suffix: str
     export: Callable[[Path, Path, View], None]
     report: Callable[[Path], str]
+    of_pictures: tuple[str, ...] = ()
+    of_tables: tuple[str, ...] = ()
+    parts: bool = False

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 from tauslab.runner.api.kinds.kind import MOVIE, Kind, View
 
 if TYPE_CHECKING:
@@ -69,7 +67,10 @@ def _report(path: Path) -> str:
         return ensemble_report(result)
 
 
-ENSEMBLE = Kind(_open, _facts, _lines, _digest, _plot, ".csv", _export, _report)
+ENSEMBLE = Kind(
+    "an ensemble", _open, _facts, _lines, _digest, _plot, ".csv", _export, _report,
+    of_pictures=("species", "summary", "kind", "t"), of_tables=("species", "what"), parts=True,
+)  # fmt: skip
 
 
 # --- lattices
@@ -103,11 +104,12 @@ def _digest_lattice(path: Path, species: Sequence[str] | None) -> Lines:
 
 
 def _plot_lattice(path: Path, picture: Path, view: View) -> None:
-    from tauslab.runner.plots.lattice import plot_lattice
+    from tauslab.runner.plots.lattice import plot_lattice, require_used
     from tauslab.runner.plots.movie import write_movie
 
     with _open_lattice(path, view.replica, view.point) as frames:
         if view.kind == MOVIE:
+            require_used(view.kind, view.t, view.axis)
             write_movie(frames, picture, view.species or None, view.axis)
             return
         plot_lattice(frames, view.kind, view.species or None, view.t, view.axis, picture)
@@ -118,8 +120,6 @@ def _export_lattice(path: Path, output: Path, view: View) -> None:
     from tauslab.runner.results.lattice.tables import lattice_table
     from tauslab.runner.results.tables import SEPARATORS, write_table
 
-    if view.what is not None:
-        raise ConfigError(f"{opt('what', view.what)}: {path} is of a lattice: leave it out")
     with _open_lattice(path, view.replica, view.point) as frames:
         if output.suffix.lower() in SEPARATORS:
             write_table(lattice_table(frames, view.species), output)
@@ -135,8 +135,10 @@ def _report_lattice(path: Path) -> str:
 
 
 LATTICE = Kind(
-    _open_lattice, _lattice_facts, _lattice_lines, _digest_lattice, _plot_lattice,
+    "a lattice", _open_lattice, _lattice_facts, _lattice_lines, _digest_lattice, _plot_lattice,
     ".vtkhdf", _export_lattice, _report_lattice,
+    of_pictures=("species", "kind", "t", "axis", "replica", "point"),
+    of_tables=("species", "replica", "point"), parts=True,
 )  # fmt: skip
 
 
@@ -188,5 +190,6 @@ def _report_dbn(path: Path) -> str:
 
 
 DBN = Kind(
-    _open_dbn, _dbn_facts, _dbn_lines, _digest_dbn, _plot_dbn, ".bif", _export_dbn, _report_dbn
-)
+    "a dynamic Bayesian network", _open_dbn, _dbn_facts, _dbn_lines, _digest_dbn, _plot_dbn, ".bif",
+    _export_dbn, _report_dbn, of_pictures=("species",), of_tables=("steps",),
+)  # fmt: skip

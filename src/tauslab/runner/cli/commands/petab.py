@@ -12,6 +12,7 @@ import numpy as np
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.tools import require_new
+from tauslab.runner.options.values.checks import within
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.petab.likelihood import unscaled
@@ -27,8 +28,12 @@ def process_petab(arguments: argparse.Namespace) -> None:
         if arguments.output.suffix.lower() != ".tsv":
             raise ConfigError(f"{arguments.output}: tables of PEtab are written as .tsv")
         require_new(arguments.output, overwrite=arguments.overwrite)
-    if arguments.seed is not None and arguments.particles is None:
-        raise ConfigError("--seed is of particles: give --particles, too")
+    if arguments.particles is None:
+        for name, default in (("seed", None), ("molecules", False), ("amounts", None)):
+            if getattr(arguments, name) != default:
+                raise ConfigError(f"--{name} is of particles: give --particles, too")
+    else:
+        within("particles", arguments.particles, 1, 10**9)
     problem = load(arguments.problem, device=arguments.device)
     require_no_input(arguments.output, problem.files)
     given = arguments.parameters
@@ -85,15 +90,23 @@ def read_vectors(problem: Problem, path: Path) -> FloatArray:
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise ConfigError(f"{path}: line {number} has not one cell for each of the columns")
+    if {"parameterId", "nominalValue"} <= rows[0].keys():
+        cells = {row["parameterId"]: (row["nominalValue"], i) for i, row in enumerate(rows, 2)}
+        own = {name: _value(path, name, *cells[name]) for name in problem.names if name in cells}
+        return problem.scaled(own)[None]
+    return np.stack(
+        [
+            problem.scaled({name: _value(path, name, text, i) for name, text in row.items()})
+            for i, row in enumerate(rows, 2)
+        ]
+    )
+
+
+def _value(path: Path, name: str, text: str, line: int) -> float:
     try:
-        if {"parameterId", "nominalValue"} <= rows[0].keys():
-            own = {row["parameterId"]: float(row["nominalValue"]) for row in rows}
-            tables = [{name: own[name] for name in problem.names if name in own}]
-        else:
-            tables = [{name: float(text) for name, text in row.items()} for row in rows]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    return np.stack([problem.scaled(own) for own in tables])
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{path}: line {line}: {name} is {text!r}, not a number") from None
 
 
 def _write(path: Path, problem: Problem, vectors: FloatArray, found: dict[str, FloatArray]) -> None:

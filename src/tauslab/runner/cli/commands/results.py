@@ -26,8 +26,10 @@ def process_digest(arguments: argparse.Namespace) -> None:
     """``tauslab digest``: SHA-256 per dataset, the total last."""
     from tauslab.runner.results.digest import digest_total
 
-    chosen = names(arguments.species) if arguments.species else None
-    lines = kind_at(arguments.file).digest(arguments.file, chosen)
+    kind, chosen = kind_at(arguments.file), names(arguments.species) if arguments.species else None
+    if chosen and not kind.parts:
+        View(species=tuple(chosen)).require_known((), arguments.file, kind.told)
+    lines = kind.digest(arguments.file, chosen)
     total = digest_total(lines)
     if arguments.json:
         print(json.dumps({"datasets": dict(lines), "total": total}, indent=2))
@@ -47,7 +49,9 @@ def process_plot(arguments: argparse.Namespace) -> None:
     suffix = ".gif" if arguments.kind == MOVIE else ".png"
     path = arguments.output or arguments.file.with_suffix(suffix)
     require_new(path, overwrite=arguments.overwrite)
-    kind_at(arguments.file).plot(arguments.file, path, _view(arguments))
+    kind, view = kind_at(arguments.file), _view(arguments)
+    view.require_known(kind.of_pictures, arguments.file, kind.told)
+    kind.plot(arguments.file, path, view)
     print(path)
 
 
@@ -65,14 +69,15 @@ def process_report(arguments: argparse.Namespace) -> None:
 
 def process_export(arguments: argparse.Namespace) -> None:
     """``tauslab export``: tables, frames of a lattice for ParaView or napari, networks as BIF."""
-    kind = kind_at(arguments.file)
+    kind, view = kind_at(arguments.file), _view(arguments)
+    view.require_known(kind.of_tables, arguments.file, kind.told)
     if arguments.output == STANDARD:
         with printed_table(kind.suffix) as path:
-            kind.export(arguments.file, path, _view(arguments))
+            kind.export(arguments.file, path, view)
         return
     path = arguments.output or arguments.file.with_suffix(kind.suffix)
     require_new(path, overwrite=arguments.overwrite)
-    kind.export(arguments.file, path, _view(arguments))
+    kind.export(arguments.file, path, view)
     print(path)
 
 

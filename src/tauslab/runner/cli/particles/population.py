@@ -58,8 +58,11 @@ def process_population(arguments: argparse.Namespace) -> None:
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, PopulationFlags]:
-    given = PopulationFlags(**given_options(arguments, PopulationFlags))
+    asked = given_options(arguments, PopulationFlags)
+    given = PopulationFlags(**asked)
     check_values(given)
+    if "most" in asked and given.follow != "tree":
+        raise ConfigError(f"--most is not for --follow {given.follow}: leave it out")
     if given.output is not None:
         require_new_file(given.output, overwrite=arguments.overwrite)
     with model_given(arguments):

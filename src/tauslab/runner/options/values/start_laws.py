@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.network.lowering import real_species
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
@@ -29,7 +30,7 @@ def start_laws(
     Raises
     ------
     ConfigError
-        A name that is no species, or a law that is none.
+        A name that is no species, or one that holds no count, or a law that is none.
     """
     laws = {}
     for name, law in (given or {}).items():
@@ -38,6 +39,10 @@ def start_laws(
             raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")
         if isinstance(network, Network) and network.species[name].fixed:
             raise ConfigError(f"initial {name}: a fixed species has one amount, and no law")
+        if isinstance(network, Network) and name in real_species(network):
+            raise ConfigError(
+                f"initial {name}: it is a quantity, not a count, and these are laws of counts"
+            )
         laws[name] = _of_text(name, law) if isinstance(law, str) else _of_numbers(name, law)
     return laws
 

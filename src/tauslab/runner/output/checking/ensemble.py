@@ -12,14 +12,28 @@ import numpy as np
 from tauslab.model.errors import InputFileError, TauslabError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile, require_sound_heaps
-from tauslab.runner.output.checking.opening import ended_by_signals, known_attributes
+from tauslab.runner.output.checking.opening import (
+    FILTER,
+    METHOD_OF_DBNS,
+    METHOD_OF_LATTICES,
+    POPULATION,
+    SENSITIVITY,
+    SPLITTING,
+    WEIGHTED,
+    ended_by_signals,
+    known_attributes,
+)
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 METHODS = ("ssa", "tau", "ode")
 STORAGES = ("plain", "parts", "virtual")
-_OTHER_KINDS = {"rdme": "a lattice run", "dbn": "a dynamic Bayesian network"}
+_OTHER_KINDS = {
+    METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",
+    WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered course",
+    SENSITIVITY: "derivatives of means", POPULATION: "a population of cells",
+}  # fmt: skip
 _NEEDED = (
     "time", "status", "model/source", "model/canonical", "progress/blocks", "progress/block_size",
     "progress/complete", "progress/checksums", "profile/rank",

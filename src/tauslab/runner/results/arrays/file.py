@@ -87,9 +87,12 @@ def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str,
 
     Raises
     ------
+    ConfigError
+        The name is that of a table or a picture.
     OutputError
         It cannot be written.
     """
+    require_result_name(path)
     disk, axes = Disk(), AXES[attributes["method"]]
     own = {
         "format": FORMAT,

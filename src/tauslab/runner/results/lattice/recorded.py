@@ -317,7 +317,7 @@ class RecordedLattice:
         Raises
         ------
         ConfigError
-            There is no such species, or no frames were recorded.
+            There is no such species or frame, or no frames were recorded.
         """
         slabs = [slab for _, slab in self.slabs(species, frame)]
         return np.concatenate(slabs)
@@ -331,6 +331,9 @@ class RecordedLattice:
         """
         stored = self.number(species) + 1  # 0 is an empty slot
         self._need_frames()
+        frames = len(self.frame_times)
+        if not -frames <= frame < frames:
+            raise ConfigError(f"frame {frame} is not in {self.path}: it has 0 to {frames - 1}")
         z, y, x = self.shape
         first, last = (0, z) if planes is None else planes
         if self._parts is not None:

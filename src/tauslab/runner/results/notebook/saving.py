@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.runner.options.values.checks import require_result_name
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.output.writers.join import ResultPiece, join_files, stored_accumulators
@@ -21,6 +22,7 @@ def save_result(
         raise ConfigError("this result was not made by a run: there is nothing to save it from")
     if not 0 <= compress <= 9:
         raise ConfigError(f"compress = {compress}: a level of gzip is 1 to 9, or 0 for none")
+    require_result_name(path)
     require_place(path)
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists; overwrite=True replaces it")
