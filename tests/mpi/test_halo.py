@@ -13,7 +13,7 @@ pytestmark = pytest.mark.mpi
 PROGRAM = TESTS / "support" / "programs" / "halo_program.py"
 MARKS = [10, 40, 70]  # steps of a batch: 120 together
 NAMES = ("crowded", "absorbing", "typed", "held", "sparse")
-FEW = ("crowded", "absorbing", "typed")
+FEW = ("crowded", "typed")
 PERIODIC = ("crowded", "sparse")
 DEEP = ("crowded", "typed", "held")
 UNEVEN = {1: [0, 12], 2: [0, 3, 12], 3: [0, 1, 9, 12], 4: [0, 1, 2, 9, 12]}  # of 12 planes
@@ -52,7 +52,7 @@ def results(row):
     ordinary([(3, False), (3, True), (1, True), (2, True), (4, True)], (3, False)),
 )
 def test_ranks_cuts_and_depths_do_not_matter(told, expected, ranks, every):
-    """In an ordinary run three of the models, one of them with deep halos too."""
+    """In an ordinary run two of the models, one of them with deep halos too."""
     names, deep = (NAMES, DEEP) if every else (FEW, FEW[:1])
     cases = [case(name, bounds=UNEVEN[ranks]) for name in names]
     cases += [case(name, bounds=THICK[ranks], options={"depth": 3}) for name in deep]
