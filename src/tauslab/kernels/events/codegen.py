@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, event_tables
+from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, Numbered, event_tables
 from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
@@ -195,16 +195,10 @@ def _control_points(network: LoweredNetwork, reads: list[int]) -> str:
     return f"{lines}    const double *const points[4] = {{start, end, first, second}};\n"
 
 
-def watched(network: LoweredNetwork) -> set[int]:
-    """Numbers of species on which triggers or the times of switches depend."""
-    assert network.dynamics is not None
-    laws = [event.trigger for event in network.dynamics.events]
-    return set().union(*(counts_in(law) for law in (*laws, *network.dynamics.switches)))
-
-
 def _fire(network: LoweredNetwork) -> str:
     """Fire one reaction, and recompute only what depends on the change."""
-    seen = watched(network)
+    assert network.dynamics is not None
+    seen = network.dynamics.watched()
     cases = []
     for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         body = [f"x[{i}] += {by};" for i, by in reaction.change]
@@ -309,16 +303,23 @@ def completions(network: LoweredNetwork) -> dict[int, tuple[Completion, int]]:
 
 def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
     assert network.dynamics is not None
-    events, switches = network.dynamics.events, network.dynamics.switches
-    laws: list[Law] = [event.trigger for event in events]
-    laws += switches
-    for event in events:
-        laws += event.laws()[1:]
     return event_tables(
-        [shape(event) for event in events],
-        len(switches),
-        [numbered(law, writer, names) for law in laws],
+        [shape(event) for event in network.dynamics.events],
+        len(network.dynamics.switches),
+        event_expressions(network, writer, names),
     )
+
+
+def event_expressions(
+    network: LoweredNetwork, writer: LawWriter, names: dict[int, str]
+) -> list[Numbered]:
+    """All that events compute, in the order of `event_tables`."""
+    assert network.dynamics is not None
+    laws: list[Law] = [event.trigger for event in network.dynamics.events]
+    laws += network.dynamics.switches
+    for event in network.dynamics.events:
+        laws += event.laws()[1:]
+    return [numbered(law, writer, names) for law in laws]
 
 
 def shape(event: LoweredEvent) -> EventShape:

@@ -32,10 +32,16 @@ MOST_TOUCHED = 1 << 20
 Columns = tuple[IntArray, IntArray, IntArray]  # (list, first number, second number)
 
 
-def write_plans(book: TableBook, network: LoweredNetwork, forest: ForestTables) -> None:
-    """Write the rows and lists of all reactions."""
+def write_plans(
+    book: TableBook, network: LoweredNetwork, forest: ForestTables, variables: IntArray
+) -> None:
+    """Write the rows and lists of all reactions, and behind them of `variables` that events set.
+
+    The plan of a variable changes it by 0.
+    """
     n_species = len(network.species)
     changes = [reaction.change for reaction in network.reactions]
+    changes += [((i, 0),) for i in variables.tolist()]
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     list_of = np.fromiter((numbers.setdefault(c, len(numbers)) for c in changes), np.int64)
     pairs = Pairs.of(numbers)

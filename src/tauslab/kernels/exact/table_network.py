@@ -9,6 +9,13 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Style
+from tauslab.kernels.events.large import (
+    behind_counts,
+    event_words,
+    given_counts,
+    large_events_text,
+    set_variables,
+)
 from tauslab.kernels.exact.bounds import narrow
 from tauslab.kernels.exact.composition import highest_exponent, write_groups
 from tauslab.kernels.exact.dense import positions_of, write_dense
@@ -145,6 +152,8 @@ class LargeNetwork:
         expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self._backend = backend
+        if network.dynamics is not None:
+            network = behind_counts(network)
         book = tables_of(network, selector, firings, expected.highest)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
@@ -152,7 +161,10 @@ class LargeNetwork:
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
-        self.header = table_header(network, book.header(), team, pilot=pilot)
+        self._events = network.dynamics is not None
+        self._kept = (book["N_REALS"], book["EVENT_WORDS"]) if self._events else (0, 0)
+        events = (lambda names: large_events_text(network, names)) if self._events else None
+        self.header = table_header(network, book.header(), team, pilot=pilot, events=events)
         counts = np.zeros(len(network.reactions) + 2, np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._arrays = [backend.upload(array) for array in book.arrays()]
@@ -190,19 +202,26 @@ class LargeNetwork:
     @property
     def bytes_per_trajectory(self) -> int:
         """Device memory that one trajectory in flight takes."""
-        return sum(size * kind().itemsize for size, kind in self._arrays_of_state())
+        own = sum(size * kind().itemsize for size, kind in self._arrays_of_state())
+        return own + 8 * sum(self._kept)
 
     def scratch(self, teams: int) -> tuple[Any, ...]:
-        """State of trajectories in flight: sums, counts, whole numbers of terms."""
-        return tuple(
+        """State of trajectories in flight: sums, counts, whole numbers of terms; of events too."""
+        found = [
             self._backend.empty((max(1, teams), size), kind)
             for size, kind in self._arrays_of_state()
+        ]
+        reals, words = self._kept
+        return (
+            *found,
+            self._backend.empty((max(1, teams), max(1, reals)), np.float64) if words else None,
+            self._backend.empty((max(1, teams), words), np.uint64) if words else None,
         )
 
     def arguments(self, scratch: tuple[Any, ...]) -> dict[str, Any]:
         """Arguments beside those of the launch: `TableArguments` of csrc/tables/arguments.h."""
         whole_tables, real_tables = self._arrays
-        values, counts, whole = scratch
+        values, counts, whole, reals, events = scratch
         return {
             "whole_tables": whole_tables,
             "real_tables": real_tables,
@@ -210,6 +229,8 @@ class LargeNetwork:
             "team_counts": counts,
             "whole": whole,
             "firings": self.firings,
+            "reals": reals,
+            "events": events,
         }
 
     def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
@@ -222,7 +243,7 @@ def tables_of(
     firings: FloatArray | None = None,
     highest: IntArray | None = None,
 ) -> TableBook:
-    """All tables of a network for a selector."""
+    """All tables of a network for a selector; with events one of `behind_counts`."""
     weights = change_weights(network, firings)
     book = TableBook()
     reactions = network.reactions
@@ -240,17 +261,37 @@ def tables_of(
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
     grouped = selector == "cr"
     forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
-    dense = positions_of(network, forest, weights)
+    dense = None if network.dynamics else positions_of(network, forest, weights)
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
-        write_plans(book, network, forest)
+        variables = write_events(book, network)
+        write_plans(book, network, forest, variables)
     else:
         write_dense(book, network, forest, dense)
     items = len(stored) if grouped else None
     write_groups(book, len(network.species), items, highest_exponent(reactions))
-    book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
+    # Events make mass.
+    small = not network.dynamics and narrow(network, terms, highest)
+    book.macro("WIDE_WHOLE", not small)
     book.constant("SHARED_WHOLE", 0)
     return book
+
+
+def write_events(book: TableBook, network: LoweredNetwork) -> IntArray:
+    """Write what events read and set; returns the variables that they set, and the time."""
+    if network.dynamics is None:
+        return np.zeros(0, np.int64)
+    seen = network.dynamics.watched()
+    changed = [any(i in seen for i, _ in reaction.change) for reaction in network.reactions]
+    book.whole("WATCHED", changed)
+    book.constant("N_GIVEN", given_counts(network))
+    book.constant("N_REALS", len(network.dynamics.reals))
+    book.constant("EVENT_WORDS", event_words(network))
+    variables = set_variables(network)
+    plans = np.full(len(network.species), -1, np.int64)
+    plans[variables] = len(network.reactions) + np.arange(len(variables))
+    book.whole("VARIABLE_PLAN", plans)
+    return variables
 
 
 def write_samples(book: TableBook, network: LoweredNetwork) -> None:

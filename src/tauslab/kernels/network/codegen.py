@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
@@ -31,6 +31,12 @@ _HEADER = "// Generated from the model: its sizes, propensities, state change an
 _INCLUDES = (
     '#pragma once\n#include "ensemble/rate_laws.h"\n'
     '#include "math/math.h"\n#include "device/prelude.h"\n'
+)
+# Of networks with events in tables, whether they draw: their laws read doubles, counts too.
+_EVENTS_INCLUDED = tuple(
+    f'#include "events/{"" if draws else "no_"}draws.h"\n#define HAS_EVENTS 1\n'
+    "DEVICE double quantity(double value) {\n    return value;\n}\n"
+    for draws in (False, True)
 )
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -53,7 +59,14 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     return "\n".join(parts)
 
 
-def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: bool = False) -> str:
+def table_header(
+    network: LoweredNetwork,
+    constants: str,
+    team: int,
+    *,
+    pilot: bool = False,
+    events: Callable[[dict[int, str]], str] | None = None,
+) -> str:
     """`model.h` for the table-driven kernels: sizes, places of tables, and laws that are code.
 
     Parameters
@@ -64,17 +77,24 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
         Threads that run one trajectory.
     pilot
         Count how often each reaction fires, with random numbers of the pilot's own.
+    events
+        Writes what is to be said of events, given the calls of laws that others share: of a
+        network of `tauslab.kernels.events.large.behind_counts`.
     """
     names: dict[int, str] = {}
+    calls: dict[int, str] = {}  # the same for events, whose state has the tables
     writer = LawWriter("x", names)
     functions = []
     rows = itertools.count(len(network.observables))
     for k, law in enumerate(network.shared):
         if weighted_sum(law) is not None:
-            names[id(law)] = f"weighted(tables, {next(rows)}, x)"
+            row = next(rows)
+            names[id(law)] = f"weighted(tables, {row}, x)"
+            calls[id(law)] = f"weighted(x.tables, {row}, x)"
         elif not writer.repeats(law):  # what repeats becomes parts of the laws that use it
             functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
             names[id(law)] = f"shared_{k}(x, c, tables)"
+            calls[id(law)] = f"shared_{k}(x, c, x.tables)"
     laws = [
         _case(j, *guarded_propensity(reaction, writer))
         for j, reaction in enumerate(network.reactions)
@@ -89,6 +109,7 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
         [
             _HEADER,
             _INCLUDES,
+            *([] if events is None else [_EVENTS_INCLUDED[network.draws]]),
             f"#define TEAM_THREADS {team}\n",
             f"constexpr bool IS_PILOT = {str(pilot).lower()};\n",
             _sizes(network),
@@ -96,6 +117,7 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
             *functions,
             _switch("general_propensity", laws),
             _switch("general_observable", observables),
+            *([] if events is None else [events(calls)]),
         ]
     )
 

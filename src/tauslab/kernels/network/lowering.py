@@ -146,6 +146,11 @@ class Dynamics:
     moves: bool = False
     drawn: tuple[tuple[int, Law], ...] = ()
 
+    def watched(self) -> set[int]:
+        """Numbers of species on which triggers or the times of switches depend."""
+        laws = [event.trigger for event in self.events]
+        return set().union(*(counts_in(law) for law in (*laws, *self.switches)))
+
 
 @dataclass(frozen=True)
 class LoweredNetwork:

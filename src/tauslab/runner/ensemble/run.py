@@ -173,7 +173,7 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
         )
     if options.common:
         return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
-    if task.lowered.dynamics is not None:
+    if task.lowered.dynamics is not None and task.selector == "linear":
         from tauslab.kernels.events.ssa import EventSsa
 
         if isinstance(method, SSA):

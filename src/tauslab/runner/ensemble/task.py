@@ -106,7 +106,7 @@ class Task:
     @cached_property
     def selector(self) -> str:
         """How the next reaction is found: as given, or by the network; a pilot may replace it."""
-        if self.lowered.dynamics is not None or self.options.common:
+        if self.options.common:
             return "linear"
         method = self.options.method
         return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
@@ -139,7 +139,7 @@ class Task:
         method = self.options.method
         given = method.presimulation if isinstance(method, SSA | Auto) else None
         if given is not None:
-            return given if self.selector != "linear" else 0
+            return given if self.selector != "linear" and self.lowered.dynamics is None else 0
         return pilot_events(self.lowered, self.selector, self.options.total)
 
     @property
@@ -224,11 +224,6 @@ def prepare(network: Network, options: Options) -> Task:
         reals=reals,
         pasts=pasts,
     )
-    selector = options.method.selector if isinstance(options.method, SSA) else None
-    if lowered.dynamics is not None and selector not in (None, "linear"):
-        raise ConfigError(
-            f"{opt('selector', selector)} is not for models with events: leave it out"
-        )
     if lowered.dynamics is not None and options.common:
         raise ModelError(
             f"{network.name} has events, or laws that depend on the time: {opt('common')} cannot "

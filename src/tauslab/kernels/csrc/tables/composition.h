@@ -241,8 +241,13 @@ struct Composition {
 
     // Before the first event.
     DEVICE_MEMBER static void begin(Draws &draws, const State &s) {
-        const Groups groups = {s};
         draws.number = 0;
+        arrange(draws, s);
+    }
+
+    // After all propensities were computed.
+    DEVICE_MEMBER static void arrange(Draws &, const State &s) {
+        const Groups groups = {s};
         groups.fill();
         if (team_leader()) groups.survey();
         team_sync();

@@ -22,13 +22,41 @@ struct WholeNumbers {
     }
 };
 
-// The state of a trajectory.
+// The state of a trajectory. In a network with events quantities that hold any number are behind the counts, and
+// behind these the time.
 struct State {
     TeamArray<i32> x;     // counts
     WholeNumbers n;       // of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
     const double *c;      // constants of the row
+#ifdef HAS_EVENTS
+    TeamArray<double> reals;
+    double time;
+#endif
 };
+
+#ifdef HAS_EVENTS
+// The state as laws read it.
+struct Quantities {
+    const State &s;
+    const Tables &tables;
+    DEVICE_MEMBER double operator[](i64 i) const {
+        return i < N_GIVEN             ? (double)s.x[i]
+               : i < N_GIVEN + N_REALS ? s.reals[i - N_GIVEN]
+                                       : s.time;
+    }
+};
+
+DEVICE Quantities quantities_of(const Tables &tables, const State &s) {
+    return {s, tables};
+}
+#else
+constexpr i64 N_GIVEN = N_SPECIES;  // counts that a trajectory starts from
+
+DEVICE const TeamArray<i32> &quantities_of(const Tables &, const State &s) {
+    return s.x;
+}
+#endif
 
 // The form of a reaction's propensity, in the last word of its record. Other values are a number of species, 0
 // to 2: the propensity is a constant times their counts.

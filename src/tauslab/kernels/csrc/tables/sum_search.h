@@ -59,6 +59,9 @@ struct SumSearch {
     // Before the first event: the forest is all there is.
     DEVICE_MEMBER static void begin(Draws &draws, const State &) { draws.kept.forget(); }
 
+    // After all propensities were computed.
+    DEVICE_MEMBER static void arrange(Draws &draws, const State &) { draws.kept.forget(); }
+
     // Changes counts and sums; false if a count passed 2147483647.
     DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s,
                                    Draws &draws) {

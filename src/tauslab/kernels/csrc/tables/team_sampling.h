@@ -27,7 +27,8 @@ DEVICE void record_state(const Tables &tables, const Recorder &out, i64 row, i64
     double *cell = out.observables + (row * out.n_times + k) * N_OBSERVABLES;
     team_each(0, N_OBSERVABLES, [&](i64 i) {
         const bool is_sum = tables.at(AT_SUM_ROW, i) < tables.at(AT_SUM_ROW, i + 1);
-        cell[i] = is_sum ? weighted(tables, i, s.x) : general_observable((int)i, s.x, s.c, tables);
+        const auto &x = quantities_of(tables, s);
+        cell[i] = is_sum ? weighted(tables, i, x) : general_observable((int)i, x, s.c, tables);
     });
 }
 

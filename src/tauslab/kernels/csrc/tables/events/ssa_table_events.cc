@@ -1,0 +1,128 @@
+// The kernel of tables/ssa_table.cc for networks with events. Between two stops all propensities are constant, so that
+// a waiting time which a stop cuts short is drawn anew: the exponential distribution has no memory. Triggers are
+// looked at at stops, and after reactions that change what they read.
+#include "ensemble/control.h"
+#include "tables/arguments.h"
+#include "model.h"
+#include "math/math.h"
+#include "device/prelude.h"
+#include "random/streams.h"
+#include "tables/events/team_events.h"
+#include "tables/selector.h"
+#include "tables/team_sampling.h"
+
+// Propensities after events: of what reads the variables that were set, and the time if `at_stop`.
+DEVICE void update_readers(const Tables &tables, const EventMemory &events, bool at_stop,
+                           const State &s, Selector::Draws &draws) {
+    bool few = events.set <= FEW_SET;
+    // Whole numbers of terms have to follow the change of a count, which nobody has noted.
+    for (i32 i = 0; N_OWNERS > 0 && few && i < events.set; ++i)
+        few = events.variable[i] >= N_GIVEN;
+    if (!few) {
+        build(tables, s);
+        Selector::arrange(draws, s);
+        return;
+    }
+    const i32 last = events.set + (at_stop ? 1 : 0);
+    for (i32 i = 0; i < last; ++i) {
+        const i32 plan = plan_of_variable(
+            tables, i < events.set ? events.variable[i] : (i32)N_SPECIES - 1);
+        if (plan >= 0) Selector::fire(tables, plan, s, draws);
+    }
+}
+
+TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    const Recorder out = recorder_of(launch);
+    const Tables tables = {arguments.whole_tables, arguments.real_tables};
+    const i64 n_times = launch.n_times;
+    const double *const times = launch.times;
+    TEAM_MEMORY(shared, SHARED_DOUBLES);
+    State s;
+    s.v = {SHARED_PARTS > 0 ? shared : arguments.values + TEAM_OFFSET(N_VALUES)};
+    s.x = {SHARED_PARTS > 1 ? (i32 *)(shared + N_VALUES)
+                            : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
+    s.n = {(Whole *)(shared + N_VALUES + ROOM_OF_COUNTS), {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
+    s.reals = {arguments.reals + TEAM_OFFSET(N_REALS)};
+    EventMemory &events =
+        *(EventMemory *)(arguments.events + GLOBAL_ID / TEAM_THREADS * EVENT_WORDS);
+    Selector::Draws draws;
+    u64 fired = 0;
+
+    for (;;) {
+        const i64 row = team_same(team_leader() ? take_row(launch.control, launch.rows) : 0);
+        if (row >= launch.rows) break;
+        const Place place = place_in(launch, row);
+        s.c = launch.constants + place.input * launch.constants_stride;
+        s.time = 0;
+        start_counts(launch.initial + place.input * launch.initial_stride, s);
+        if (team_leader()) start_events(events, tables, s, *launch.keys, place);
+        team_sync();
+        i64 k = 0;
+        u64 step = 0;
+        double t = 0, stop = 0, sample = n_times > 0 ? times[0] : infinity();
+        bool looks = true, at_stop = true, is_built = false;
+        u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
+        team_sync();  // all have read it
+        while (n_times > 0 && ended == DONE) {
+            if (looks) {
+                if (team_leader()) settle_alone(events, tables, s, *launch.keys, place);
+                team_sync();
+                if (events.found != EVENTS_DONE) {
+                    ended = events.found;
+                    break;
+                }
+                stop = events.stop;
+                if (is_built) {
+                    update_readers(tables, events, at_stop, s, draws);
+                } else {
+                    build(tables, s);
+                    Selector::begin(draws, s);
+                }
+                is_built = true, looks = false;
+                team_sync();  // all have read what events have set
+            }
+            Selector::Event event(*launch.keys, place, step, draws, s);
+            if (!(event.total() >= 0 && event.total() < infinity())) {
+                ended = NOT_A_NUMBER;
+                break;
+            }
+            const double t_event = event.total() > 0 ? t + event.waiting(tables) : infinity();
+            const double t_next = t_event < stop ? t_event : stop;
+            for (; sample < t_next; sample = ++k < n_times ? times[k] : infinity()) {
+                s.time = sample;
+                record_state(tables, out, row, k, s);
+            }
+            if (k == n_times) {
+                ended = t_next < infinity() ? DONE : ABSORBED;
+                break;
+            }
+            const bool leaves = step % LOOK_EVERY_TEAM == LOOK_EVERY_TEAM - 1;
+            if (step >= launch.max_steps ||
+                (leaves && team_leaves(launch.control, LOOK_EVERY_TEAM, t))) {
+                ended = STEP_LIMIT;
+                break;
+            }
+            ++step;
+            s.time = t = t_next;
+            at_stop = !(t_event < stop);
+            looks = at_stop;
+            if (at_stop) {
+                team_sync();  // all have read what events will change
+                continue;
+            }
+            const i32 reaction = event.reaction(tables);
+            if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[reaction], 1);
+            ++fired;
+            team_sync();  // all have read what the reaction will change
+            if (!Selector::fire(tables, reaction, s, draws)) {
+                ended = OVERFLOWED;
+                break;
+            }
+            looks = tables.at(AT_WATCHED, reaction) != 0;
+        }
+        record_end(tables, out, row, k, ended, s);
+        team_sync();
+    }
+    if (team_leader()) atomic_add(launch.work, fired);
+}

@@ -1,0 +1,152 @@
+"""Networks with events for the kernels that read a network from tables: their numbers and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tauslab.kernels.events.codegen import event_expressions, shape
+from tauslab.kernels.events.draws import numbered
+from tauslab.kernels.events.tables import event_tables, queue_length
+from tauslab.kernels.network.codegen import LawWriter, law_text
+from tauslab.kernels.network.lowering import (
+    Count,
+    Dynamics,
+    Law,
+    LoweredEvent,
+    LoweredNetwork,
+    LoweredReaction,
+    Operation,
+    operations_first,
+)
+from tauslab.model.arrays import IntArray
+
+_SPARE_WORDS = 32  # of EventMemory in csrc/tables/events/team_events.h, beside its queue
+
+
+def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
+    """The network with what holds any number behind all counts, and last the time.
+
+    Laws read them there; the places that they had among the species stay, and are not used.
+    """
+    dynamics = network.dynamics
+    assert dynamics is not None
+    n = len(network.species)
+    places = {number: n + k for k, (number, _) in enumerate(dynamics.reals)}
+    places[n] = n + len(places)
+    moved = _Moved(places)
+    return replace(
+        network,
+        species=(*network.species, *(network.species[i] for i, _ in dynamics.reals), "time"),
+        reactions=tuple(moved.reaction(reaction) for reaction in network.reactions),
+        observables=tuple((name, moved.law(law)) for name, law in network.observables),
+        shared=tuple(
+            law for law in map(moved.law, network.shared) if isinstance(law, Operation)
+        ),
+        dynamics=moved.dynamics(dynamics),
+    )
+
+
+class _Moved:
+    """Laws in which species have other numbers; what laws share stays one object."""
+
+    def __init__(self, places: Mapping[int, int]) -> None:
+        self._places = places
+        self._made: dict[int, Law] = {}
+        self._kept: list[Law] = []  # whose identities stay their own
+
+    def number(self, index: int) -> int:
+        return self._places.get(index, index)
+
+    def law(self, law: Law) -> Law:
+        made = self._made
+        for part in operations_first(law, made):
+            new = part
+            if isinstance(part, Count):
+                new = Count(self.number(part.index))
+            elif isinstance(part, Operation):
+                arguments = tuple(made[id(argument)] for argument in part.arguments)
+                new = Operation(part.function, arguments)
+            made[id(part)] = new
+            self._kept.append(part)
+        return made[id(law)]
+
+    def reaction(self, reaction: LoweredReaction) -> LoweredReaction:
+        return reaction if reaction.law is None else replace(reaction, law=self.law(reaction.law))
+
+    def event(self, event: LoweredEvent) -> LoweredEvent:
+        return replace(
+            event,
+            trigger=self.law(event.trigger),
+            assignments=tuple((self.number(i), self.law(law)) for i, law in event.assignments),
+            delay=None if event.delay is None else self.law(event.delay),
+            priority=None if event.priority is None else self.law(event.priority),
+        )
+
+    def dynamics(self, dynamics: Dynamics) -> Dynamics:
+        return replace(
+            dynamics,
+            events=tuple(map(self.event, dynamics.events)),
+            switches=tuple(map(self.law, dynamics.switches)),
+            reals=tuple((self.number(i), self.law(law)) for i, law in dynamics.reals),
+            drawn=tuple((self.number(i), self.law(law)) for i, law in dynamics.drawn),
+        )
+
+
+def given_counts(network: LoweredNetwork) -> int:
+    """Counts that a trajectory starts from, of a network of `behind_counts` or without events."""
+    more = 0 if network.dynamics is None else len(network.dynamics.reals) + 1
+    return len(network.species) - more
+
+
+def set_variables(network: LoweredNetwork) -> IntArray:
+    """Numbers of what events set or draws start, and of the time, whose readers are looked up."""
+    assert network.dynamics is not None
+    assigned = {i for event in network.dynamics.events for i, _ in event.assignments}
+    return np.array([*sorted(assigned), len(network.species) - 1], np.int64)
+
+
+def event_words(network: LoweredNetwork) -> int:
+    """Words of 64 bits for the events of a team: EVENT_WORDS of its kernels."""
+    assert network.dynamics is not None
+    shapes = [shape(event) for event in network.dynamics.events]
+    most = max((len(one.assigned) for one in shapes), default=0)
+    waiting = queue_length(shapes)
+    held = -(-(4 * waiting + len(shapes)) // 8)
+    return waiting * (2 + most) + held + _SPARE_WORDS
+
+
+def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
+    """What `model.h` of the table kernels says of events, of a network of `behind_counts`.
+
+    `names` has the calls of shared laws, in which ``x`` is the state and has the tables.
+    """
+    dynamics = network.dynamics
+    assert dynamics is not None
+    writer = LawWriter("x", names)
+    expressions = event_expressions(network, writer, names)
+    starts = "".join(
+        f"    reals[{k}] = {law_text(law, 'x')};\n" for k, (_, law) in enumerate(dynamics.reals)
+    )
+    drawn = ""
+    for number, law in dynamics.drawn:
+        found = numbered(law, writer, names)
+        drawn += (
+            f"    {{\n{found.statements}"
+            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
+        )
+    return (
+        event_tables([shape(e) for e in dynamics.events], len(dynamics.switches), expressions)
+        + "// Initial values of what holds any number.\n"
+        "template <class Reals>\n"
+        "DEVICE_SHARED void set_reals([[maybe_unused]] const Reals &reals,\n"
+        f"                             [[maybe_unused]] const double *c) {{\n{starts}}}\n"
+        "// Initial values that are drawn; false if a species may not have one.\n"
+        "template <class State, class Constants, class Assign>\n"
+        "DEVICE_SHARED bool set_drawn([[maybe_unused]] const State &x,\n"
+        "                             [[maybe_unused]] const Constants &c,\n"
+        "                             [[maybe_unused]] const Assign &assign) {\n"
+        f"{drawn}    return true;\n}}\n"
+    )
