@@ -9,7 +9,7 @@ import numpy as np
 from tauslab.kernels.exact.owners import constant_source, literal_of
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
 MANY_CHANGES = 5
@@ -26,7 +26,11 @@ MOST_ASKED = 4
 
 
 def write_items(
-    book: TableBook, network: LoweredNetwork, forms: IntArray, firings: FloatArray | None
+    book: TableBook,
+    network: LoweredNetwork,
+    forms: IntArray,
+    firings: FloatArray | None,
+    alone: BoolArray,
 ) -> None:
     """Write the items, most frequent first, and what each species is read by.
 
@@ -37,13 +41,15 @@ def write_items(
         them, ``[reaction, 3]``.
     firings
         How often each reaction fired in a pilot, f64 ``[reaction]``; None keeps their order.
+    alone
+        Reactions behind which events may happen, ``[reaction]``: their items are taken alone.
     """
     n = len(network.reactions)
     order = np.arange(n) if firings is None else np.argsort(-firings, kind="stable")
     _lay_out(book, n)
     book.whole("ITEM", order)
     ordered = [network.reactions[j] for j in order.tolist()]
-    _write_records(book, ordered, forms[order], len(network.species))
+    _write_records(book, ordered, forms[order], alone[order], len(network.species))
     book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
@@ -77,16 +83,21 @@ def _lay_out(book: TableBook, items: int) -> None:
 
 
 def _write_records(
-    book: TableBook, reactions: Sequence[LoweredReaction], forms: IntArray, n_species: int
+    book: TableBook,
+    reactions: Sequence[LoweredReaction],
+    forms: IntArray,
+    alone: BoolArray,
+    n_species: int,
 ) -> None:
     """Two records of four numbers an item, its rate constant; and all its changes."""
     nothing = n_species, 0
     records = []
-    for reaction, (first, second, kind) in zip(reactions, forms.tolist(), strict=True):
+    rows = zip(reactions, forms.tolist(), alone.tolist(), strict=True)
+    for reaction, (first, second, kind), apart in rows:
         change = dict(reaction.change)
         read = [first, second][: 2 if kind == 2 else 1 if kind in (1, 3) else 0]
         moved = [(i, change.pop(i, 0)) for i in read] + list(change.items())
-        many = len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
+        many = apart or len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
         kept = [*([] if many else moved), *[nothing] * CHANGES][:CHANGES]
         (i, a), (j, b), (k, c), (m, d) = kept
         form = MANY_CHANGES if many else kind

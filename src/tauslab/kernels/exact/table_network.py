@@ -32,7 +32,7 @@ from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
@@ -161,10 +161,9 @@ class LargeNetwork:
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
-        self._events = network.dynamics is not None
-        self._kept = (book["N_REALS"], book["EVENT_WORDS"]) if self._events else (0, 0)
-        events = (lambda names: large_events_text(network, names)) if self._events else None
-        self.header = table_header(network, book.header(), team, pilot=pilot, events=events)
+        events = network.dynamics is not None
+        self._kept = (book["N_REALS"], book["EVENT_WORDS"]) if events else (0, 0)
+        self.header = header_of(network, book, team, pilot=pilot)
         counts = np.zeros(len(network.reactions) + 2, np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._arrays = [backend.upload(array) for array in book.arrays()]
@@ -237,6 +236,16 @@ class LargeNetwork:
         return list(zip(self._sizes, self._types, strict=True))
 
 
+def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: bool = False) -> str:
+    """`model.h` for the kernels of a network's tables; with events of one of `behind_counts`."""
+
+    def events(names: dict[int, str]) -> str:
+        return large_events_text(network, names)
+
+    told = events if network.dynamics is not None else None
+    return table_header(network, book.header(), team, pilot=pilot, events=told)
+
+
 def tables_of(
     network: LoweredNetwork,
     selector: str,
@@ -253,8 +262,9 @@ def tables_of(
     book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    variables, watched = write_events(book, network)
     if selector == "rssa":
-        write_items(book, network, forms, firings)
+        write_items(book, network, forms, firings, watched)
         return book
     owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
@@ -264,7 +274,6 @@ def tables_of(
     dense = None if network.dynamics else positions_of(network, forest, weights)
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
-        variables = write_events(book, network)
         write_plans(book, network, forest, variables)
     else:
         write_dense(book, network, forest, dense)
@@ -277,13 +286,19 @@ def tables_of(
     return book
 
 
-def write_events(book: TableBook, network: LoweredNetwork) -> IntArray:
-    """Write what events read and set; returns the variables that they set, and the time."""
+def write_events(book: TableBook, network: LoweredNetwork) -> tuple[IntArray, BoolArray]:
+    """Write what events read and set.
+
+    Returns the variables that they set, with the time, and which reactions change what triggers
+    read; nothing without events.
+    """
+    watched = np.zeros(len(network.reactions), bool)
     if network.dynamics is None:
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int64), watched
     seen = network.dynamics.watched()
-    changed = [any(i in seen for i, _ in reaction.change) for reaction in network.reactions]
-    book.whole("WATCHED", changed)
+    for j, reaction in enumerate(network.reactions):
+        watched[j] = any(i in seen for i, _ in reaction.change)
+    book.whole("WATCHED", watched)
     book.constant("N_GIVEN", given_counts(network))
     book.constant("N_REALS", len(network.dynamics.reals))
     book.constant("EVENT_WORDS", event_words(network))
@@ -291,7 +306,7 @@ def write_events(book: TableBook, network: LoweredNetwork) -> IntArray:
     plans = np.full(len(network.species), -1, np.int64)
     plans[variables] = len(network.reactions) + np.arange(len(variables))
     book.whole("VARIABLE_PLAN", plans)
-    return variables
+    return variables, watched
 
 
 def write_samples(book: TableBook, network: LoweredNetwork) -> None:

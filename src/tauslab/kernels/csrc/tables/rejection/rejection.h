@@ -34,6 +34,9 @@
 #include "ensemble/sampling.h"
 #include "random/streams.h"
 #include "team/team_votes.h"
+#ifdef HAS_EVENTS
+#include "tables/events/team_events.h"
+#endif
 
 // An item's record has room for so many changes. An item with more changes, or with changes by more
 // molecules than 16 bits hold for a batch, has the kind MANY_CHANGES and is taken alone.
@@ -165,6 +168,12 @@ struct Rssa {
     double origin, before;  // see `time`
     double total, inverse;  // sum of all upper bounds, and 1 / total
     bool overflowed, near_end;
+#ifdef HAS_EVENTS
+    EventMemory *queue;  // tables/events/team_events.h
+    const PhiloxKeys *keys;
+    const Place *place;
+    double stop;  // candidates from this time on are drawn anew behind it
+#endif
 
     DEVICE_MEMBER Rssa(const Bounds &all, u64 most, u64 *counted)
         : bounds(all), firings(counted), events(0), limit(most),
@@ -216,6 +225,34 @@ struct Rssa {
         atomic_add(&firings[N_REACTIONS + 1],
                    (u64)(bounds.tables.at(AT_READ_ROW, species + 1) - begin));
     }
+
+#ifdef HAS_EVENTS
+    // Looks at triggers at time `now`, `elapsed` into the batch, and executes events; at a stop the time may have
+    // changed propensities too. Returns whether candidates are drawn anew; sets `ended` if the
+    // trajectory ends.
+    DEVICE_MEMBER bool look(double now, double elapsed, bool at_stop, u8 &ended) {
+        bounds.s.time = now;
+        if (team_leader()) settle_alone(*queue, bounds.tables, bounds.s, *keys, *place);
+        team_sync();
+        const bool is_new = at_stop || queue->set > 0;
+        stop = queue->stop;
+        if (queue->found != EVENTS_DONE) {
+            ended = queue->found;
+        } else if (queue->set > FEW_SET) {
+            bounds.make();
+        } else {
+            for (i32 i = 0; i < queue->set; ++i) renew(queue->variable[i]);
+            if (at_stop) renew((i32)N_SPECIES - 1);
+        }
+        if (is_new) {
+            origin = now;
+            before = elapsed;
+            take_total();
+        }
+        team_sync();  // all have read what the next look will write
+        return is_new;
+    }
+#endif
 
   private:
     DEVICE_MEMBER void add(i32 species, i32 change) const {
