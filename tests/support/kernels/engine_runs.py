@@ -11,7 +11,7 @@ from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, Sa
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN
 from tauslab.kernels.leaping.fine_tau import FineTau
-from tauslab.kernels.network.lowering import LoweredNetwork, lower
+from tauslab.kernels.network.lowering import LoweredNetwork, lower, real_species
 from tauslab.model.network.network import Network
 
 compiler = pytest.mark.skipif(
@@ -23,9 +23,11 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     """Counts [n, time, species], observables, status and events."""
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
-    lowered = lower(network, parameters=values, counts=counts)
+    amounts = network.initial_amounts(values)
+    reals = {name: amounts[name] for name in real_species(network)}
+    lowered = lower(network, parameters=values, counts=counts, reals=reals)
     engine = ExactSsa(backend, lowered, times, selector=selector, team=team, expected=expected)
-    empty, species = backend.empty, len(lowered.species)
+    empty, species = backend.empty, len(lowered.recorded)
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32),
         empty((n, len(times), len(lowered.observables)), np.float64),

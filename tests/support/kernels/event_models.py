@@ -102,6 +102,37 @@ def growing(scale: float = 1.0) -> ts.Network:
     return net
 
 
+def crowd(n: int = 90) -> ts.Network:
+    """Every kind of propensity and of event, and enough reactions for several sums of 32."""
+    net = ts.Network("crowd")
+    net.add_species("k", 2.5, fixed=True)
+    net.add_species("last", 0, fixed=True)
+    net.add_parameter("slow", 0.7)
+    for i in range(n):
+        net.add_species(f"S{i}", 3 + i % 5)
+    net.add_species("D", "poisson(4)")
+    for i in range(n):
+        a, b, c = f"S{i}", f"S{(i + 1) % n}", f"S{(7 * i + 3) % n}"
+        net.add_reaction(f"{a} -> {b}", rate=0.2 + 0.01 * (i % 7))
+        net.add_reaction(f"S{i % 3} + {c} -> {b} + S5", rate=0.02)
+        net.add_reaction(f"2 {a} -> {c}", rate=0.01)
+    net.add_reaction("-> S1", law="k * (1 + S2 / (5 + S2))")
+    net.add_reaction("-> S2", law="if(time < 0.35, 6, 1) + slow * k")
+    net.add_reaction("D ->", law="if(time - last < 0.2, 3, 0.5) * D")
+    net.add_rule("total", " + ".join(f"S{i}" for i in range(n)))
+    net.add_rule("squares", " + ".join(f"S{i} * S{i}" for i in range(n)), recorded=False)
+    net.add_rule("when", "k * (time - last)")
+    net.add_reaction("S3 ->", law="0.1 * S3 * squares / (1 + total)")
+    net.add_event("dose", trigger="time - last >= 0.25", assignments={"S0": "S0 + 20",
+                  "last": "time", "k": "k + 0.5"})  # fmt: skip
+    net.add_event("share", trigger="S1 > 14", assignments={"S1": "binomial(S1, 0.5)"})
+    net.add_event("many", trigger="squares > 40 * total && time > 0.1", delay="exponential(20)",
+                  assignments={f"S{i}": f"S{i} - min(S{i}, 1)" for i in range(12)})  # fmt: skip
+    for name in ("low", "high"):
+        net.add_event(name, time=0.4, assignments={"D": f"D + {len(name)}"})
+    return net
+
+
 def noisy() -> ts.Network:
     """Draws in initial values, delays, priorities and assignments."""
     net = ts.Network("noisy")
