@@ -41,7 +41,7 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
         team_sync();
         u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
         Rssa rssa({tables, s, root}, launch.max_steps, arguments.firings);
-        rssa.queue = &events, rssa.keys = launch.keys, rssa.place = &place;
+        rssa.queue = &events, rssa.keys = launch.keys, rssa.place = place;
         rssa.stop = events.stop;
         team_sync();  // all have read what the next look will write
         Samples samples(tables, out, row, launch.times);

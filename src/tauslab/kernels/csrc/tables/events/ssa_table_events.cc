@@ -11,23 +11,26 @@
 #include "tables/selector.h"
 #include "tables/team_sampling.h"
 
-// Propensities after events: of what reads the variables that were set, and the time if `at_stop`.
-DEVICE void update_readers(const Tables &tables, const EventMemory &events, bool at_stop,
-                           const State &s, Selector::Draws &draws) {
-    bool few = events.set <= FEW_SET;
+// Propensities after events: of what reads the variables that were set, and the time if `at_stop`; of all if the
+// trajectory begins, `is_new`.
+DEVICE_SELDOM void update_readers(Tables tables, const EventMemory &events, bool is_new,
+                                  bool at_stop, State s) {
+    bool few = !is_new && events.set <= FEW_SET;
     // Whole numbers of terms have to follow the change of a count, which nobody has noted.
     for (i32 i = 0; N_OWNERS > 0 && few && i < events.set; ++i)
         few = events.variable[i] >= N_GIVEN;
     if (!few) {
         build(tables, s);
-        Selector::arrange(draws, s);
+        Selector::arrange(s);
         return;
     }
+    Selector::Draws unused;
+    Selector::forget(unused);
     const i32 last = events.set + (at_stop ? 1 : 0);
     for (i32 i = 0; i < last; ++i) {
         const i32 plan = plan_of_variable(
             tables, i < events.set ? events.variable[i] : (i32)N_SPECIES - 1);
-        if (plan >= 0) Selector::fire(tables, plan, s, draws);
+        if (plan >= 0) Selector::fire(tables, plan, s, unused);
     }
 }
 
@@ -61,7 +64,7 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
         i64 k = 0;
         u64 step = 0;
         double t = 0, stop = 0, sample = n_times > 0 ? times[0] : infinity();
-        bool looks = true, at_stop = true, is_built = false;
+        bool looks = true, at_stop = true, is_new = true;
         u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
         team_sync();  // all have read it
         while (n_times > 0 && ended == DONE) {
@@ -73,13 +76,12 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
                     break;
                 }
                 stop = events.stop;
-                if (is_built) {
-                    update_readers(tables, events, at_stop, s, draws);
-                } else {
-                    build(tables, s);
-                    Selector::begin(draws, s);
+                if (is_new) Selector::reset(draws);
+                if (is_new || at_stop || events.set > 0) {
+                    update_readers(tables, events, is_new, at_stop, s);
+                    Selector::forget(draws);
                 }
-                is_built = true, looks = false;
+                is_new = looks = false;
                 team_sync();  // all have read what events have set
             }
             Selector::Event event(*launch.keys, place, step, draws, s);

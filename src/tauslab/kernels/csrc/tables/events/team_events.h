@@ -45,8 +45,9 @@ struct AssignAndNote {
 };
 
 // The state of a trajectory at time 0, whose counts are set. One thread of the team calls it.
-DEVICE_SELDOM void start_events(EventMemory &memory, const Tables &tables, const State &s,
-                                const PhiloxKeys &keys, const Place &place) {
+// What it is given are copies: the address of what others keep in registers is not taken.
+DEVICE_SELDOM void start_events(EventMemory &memory, Tables tables, State s, const PhiloxKeys &keys,
+                                Place place) {
     start_draws(memory.numbers, keys, place);
     start_queue(memory.queue);
     memory.executed = 0, memory.set = 0;
@@ -58,8 +59,8 @@ DEVICE_SELDOM void start_events(EventMemory &memory, const Tables &tables, const
 }
 
 // Executes what has come at the time of the state, and what that sets off. One thread of the team calls it.
-DEVICE_SELDOM void settle_alone(EventMemory &memory, const Tables &tables, const State &s,
-                                const PhiloxKeys &keys, const Place &place) {
+DEVICE_SELDOM void settle_alone(EventMemory &memory, Tables tables, State s, const PhiloxKeys &keys,
+                                Place place) {
     const PhiloxSeries ties = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
     const auto inputs = formula_constants(s.c, memory.numbers);
     const Quantities x = {s, tables};

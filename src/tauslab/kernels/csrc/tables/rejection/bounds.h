@@ -228,6 +228,12 @@ struct Bounds {
     }
 };
 
+#ifdef HAS_EVENTS
+DEVICE_SELDOM void make_again(Bounds bounds) {
+    bounds.make();
+}
+#endif
+
 DEVICE_SELDOM void renew_interval(Bounds bounds, i32 species) {
     bounds.renew(species);
 }

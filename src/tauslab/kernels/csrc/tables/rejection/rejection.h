@@ -171,7 +171,7 @@ struct Rssa {
 #ifdef HAS_EVENTS
     EventMemory *queue;  // tables/events/team_events.h
     const PhiloxKeys *keys;
-    const Place *place;
+    Place place;
     double stop;  // candidates from this time on are drawn anew behind it
 #endif
 
@@ -232,14 +232,14 @@ struct Rssa {
     // trajectory ends.
     DEVICE_MEMBER bool look(double now, double elapsed, bool at_stop, u8 &ended) {
         bounds.s.time = now;
-        if (team_leader()) settle_alone(*queue, bounds.tables, bounds.s, *keys, *place);
+        if (team_leader()) settle_alone(*queue, bounds.tables, bounds.s, *keys, place);
         team_sync();
         const bool is_new = at_stop || queue->set > 0;
         stop = queue->stop;
         if (queue->found != EVENTS_DONE) {
             ended = queue->found;
         } else if (queue->set > FEW_SET) {
-            bounds.make();
+            make_again(bounds);
         } else {
             for (i32 i = 0; i < queue->set; ++i) renew(queue->variable[i]);
             if (at_stop) renew((i32)N_SPECIES - 1);
