@@ -12,6 +12,7 @@ from tauslab.kernels.events.draws import numbered
 from tauslab.kernels.events.tables import event_tables, queue_length
 from tauslab.kernels.network.codegen import LawWriter, law_text
 from tauslab.kernels.network.lowering import (
+    Completion,
     Count,
     Dynamics,
     Law,
@@ -29,7 +30,8 @@ _SPARE_WORDS = 32  # of EventMemory in csrc/tables/events/team_events.h, beside 
 def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
     """The network with what holds any number behind all counts, and last the time.
 
-    Laws read them there; the places that they had among the species stay, and are not used.
+    Laws read them there. The places that they had among the species, which `Dynamics.reals` goes on
+    to name, stay and are not used.
     """
     dynamics = network.dynamics
     assert dynamics is not None
@@ -74,7 +76,11 @@ class _Moved:
         return made[id(law)]
 
     def reaction(self, reaction: LoweredReaction) -> LoweredReaction:
-        return reaction if reaction.law is None else replace(reaction, law=self.law(reaction.law))
+        if reaction.law is None and not reaction.completions:
+            return reaction
+        law = None if reaction.law is None else self.law(reaction.law)
+        ends = (replace(end, delay=self.law(end.delay)) for end in reaction.completions)
+        return replace(reaction, law=law, completions=tuple(ends))
 
     def event(self, event: LoweredEvent) -> LoweredEvent:
         return replace(
@@ -90,7 +96,7 @@ class _Moved:
             dynamics,
             events=tuple(map(self.event, dynamics.events)),
             switches=tuple(map(self.law, dynamics.switches)),
-            reals=tuple((self.number(i), self.law(law)) for i, law in dynamics.reals),
+            reals=tuple((i, self.law(law)) for i, law in dynamics.reals),
             drawn=tuple((self.number(i), self.law(law)) for i, law in dynamics.drawn),
         )
 
@@ -101,9 +107,15 @@ def given_counts(network: LoweredNetwork) -> int:
     return len(network.species) - more
 
 
+def late_changes(network: LoweredNetwork) -> list[tuple[int, Completion]]:
+    """Completions of delayed reactions, with the reaction of each, by number."""
+    return [(j, end) for j, r in enumerate(network.reactions) for end in r.completions]
+
+
 def set_variables(network: LoweredNetwork) -> IntArray:
-    """Numbers of what events set or draws start, and of the time, whose readers are looked up."""
-    assert network.dynamics is not None
+    """Numbers of what events set, and of the time, whose readers are looked up; none without."""
+    if network.dynamics is None:
+        return np.zeros(0, np.int64)
     assigned = {i for event in network.dynamics.events for i, _ in event.assignments}
     return np.array([*sorted(assigned), len(network.species) - 1], np.int64)
 
@@ -130,6 +142,10 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
     starts = "".join(
         f"    reals[{k}] = {law_text(law, 'x')};\n" for k, (_, law) in enumerate(dynamics.reals)
     )
+    delays = ""
+    for number, (_, end) in enumerate(late_changes(network)):
+        found = numbered(end.delay, writer, names)
+        delays += f"        case {number}: {{\n{found.statements}            return {found.value};\n        }}\n"
     drawn = ""
     for number, law in dynamics.drawn:
         found = numbered(law, writer, names)
@@ -149,4 +165,9 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
         "                             [[maybe_unused]] const Constants &c,\n"
         "                             [[maybe_unused]] const Assign &assign) {\n"
         f"{drawn}    return true;\n}}\n"
+        "// The time until a completion of a reaction that begins now.\n"
+        "template <class State, class Constants>\n"
+        "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const State &x,\n"
+        "                                      [[maybe_unused]] const Constants &c) {\n"
+        f"    switch (completion) {{\n{delays}        default: return 0;\n    }}\n}}\n"
     )

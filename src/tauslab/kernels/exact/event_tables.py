@@ -8,6 +8,8 @@ that an event loads its row, then its list at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tauslab.kernels.exact.forest import ForestTables
@@ -33,15 +35,14 @@ Columns = tuple[IntArray, IntArray, IntArray]  # (list, first number, second num
 
 
 def write_plans(
-    book: TableBook, network: LoweredNetwork, forest: ForestTables, variables: IntArray
+    book: TableBook,
+    network: LoweredNetwork,
+    forest: ForestTables,
+    more: Sequence[tuple[tuple[int, int], ...]] = (),
 ) -> None:
-    """Write the rows and lists of all reactions, and behind them of `variables` that events set.
-
-    The plan of a variable changes it by 0.
-    """
+    """Write the rows and lists of all reactions, and behind them of `more` changes."""
     n_species = len(network.species)
-    changes = [reaction.change for reaction in network.reactions]
-    changes += [((i, 0),) for i in variables.tolist()]
+    changes = [*(reaction.change for reaction in network.reactions), *more]
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     list_of = np.fromiter((numbers.setdefault(c, len(numbers)) for c in changes), np.int64)
     pairs = Pairs.of(numbers)

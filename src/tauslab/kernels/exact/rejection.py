@@ -31,6 +31,7 @@ def write_items(
     forms: IntArray,
     firings: FloatArray | None,
     alone: BoolArray,
+    more: Sequence[tuple[tuple[int, int], ...]] = (),
 ) -> None:
     """Write the items, most frequent first, and what each species is read by.
 
@@ -43,6 +44,8 @@ def write_items(
         How often each reaction fired in a pilot, f64 ``[reaction]``; None keeps their order.
     alone
         Reactions behind which events may happen, ``[reaction]``: their items are taken alone.
+    more
+        Changes behind those of all items.
     """
     n = len(network.reactions)
     order = np.arange(n) if firings is None else np.argsort(-firings, kind="stable")
@@ -50,6 +53,10 @@ def write_items(
     book.whole("ITEM", order)
     ordered = [network.reactions[j] for j in order.tolist()]
     _write_records(book, ordered, forms[order], alone[order], len(network.species))
+    changes = [*(reaction.change for reaction in ordered), *more]
+    flat = [pair for change in changes for pair in change]
+    book.whole("CHANGE_ROW", np.cumsum([0, *map(len, changes)]))
+    book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
     book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
@@ -104,9 +111,6 @@ def _write_records(
         records += [(form, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
     book.records("RECORD", list(np.array(records, np.int64).reshape(-1, 4).T))
     book.real("RECORD_RATE", [literal_of(reaction) for reaction in reactions])
-    flat = [pair for reaction in reactions for pair in reaction.change]
-    book.whole("CHANGE_ROW", np.cumsum([0] + [len(reaction.change) for reaction in reactions]))
-    book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
 
 
 def _two(low: int, high: int) -> int:

@@ -158,9 +158,7 @@ def only_linear(network: LoweredNetwork) -> str | None:
     if network.dynamics is None:
         return None
     if network.dynamics.moves:
-        return "rate rules, or laws that depend on the time otherwise than by comparisons,"
-    if any(reaction.completions for reaction in network.reactions):
-        return "delayed reactions"
+        return "rate rules, and laws that depend on the time otherwise than by comparisons"
     return None
 
 

@@ -13,6 +13,7 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
+from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.network.codegen import unrolled_header
@@ -40,6 +41,8 @@ class ExactSsa:
         Of large networks: count firings, with the pilot's own random numbers.
     expected
         How many trajectories this device will run, and from which counts, where that is known.
+    delay_queue
+        Delayed reactions that may wait in a trajectory.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class ExactSsa:
         firings: FloatArray | None = None,
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
+        delay_queue: int = DELAY_QUEUE,
     ) -> None:
         self.backend = backend
         self.selector = selector_of(network, selector)
@@ -74,7 +78,7 @@ class ExactSsa:
             )
             self._large = LargeNetwork(
                 backend, network, self.selector, self.team,
-                firings=firings, pilot=pilot, expected=expected,
+                firings=firings, pilot=pilot, expected=expected, delay_queue=delay_queue,
             )  # fmt: skip
             events = network.dynamics is not None
             self.entry, file = entry_of(self.selector, events), file_of(self.selector, events)

@@ -14,8 +14,10 @@ from tauslab.kernels.events.large import (
     event_words,
     given_counts,
     large_events_text,
+    late_changes,
     set_variables,
 )
+from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS
 from tauslab.kernels.exact.bounds import narrow
 from tauslab.kernels.exact.composition import highest_exponent, write_groups
 from tauslab.kernels.exact.dense import positions_of, write_dense
@@ -32,7 +34,8 @@ from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import BoolArray, FloatArray, IntArray
+from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.errors import ConfigError
 
 THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
@@ -133,11 +136,18 @@ class LargeNetwork:
         `rssa` tries and computes: candidates, and bounds of propensities that were made again.
     expected
         How many trajectories will run, and from which counts.
+    delay_queue
+        Delayed reactions that may wait in a trajectory.
 
     Attributes
     ----------
     lane_bytes
         Fast memory for each thread of a team.
+
+    Raises
+    ------
+    ConfigError
+        There are more delays of reactions than the kernel is made for.
     """
 
     def __init__(
@@ -150,11 +160,17 @@ class LargeNetwork:
         firings: FloatArray | None = None,
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
+        delay_queue: int = DELAY_QUEUE,
     ) -> None:
         self._backend = backend
         if network.dynamics is not None:
             network = behind_counts(network)
-        book = tables_of(network, selector, firings, expected.highest)
+        ends = len(late_changes(network))
+        if ends > MOST_COMPLETIONS:
+            raise ConfigError(
+                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {ends} would"
+            )
+        book = tables_of(network, selector, firings, expected.highest, delay_queue)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
@@ -162,7 +178,8 @@ class LargeNetwork:
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
         events = network.dynamics is not None
-        self._kept = (book["N_REALS"], book["EVENT_WORDS"]) if events else (0, 0)
+        waiting = 2 * delay_queue if events and book["HAS_DELAYS"] else 0
+        self._of_events = (book["N_REALS"], book["EVENT_WORDS"], waiting) if events else (0, 0, 0)
         self.header = header_of(network, book, team, pilot=pilot)
         counts = np.zeros(len(network.reactions) + 2, np.uint64)
         self.firings = backend.upload(counts) if pilot else None
@@ -202,7 +219,7 @@ class LargeNetwork:
     def bytes_per_trajectory(self) -> int:
         """Device memory that one trajectory in flight takes."""
         own = sum(size * kind().itemsize for size, kind in self._arrays_of_state())
-        return own + 8 * sum(self._kept)
+        return own + 8 * sum(self._of_events)
 
     def scratch(self, teams: int) -> tuple[Any, ...]:
         """State of trajectories in flight: sums, counts, whole numbers of terms; of events too."""
@@ -210,17 +227,15 @@ class LargeNetwork:
             self._backend.empty((max(1, teams), size), kind)
             for size, kind in self._arrays_of_state()
         ]
-        reals, words = self._kept
-        return (
-            *found,
-            self._backend.empty((max(1, teams), max(1, reals)), np.float64) if words else None,
-            self._backend.empty((max(1, teams), words), np.uint64) if words else None,
-        )
+        kinds = (np.float64, np.uint64, np.uint64)
+        own = zip(self._of_events, kinds, strict=True)
+        more = [self._backend.empty((max(1, teams), n), kind) if n else None for n, kind in own]
+        return (*found, *more)
 
     def arguments(self, scratch: tuple[Any, ...]) -> dict[str, Any]:
         """Arguments beside those of the launch: `TableArguments` of csrc/tables/arguments.h."""
         whole_tables, real_tables = self._arrays
-        values, counts, whole, reals, events = scratch
+        values, counts, whole, reals, events, waiting = scratch
         return {
             "whole_tables": whole_tables,
             "real_tables": real_tables,
@@ -230,6 +245,7 @@ class LargeNetwork:
             "firings": self.firings,
             "reals": reals,
             "events": events,
+            "waiting": waiting,
         }
 
     def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
@@ -251,6 +267,7 @@ def tables_of(
     selector: str,
     firings: FloatArray | None = None,
     highest: IntArray | None = None,
+    delay_queue: int = DELAY_QUEUE,
 ) -> TableBook:
     """All tables of a network for a selector; with events one of `behind_counts`."""
     weights = change_weights(network, firings)
@@ -262,9 +279,10 @@ def tables_of(
     book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
-    variables, watched = write_events(book, network)
+    flags = write_events(book, network, delay_queue)
+    late = [end.change for _, end in late_changes(network)]
     if selector == "rssa":
-        write_items(book, network, forms, firings, watched)
+        write_items(book, network, forms, firings, flags > 0, late)
         return book
     owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
@@ -274,7 +292,8 @@ def tables_of(
     dense = None if network.dynamics else positions_of(network, forest, weights)
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
-        write_plans(book, network, forest, variables)
+        # The plan of a variable that an event sets changes it by 0.
+        write_plans(book, network, forest, [*(((i, 0),) for i in set_variables(network)), *late])
     else:
         write_dense(book, network, forest, dense)
     items = len(stored) if grouped else None
@@ -286,27 +305,42 @@ def tables_of(
     return book
 
 
-def write_events(book: TableBook, network: LoweredNetwork) -> tuple[IntArray, BoolArray]:
-    """Write what events read and set.
+def write_events(book: TableBook, network: LoweredNetwork, delay_queue: int) -> IntArray:
+    """Write what events read and set, and what delayed reactions change later.
 
-    Returns the variables that they set, with the time, and which reactions change what triggers
-    read; nothing without events.
+    Returns the flags of reactions, ``[reaction]``: `SETS_OFF` and `IS_LATE` of
+    csrc/tables/events/team_events.h; all 0 without events.
     """
-    watched = np.zeros(len(network.reactions), bool)
+    n = len(network.reactions)
+    flags = np.zeros(n, np.int64)
     if network.dynamics is None:
-        return np.zeros(0, np.int64), watched
+        return flags
     seen = network.dynamics.watched()
+    late = late_changes(network)
+    first, following = np.full(n, -1, np.int64), np.full(len(late) + 1, -1, np.int64)
+    for number, (j, _) in reversed(list(enumerate(late))):
+        following[number], first[j] = first[j], number
     for j, reaction in enumerate(network.reactions):
-        watched[j] = any(i in seen for i, _ in reaction.change)
-    book.whole("WATCHED", watched)
-    book.constant("N_GIVEN", given_counts(network))
-    book.constant("N_REALS", len(network.dynamics.reals))
-    book.constant("EVENT_WORDS", event_words(network))
+        flags[j] = any(i in seen for i, _ in reaction.change) + 2 * (first[j] >= 0)
+    book.whole("WATCHED", flags)
+    book.whole("FIRST_COMPLETION", first)
+    book.whole("NEXT_COMPLETION", following)
     variables = set_variables(network)
     plans = np.full(len(network.species), -1, np.int64)
-    plans[variables] = len(network.reactions) + np.arange(len(variables))
+    plans[variables] = n + np.arange(len(variables))
     book.whole("VARIABLE_PLAN", plans)
-    return variables, watched
+    given = given_counts(network)
+    places = np.arange(given)
+    for k, (number, _) in enumerate(network.dynamics.reals):
+        places[number] = given + k
+    book.whole("PLACE_OF", places)
+    for name, value in (
+        ("N_GIVEN", given), ("N_REALS", len(network.dynamics.reals)),
+        ("EVENT_WORDS", event_words(network)), ("AT_FIRST_LATE_PLAN", n + len(variables)),
+        ("HAS_DELAYS", len(late) > 0), ("DELAY_QUEUE", delay_queue if late else 1),
+    ):  # fmt: skip
+        book.constant(name, value)
+    return flags
 
 
 def write_samples(book: TableBook, network: LoweredNetwork) -> None:

@@ -35,15 +35,18 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
         clear_possible_changes(s);
         team_sync();
         if (team_leader()) {
-            start_events(events, tables, s, *launch.keys, place);
-            if (events.found == EVENTS_DONE) settle_alone(events, tables, s, *launch.keys, place);
+            start_events(events, arguments, row,
+                         HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr,
+                         tables, s, place);
         }
         team_sync();
         u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
+        s.time = events.begins;
         Rssa rssa({tables, s, root}, launch.max_steps, arguments.firings);
         rssa.queue = &events, rssa.keys = launch.keys, rssa.place = place;
-        rssa.stop = events.stop;
+        rssa.origin = s.time;
         team_sync();  // all have read what the next look will write
+        if (ended == DONE) rssa.look(s.time, 0, true, ended);
         Samples samples(tables, out, row, launch.times);
         u64 number = 0, turn = 0;
         for (; ended == DONE && !samples.done(); ++turn) {
@@ -67,6 +70,9 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
             }
         }
         record_end(tables, out, row, samples.k, ended, s);
+        if (team_leader())
+            keep_events(events, launch, row, tables, s,
+                        ended <= ABSORBED ? launch.times[launch.n_times - 1] : rssa.bounds.s.time);
         team_sync();
         fired += rssa.events;
         if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], number);

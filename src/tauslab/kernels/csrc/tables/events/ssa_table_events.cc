@@ -28,10 +28,27 @@ DEVICE_SELDOM void update_readers(Tables tables, const EventMemory &events, bool
     Selector::forget(unused);
     const i32 last = events.set + (at_stop ? 1 : 0);
     for (i32 i = 0; i < last; ++i) {
-        const i32 plan = plan_of_variable(
-            tables, i < events.set ? events.variable[i] : (i32)N_SPECIES - 1);
-        if (plan >= 0) Selector::fire(tables, plan, s, unused);
+        const i32 index = i < events.set ? events.variable[i] : (i32)N_SPECIES - 1;
+        Selector::fire(tables, tables.at(AT_VARIABLE_PLAN, index), s, unused);
     }
+}
+
+// Completes delayed reactions that are due; false if a count passed 2147483647.
+DEVICE_SELDOM bool complete_due(Tables tables, EventMemory &events, State s) {
+    Selector::Draws unused;
+    Selector::forget(unused);
+    for (i32 due = next_due(events, s); due >= 0; due = next_due(events, s)) {
+        const i32 reaction = (i32)AT_FIRST_LATE_PLAN + due;
+        const Plan plan(tables, reaction);
+        bool is_short = false;  // of a reaction that takes at its end
+        for (i32 i = plan.at[0]; i < plan.at[1]; ++i) {
+            const IntPair one = tables.pair(AT_ENTRY, i);
+            is_short = is_short || (one.b < 0 && s.x[one.a] < -one.b);
+        }
+        team_sync();
+        if (!is_short && !Selector::fire(tables, reaction, s, unused)) return false;
+    }
+    return true;
 }
 
 TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
@@ -59,16 +76,26 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
         s.c = launch.constants + place.input * launch.constants_stride;
         s.time = 0;
         start_counts(launch.initial + place.input * launch.initial_stride, s);
-        if (team_leader()) start_events(events, tables, s, *launch.keys, place);
+        if (team_leader())
+            start_events(events, arguments, row,
+                         HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr,
+                         tables, s, place);
         team_sync();
         i64 k = 0;
         u64 step = 0;
-        double t = 0, stop = 0, sample = n_times > 0 ? times[0] : infinity();
+        double t = events.begins, stop = 0, sample = n_times > 0 ? times[0] : infinity();
+        s.time = t;
+        Selector::reset(draws);
         bool looks = true, at_stop = true, is_new = true;
         u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
         team_sync();  // all have read it
         while (n_times > 0 && ended == DONE) {
             if (looks) {
+                if (is_new) update_readers(tables, events, is_new, at_stop, s);
+                if (HAS_DELAYS && at_stop && !complete_due(tables, events, s)) {
+                    ended = OVERFLOWED;
+                    break;
+                }
                 if (team_leader()) settle_alone(events, tables, s, *launch.keys, place);
                 team_sync();
                 if (events.found != EVENTS_DONE) {
@@ -76,9 +103,8 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
                     break;
                 }
                 stop = events.stop;
-                if (is_new) Selector::reset(draws);
-                if (is_new || at_stop || events.set > 0) {
-                    update_readers(tables, events, is_new, at_stop, s);
+                if (at_stop || events.set > 0) {
+                    update_readers(tables, events, false, at_stop, s);
                     Selector::forget(draws);
                 }
                 is_new = looks = false;
@@ -115,15 +141,26 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
             }
             const i32 reaction = event.reaction(tables);
             if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[reaction], 1);
+            const i32 flags = tables.at(AT_WATCHED, reaction);
+            if (HAS_DELAYS && (flags & IS_LATE) != 0) {
+                team_sync();
+                if (team_leader()) begin_late(events, tables, s, reaction);
+                team_sync();
+                stop = events.stop;
+                ended = events.found;
+                if (ended != EVENTS_DONE) break;
+            }
             ++fired;
             team_sync();  // all have read what the reaction will change
             if (!Selector::fire(tables, reaction, s, draws)) {
                 ended = OVERFLOWED;
                 break;
             }
-            looks = tables.at(AT_WATCHED, reaction) != 0;
+            looks = (flags & SETS_OFF) != 0;
         }
         record_end(tables, out, row, k, ended, s);
+        if (team_leader())
+            keep_events(events, launch, row, tables, s, ended <= ABSORBED ? times[n_times - 1] : t);
         team_sync();
     }
     if (team_leader()) atomic_add(launch.work, fired);

@@ -3,59 +3,96 @@
 #pragma once
 
 #include "ensemble/arguments.h"
+#include "team/team.h"
 #include "events/amounts.h"
+#include "events/completions.h"
+#include "events/kept.h"
 #include "events/queue.h"
+#include "tables/arguments.h"
 #include "tables/propensities.h"
 
 // Variables that events set at one time and whose readers are looked up; where more are set, all is computed again.
 constexpr i32 FEW_SET = 8;
 
+// What AT_WATCHED says of a reaction: it changes what a trigger reads; something of it comes later.
+constexpr i32 SETS_OFF = 1, IS_LATE = 2;
+
 struct EventMemory {
     EventQueue queue;
-    Draws numbers;         // of formulas
-    double stop;           // the time at which something may happen that no reaction does
-    u64 executed;          // events
-    i32 variable[FEW_SET]; // that were set
-    i32 set;               // how many of them; more than FEW_SET: too many
-    u8 found;              // how the trajectory ends, or EVENTS_DONE
+    Completions delayed;
+    Draws numbers;          // of formulas
+    double stop;            // the time at which something may happen that no reaction does
+    double begins;          // the time from which the trajectory runs
+    u64 executed;           // events
+    i64 halt;               // the quantity that halts the trajectory; -1: none
+    i32 variable[FEW_SET];  // that were set
+    i32 set;                // how many of them; more than FEW_SET: too many
+    i32 due;                // a completion, or -1
+    u8 found;               // how the trajectory ends, or EVENTS_DONE
 };
 static_assert(sizeof(EventMemory) <= 8 * EVENT_WORDS);
 
-// Sets a count to a whole number, half to even; a quantity to any value. False where it may not have it.
-// Notes what was set.
+// Sets a quantity of the state; false where it may not have the value.
+DEVICE bool set_quantity(const State &s, i64 index, double value) {
+    if (index >= N_GIVEN) {
+        s.reals[index - N_GIVEN] = value;
+        return value == value;
+    }
+    if (!can_be_a_count(value)) return false;
+    s.x[index] = (i32)whole_amount(value);
+    return true;
+}
+
+// Sets a count to a whole number, half to even; a quantity to any value. Notes what was set.
 struct AssignAndNote {
     EventMemory &memory;
 
     DEVICE_MEMBER bool operator()(const Quantities &x, int index, double value) const {
-        if (index >= N_GIVEN) {
-            x.s.reals[index - N_GIVEN] = value;
-            if (!(value == value)) return false;
-        } else {
-            if (!can_be_a_count(value)) return false;
-            x.s.x[index] = (i32)whole_amount(value);
-        }
-        bool known = false;
+        if (!set_quantity(x.s, index, value)) return false;
         for (i32 i = 0; i < memory.set && i < FEW_SET; ++i)
-            known = known || memory.variable[i] == index;
-        if (known) return true;
+            if (memory.variable[i] == index) return true;
         if (memory.set < FEW_SET) memory.variable[memory.set] = index;
         if (memory.set <= FEW_SET) ++memory.set;
         return true;
     }
 };
 
-// The state of a trajectory at time 0, whose counts are set. One thread of the team calls it.
-// What it is given are copies: the address of what others keep in registers is not taken.
-DEVICE_SELDOM void start_events(EventMemory &memory, Tables tables, State s, const PhiloxKeys &keys,
-                                Place place) {
-    start_draws(memory.numbers, keys, place);
+// The state from which a trajectory goes on, if it was kept; its counts are set otherwise. One thread of the team
+// calls it. What it is given are copies: the address of what others keep in registers is not taken.
+DEVICE_SELDOM void start_events(EventMemory &memory, const TableArguments &arguments, i64 row,
+                                u64 *waiting, Tables tables, State s, Place place) {
+    const EnsembleArguments &launch = arguments.launch;
+    start_draws(memory.numbers, *launch.keys, place);
     start_queue(memory.queue);
-    memory.executed = 0, memory.set = 0;
-    const Quantities x = {s, tables};
+    memory.delayed.memory = waiting;
+    start_completions(memory.delayed);
+    memory.executed = 0, memory.set = 0, memory.begins = 0, memory.halt = launch.halt;
+    memory.found = EVENTS_DONE;
     set_reals(s.reals, s.c);
+    if (launch.kept) {
+        const double *const from = launch.kept + row * launch.kept_words;
+        for (i32 i = 0; i < N_GIVEN; ++i) set_quantity(s, tables.at(AT_PLACE_OF, i), from[i]);
+        memory.begins = from[N_GIVEN];
+        take_up_queue(memory.queue, from + N_GIVEN + 1);
+        take_up_completions(launch, row, memory.delayed);
+        return;
+    }
     const AssignAndNote assign = {memory};
-    memory.found =
-        set_drawn(x, formula_constants(s.c, memory.numbers), assign) ? EVENTS_DONE : EVENT_NOT_A_NUMBER;
+    const Quantities x = {s, tables};
+    if (!set_drawn(x, formula_constants(s.c, memory.numbers), assign))
+        memory.found = EVENT_NOT_A_NUMBER;
+}
+
+// Keeps the state at time `t`, if the launch keeps any. One thread of the team calls it.
+DEVICE_SELDOM void keep_events(const EventMemory &memory, const EnsembleArguments &launch, i64 row,
+                               Tables tables, State s, double t) {
+    if (!launch.keep) return;
+    double *const to = launch.keep + row * launch.kept_words;
+    const Quantities x = {s, tables};
+    for (i32 i = 0; i < N_GIVEN; ++i) to[i] = x[tables.at(AT_PLACE_OF, i)];
+    to[N_GIVEN] = t;
+    keep_queue(memory.queue, to + N_GIVEN + 1);
+    keep_completions(launch, row, memory.delayed);
 }
 
 // Executes what has come at the time of the state, and what that sets off. One thread of the team calls it.
@@ -68,9 +105,29 @@ DEVICE_SELDOM void settle_alone(EventMemory &memory, Tables tables, State s, con
     memory.set = 0;
     memory.found = settle(memory.queue, x, inputs, s.time, ties, keys, assign, memory.executed);
     memory.stop = tl_min(next_switch(x, inputs, s.time), first_execution(memory.queue));
+    memory.stop = tl_min(memory.stop, memory.delayed.first());
+    if (memory.found == EVENTS_DONE && memory.halt >= 0 &&
+        x[tables.at(AT_PLACE_OF, memory.halt)] != 0)
+        memory.found = HALTED;
 }
 
-// The plan of a variable that events set, or of the time; -1 where nothing reads it.
-DEVICE i32 plan_of_variable(const Tables &tables, i32 index) {
-    return tables.at(AT_VARIABLE_PLAN, index);
+// Notes what comes later of a reaction that begins now, before it changes counts. One thread of the team calls it.
+DEVICE_SELDOM void begin_late(EventMemory &memory, Tables tables, State s, i32 reaction) {
+    const Quantities x = {s, tables};
+    const auto inputs = formula_constants(s.c, memory.numbers);
+    u8 ended = RUNNING;
+    for (i32 end = tables.at(AT_FIRST_COMPLETION, reaction); end >= 0 && ended == RUNNING;
+         end = tables.at(AT_NEXT_COMPLETION, end))
+        ended = begin_delayed(memory.delayed, end, s.time, completion_delay(end, x, inputs));
+    memory.found = ended == RUNNING ? (u8)EVENTS_DONE : ended;
+    memory.stop = tl_min(memory.stop, memory.delayed.first());
+}
+
+// The next completion that is due at the time of the state, or -1: the same for all threads of the team.
+DEVICE i32 next_due(EventMemory &memory, const State &s) {
+    if (team_leader()) memory.due = take_due(memory.delayed, s.time);
+    team_sync();
+    const i32 due = memory.due;
+    team_sync();
+    return due;
 }

@@ -232,6 +232,11 @@ struct Rssa {
     // trajectory ends.
     DEVICE_MEMBER bool look(double now, double elapsed, bool at_stop, u8 &ended) {
         bounds.s.time = now;
+        if (HAS_DELAYS && at_stop) complete_due();
+        if (overflowed) {
+            ended = OVERFLOWED;
+            return true;
+        }
         if (team_leader()) settle_alone(*queue, bounds.tables, bounds.s, *keys, place);
         team_sync();
         const bool is_new = at_stop || queue->set > 0;
@@ -252,9 +257,40 @@ struct Rssa {
         team_sync();  // all have read what the next look will write
         return is_new;
     }
+
+    // Notes what comes later of a reaction that begins now; how the trajectory ends if that is not possible.
+    DEVICE_MEMBER u8 begin(i32 reaction, double now) {
+        bounds.s.time = now;
+        team_sync();
+        if (team_leader()) begin_late(*queue, bounds.tables, bounds.s, reaction);
+        team_sync();
+        const u8 found = queue->found;
+        stop = queue->stop;
+        team_sync();
+        return found;
+    }
 #endif
 
   private:
+#ifdef HAS_EVENTS
+    // Completes delayed reactions that are due: their changes stand behind those of the items.
+    DEVICE_MEMBER void complete_due() {
+        const Tables &tables = bounds.tables;
+        for (i32 due = next_due(*queue, bounds.s); due >= 0 && !overflowed;
+             due = next_due(*queue, bounds.s)) {
+            const i32 item = (i32)N_ITEMS + due;
+            const i32 end = tables.at(AT_CHANGE_ROW, item + 1);
+            bool is_short = false;
+            for (i32 i = tables.at(AT_CHANGE_ROW, item); i < end; ++i) {
+                const IntPair one = tables.pair(AT_CHANGE, i);
+                is_short = is_short || (one.b < 0 && bounds.s.x[one.a] < -one.b);
+            }
+            team_sync();
+            if (!is_short) fire_many(item);
+        }
+    }
+#endif
+
     DEVICE_MEMBER void add(i32 species, i32 change) const {
         bounds.s.x[species] = plus(bounds.s.x[species], change);
     }

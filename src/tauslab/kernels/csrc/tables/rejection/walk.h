@@ -77,12 +77,19 @@ DEVICE bool take_one(Rssa &rssa, const CandidateBatch &batch, i32 number, i32 it
         ended = STEP_LIMIT;
         return false;
     }
+#ifdef HAS_EVENTS
+    const i32 reaction = rssa.bounds.tables.at(AT_ITEM, item);
+    const i32 flags = rssa.bounds.tables.at(AT_WATCHED, reaction);
+    if (HAS_DELAYS && (flags & IS_LATE) != 0) {
+        ended = rssa.begin(reaction, time);
+        if (ended != DONE) return false;
+    }
+#endif
     fires = true;
     is_new = rssa.fire(record, item, elapsed);
     if (rssa.overflowed) ended = OVERFLOWED;
 #ifdef HAS_EVENTS
-    const Tables &tables = rssa.bounds.tables;
-    if (!rssa.overflowed && tables.at(AT_WATCHED, tables.at(AT_ITEM, item)) != 0) {
+    if (!rssa.overflowed && (flags & SETS_OFF) != 0) {
         is_new = rssa.look(time, elapsed, false, ended) || is_new;
         if (ended != DONE) return false;
     }
