@@ -80,8 +80,6 @@ class Pilot:
 def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> int:
     """Events of a pilot trajectory; 0 for none. A function of the network and of how many run."""
     large = len(network.reactions) > SMALLEST_PILOTED and selector != "linear"
-    if network.dynamics is not None:
-        return 0
     return PILOT_EVENTS if large and trajectories >= FEWEST_PILOTED else 0
 
 

@@ -139,7 +139,7 @@ class Task:
         method = self.options.method
         given = method.presimulation if isinstance(method, SSA | Auto) else None
         if given is not None:
-            return given if self.selector != "linear" and self.lowered.dynamics is None else 0
+            return given if self.selector != "linear" else 0
         return pilot_events(self.lowered, self.selector, self.options.total)
 
     @property
