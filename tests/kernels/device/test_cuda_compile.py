@@ -128,7 +128,9 @@ def test_events_compile_for_teams(selector, team, architecture):
     header = header_of(network, tables_of(network, selector), team)
     texts = csrc_texts() | {"model.h": header}
     entry = entry_of(selector, events=True)
-    stack, _, _, registers = compile_usage(file_of(selector, events=True), texts, architecture)[entry]
+    stack, _, _, registers = compile_usage(file_of(selector, events=True), texts, architecture)[
+        entry
+    ]
     print(f"{entry}: {registers} registers, {stack} bytes of local memory")
     # What one thread calls for a team to look at triggers has its own; the queue is elsewhere.
     alone, together = (2048, 1024) if selector == "rssa" else (1408, 512)

@@ -133,6 +133,23 @@ def crowd(n: int = 90) -> ts.Network:
     return net
 
 
+def endless() -> ts.Network:
+    """What events end a trajectory with: a parameter says which of them."""
+    net = ts.Network("endless")
+    net.add_parameter("what", 0)
+    net.add_species("X", 0)
+    net.add_species("Z", 5)
+    net.add_reaction("-> X", rate=1000)
+    net.add_event("up", trigger="what == 1 && time > 1 && Z < 6", assignments={"Z": 6})
+    net.add_event("down", trigger="what == 1 && Z > 5", assignments={"Z": 5})
+    net.add_event(
+        "never", trigger="what == 2 && floor(X / 2) * 2 == X", delay="inf()", assignments={"Z": 1}
+    )
+    net.add_event("less", trigger="what == 3 && time >= 1", assignments={"Z": -3})
+    net.add_event("timed", "3 / what", {"Z": "what"})
+    return net
+
+
 def noisy() -> ts.Network:
     """Draws in initial values, delays, priorities and assignments."""
     net = ts.Network("noisy")

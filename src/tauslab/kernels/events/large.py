@@ -44,9 +44,7 @@ def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
         species=(*network.species, *(network.species[i] for i, _ in dynamics.reals), "time"),
         reactions=tuple(moved.reaction(reaction) for reaction in network.reactions),
         observables=tuple((name, moved.law(law)) for name, law in network.observables),
-        shared=tuple(
-            law for law in map(moved.law, network.shared) if isinstance(law, Operation)
-        ),
+        shared=tuple(law for law in map(moved.law, network.shared) if isinstance(law, Operation)),
         dynamics=moved.dynamics(dynamics),
     )
 
@@ -145,7 +143,8 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
     delays = ""
     for number, (_, end) in enumerate(late_changes(network)):
         found = numbered(end.delay, writer, names)
-        delays += f"        case {number}: {{\n{found.statements}            return {found.value};\n        }}\n"
+        value = f"            return {found.value};\n"
+        delays += f"        case {number}: {{\n{found.statements}{value}        }}\n"
     drawn = ""
     for number, law in dynamics.drawn:
         found = numbered(law, writer, names)

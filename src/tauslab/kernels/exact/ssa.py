@@ -13,7 +13,6 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.network.codegen import unrolled_header
@@ -41,8 +40,6 @@ class ExactSsa:
         Of large networks: count firings, with the pilot's own random numbers.
     expected
         How many trajectories this device will run, and from which counts, where that is known.
-    delay_queue
-        Delayed reactions that may wait in a trajectory.
     """
 
     def __init__(
@@ -56,7 +53,6 @@ class ExactSsa:
         firings: FloatArray | None = None,
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
-        delay_queue: int = DELAY_QUEUE,
     ) -> None:
         self.backend = backend
         self.selector = selector_of(network, selector)
@@ -78,10 +74,11 @@ class ExactSsa:
             )
             self._large = LargeNetwork(
                 backend, network, self.selector, self.team,
-                firings=firings, pilot=pilot, expected=expected, delay_queue=delay_queue,
+                firings=firings, pilot=pilot, expected=expected,
             )  # fmt: skip
             events = network.dynamics is not None
-            self.entry, file = entry_of(self.selector, events), file_of(self.selector, events)
+            self.entry = entry_of(self.selector, events=events)
+            file = file_of(self.selector, events=events)
             header, lane_bytes = self._large.header, self._large.lane_bytes
         source = KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=lane_bytes)
         self.program: Program = backend.compile(source)
@@ -154,13 +151,14 @@ def lanes_header(network: LoweredNetwork, vectors: int) -> str:
     return f"{unrolled_header(network, Style(branches=False))}constexpr int VECTORS = {vectors};\n"
 
 
-def entry_of(selector: str, events: bool = False) -> str:
+def entry_of(selector: str, *, events: bool = False) -> str:
     """The kernel of a selector of large networks, without events or with them."""
     found = "ssa_rejection" if selector == "rssa" else "ssa_table"
     return f"{found}_events" if events else found
 
 
-def file_of(selector: str, events: bool = False) -> str:
+def file_of(selector: str, *, events: bool = False) -> str:
     """The file of that kernel."""
     folder = "events" if events else "rejection" if selector == "rssa" else ""
-    return "/".join(part for part in ("tables", folder, f"{entry_of(selector, events)}.cc") if part)
+    file = f"{entry_of(selector, events=events)}.cc"
+    return "/".join(part for part in ("tables", folder, file) if part)

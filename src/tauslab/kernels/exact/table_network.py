@@ -64,11 +64,13 @@ class Expected:
     """What is known of the trajectories when kernels are compiled; changes no result.
 
     `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
-    ``[species]``: initial counts that none exceeds, or None.
+    ``[species]``: initial counts that none exceeds, or None. `delay_queue`: delayed reactions that
+    may wait in a trajectory, beyond which it ends.
     """
 
     trajectories: int = 0
     highest: IntArray | None = None
+    delay_queue: int = DELAY_QUEUE
 
 
 NOTHING_KNOWN = Expected()
@@ -136,8 +138,6 @@ class LargeNetwork:
         `rssa` tries and computes: candidates, and bounds of propensities that were made again.
     expected
         How many trajectories will run, and from which counts.
-    delay_queue
-        Delayed reactions that may wait in a trajectory.
 
     Attributes
     ----------
@@ -160,7 +160,6 @@ class LargeNetwork:
         firings: FloatArray | None = None,
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
-        delay_queue: int = DELAY_QUEUE,
     ) -> None:
         self._backend = backend
         if network.dynamics is not None:
@@ -170,7 +169,7 @@ class LargeNetwork:
             raise ConfigError(
                 f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {ends} would"
             )
-        book = tables_of(network, selector, firings, expected.highest, delay_queue)
+        book = tables_of(network, selector, firings, expected.highest, expected.delay_queue)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
@@ -178,7 +177,7 @@ class LargeNetwork:
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
         events = network.dynamics is not None
-        waiting = 2 * delay_queue if events and book["HAS_DELAYS"] else 0
+        waiting = 2 * book["DELAY_QUEUE"] if events and ends else 0
         self._of_events = (book["N_REALS"], book["EVENT_WORDS"], waiting) if events else (0, 0, 0)
         self.header = header_of(network, book, team, pilot=pilot)
         counts = np.zeros(len(network.reactions) + 2, np.uint64)

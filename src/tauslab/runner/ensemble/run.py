@@ -179,11 +179,10 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
         from tauslab.kernels.events.ssa import EventSsa
 
         return EventSsa(backend, task.lowered, times, delay_queue)
-    expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
+    expected = Expected(each, task.initial.max(axis=0).astype(np.int64), delay_queue)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=task.team,
         firings=None if pilot is None else pilot.firings, expected=expected,
-        delay_queue=delay_queue,
     )  # fmt: skip
 
 

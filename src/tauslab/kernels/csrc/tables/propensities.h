@@ -41,9 +41,7 @@ struct Quantities {
     const State &s;
     const Tables &tables;
     DEVICE_MEMBER double operator[](i64 i) const {
-        return i < N_GIVEN             ? (double)s.x[i]
-               : i < N_GIVEN + N_REALS ? s.reals[i - N_GIVEN]
-                                       : s.time;
+        return i < N_GIVEN ? (double)s.x[i] : i < N_GIVEN + N_REALS ? s.reals[i - N_GIVEN] : s.time;
     }
 };
 

@@ -17,8 +17,7 @@ DEVICE_SELDOM void update_readers(Tables tables, const EventMemory &events, bool
                                   bool at_stop, State s) {
     bool few = !is_new && events.set <= FEW_SET;
     // Whole numbers of terms have to follow the change of a count, which nobody has noted.
-    for (i32 i = 0; N_OWNERS > 0 && few && i < events.set; ++i)
-        few = events.variable[i] >= N_GIVEN;
+    for (i32 i = 0; N_OWNERS > 0 && few && i < events.set; ++i) few = events.variable[i] >= N_GIVEN;
     if (!few) {
         build(tables, s);
         Selector::arrange(s);
