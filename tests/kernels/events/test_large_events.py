@@ -17,6 +17,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import shape
 from tauslab.kernels.events.tables import kept_words
+from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import LARGEST_WITH_EVENTS, SELECTORS, selector_of
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.runner.results.digest import digest_lines
@@ -167,15 +168,30 @@ def test_which_selector_a_network_with_events_gets():
     assert selector_of(small) == "linear"
     assert selector_of(small, "cr") == "cr"
     assert selector_of(large) == "tree"
-    with pytest.raises(ts.ConfigError, match=r"by selector=.linear. of up to 2000 reactions"):
+    with pytest.raises(
+        ts.ConfigError, match=r"events by selector=.linear. in models of up to 2000"
+    ):
         selector_of(large, "linear")
     moving = growing()
     for i in range(LARGEST_WITH_EVENTS):
         moving.add_reaction("X -> Y" if i else "Y -> X", rate=1)
-    with pytest.raises(ts.ConfigError, match=r"rate rules, and laws .* up to 2000 reactions"):
+    with pytest.raises(ts.ConfigError, match=r"rate rules, and laws .* in models of up to 2000"):
         selector_of(lowered_events(moving))
     with pytest.raises(ts.ConfigError, match=r"selector=.rssa. is not for rate rules, and laws"):
         selector_of(lowered_events(growing()), "rssa")
+
+
+@pytest.mark.parametrize("selector", ["tree", "pdm"])
+def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
+    """As in networks whose reactions have too many dependents to list them for each reaction."""
+    found = []
+    for most in (plans.MOST_PLANNED, 0):
+        monkeypatch.setattr(plans, "MOST_PLANNED", most)
+        monkeypatch.setattr(plans, "MOST_TOUCHED", most)
+        cpu = get_backend("cpu", BackendOptions(threads=1))
+        found.append(simulate(cpu, crowd(), [0.0, 0.3, 0.5], 3, selector))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("selector", ["cr", "rssa"])

@@ -126,7 +126,7 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
         if why is not None or forced == "linear":
             what = why or f"events by {opt('selector', 'linear')}"
             raise ConfigError(
-                f"ssa runs models with {what} of up to {LARGEST_WITH_EVENTS} reactions, not "
+                f"ssa runs {what} in models of up to {LARGEST_WITH_EVENTS} reactions, not "
                 f"{len(network.reactions)}"
             )
     if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
