@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -23,12 +24,17 @@ from tauslab.kernels.network.lowering import (
     operations_first,
 )
 from tauslab.model.arrays import IntArray
+from tauslab.model.expressions.expression import Number
 
+_MOST_FACTORS = 2  # counts of a record of csrc/tables/propensities.h
 _SPARE_WORDS = 32  # of EventMemory in csrc/tables/events/team_events.h, beside its queue
 
 
 def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
     """The network with what holds any number behind all counts, and last the time.
+
+    A law that is a number times such a quantity times up to two counts becomes a constant, so that
+    a table has it.
 
     Laws read them there. The places that they had among the species, which `Dynamics.reals` goes on
     to name, stay and are not used.
@@ -38,7 +44,7 @@ def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
     n = len(network.species)
     places = {number: n + k for k, (number, _) in enumerate(dynamics.reals)}
     places[n] = n + len(places)
-    moved = _Moved(places)
+    moved = _Moved(places, n)
     return replace(
         network,
         species=(*network.species, *(network.species[i] for i, _ in dynamics.reals), "time"),
@@ -52,8 +58,9 @@ def behind_counts(network: LoweredNetwork) -> LoweredNetwork:
 class _Moved:
     """Laws in which species have other numbers; what laws share stays one object."""
 
-    def __init__(self, places: Mapping[int, int]) -> None:
+    def __init__(self, places: Mapping[int, int], given: int) -> None:
         self._places = places
+        self.given, self.time = given, places[given]
         self._made: dict[int, Law] = {}
         self._kept: list[Law] = []  # whose identities stay their own
 
@@ -78,7 +85,44 @@ class _Moved:
             return reaction
         law = None if reaction.law is None else self.law(reaction.law)
         ends = (replace(end, delay=self.law(end.delay)) for end in reaction.completions)
-        return replace(reaction, law=law, completions=tuple(ends))
+        reaction = replace(reaction, law=law, completions=tuple(ends))
+        found = None if law is None else self.product(law)
+        if found is None:
+            return reaction
+        number, quantity, counts = found
+        # Where a reaction takes one molecule of what is a factor, the product is 0 without it.
+        if any(count > 1 or index not in counts for index, count in reaction.needs):
+            return reaction
+        orders = tuple((index, 1) for index in counts)
+        return replace(
+            reaction, law=None, needs=(), constant=Number(number), orders=orders, quantity=quantity
+        )
+
+    def product(self, law: Law) -> tuple[float, int, list[int]] | None:
+        """Number, quantity and counts of which a law is the product; None where it is none."""
+        number, quantities, counts = 1.0, list[int](), list[int]()
+        parts = [law]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, Number):
+                number *= part.value
+            elif isinstance(part, Count) and part.index < self.given:
+                counts.insert(0, part.index)
+            elif isinstance(part, Count) and part.index < self.time:
+                quantities.append(part.index)
+            elif isinstance(part, Operation) and part.function == "mul":
+                parts += part.arguments
+            elif isinstance(part, Operation) and part.function == "div":
+                divisor = part.arguments[1]
+                if not isinstance(divisor, Number) or not divisor.value:
+                    return None
+                number /= divisor.value
+                parts.append(part.arguments[0])
+            else:
+                return None
+        if len(quantities) != 1 or len(counts) > _MOST_FACTORS or not math.isfinite(number):
+            return None
+        return number, quantities[0], counts
 
     def event(self, event: LoweredEvent) -> LoweredEvent:
         return replace(

@@ -12,7 +12,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
-MANY_CHANGES = 5
+LONGER, MANY_CHANGES = 4, 5
 WIDE, EXACT, UNREAD = 0, 1, 2
 CHANGES = 4
 # Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.
@@ -39,7 +39,7 @@ def write_items(
     ----------
     forms
         Species and kind of every reaction's propensity, as its record of tables/propensities.h has
-        them, ``[reaction, 3]``.
+        them, ``[reaction, 3]``. What events may change the constant of has the kind `LONGER` here.
     firings
         How often each reaction fired in a pilot, f64 ``[reaction]``; None keeps their order.
     alone
@@ -52,6 +52,8 @@ def write_items(
     _lay_out(book, n)
     book.whole("ITEM", order)
     ordered = [network.reactions[j] for j in order.tolist()]
+    scaled = np.array([reaction.quantity is not None for reaction in network.reactions], bool)
+    forms = np.where(scaled[:, None], [0, 0, LONGER], forms)
     _write_records(book, ordered, forms[order], alone[order], len(network.species))
     changes = [*(reaction.change for reaction in ordered), *more]
     flat = [pair for change in changes for pair in change]

@@ -91,7 +91,8 @@ class LoweredReaction:
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
     its entry in `needs`, so that no event can take molecules that are not there. Of a delayed
     reaction `change` is what its beginning adds, and the first of `completions` its end. Counts
-    that are looked back at change at once, and hidden ones by a completion.
+    that are looked back at change at once, and hidden ones by a completion. `constant` is times
+    species number `quantity`, where that is given: one that holds any number, in tables.
     """
 
     name: str
@@ -101,10 +102,13 @@ class LoweredReaction:
     law: Law | None
     needs: tuple[tuple[int, int], ...]
     completions: tuple[Completion, ...] = ()
+    quantity: int | None = None
 
     def depends_on(self) -> set[int]:
         """Numbers of the species the propensity reads."""
         read = {index for index, _ in self.orders} | {index for index, _ in self.needs}
+        if self.quantity is not None:
+            read.add(self.quantity)
         return read | (counts_in(self.law) if self.law is not None else set())
 
 

@@ -60,6 +60,17 @@ DEVICE const TeamArray<i32> &quantities_of(const Tables &, const State &s) {
 // to 2: the propensity is a constant times their counts.
 enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
 
+// The constant of reaction j; events may change a quantity that it is multiplied by.
+template <class Counts>
+DEVICE double constant_in(const Tables &tables, i32 j, i32 source, [[maybe_unused]] const Counts &x,
+                          const double *c) {
+    const double literal = tables.real[AT_LITERAL + j];
+#ifdef HAS_EVENTS
+    if (source <= QUANTITY_CONSTANT) return not_negative(literal * x[QUANTITY_CONSTANT - source]);
+#endif
+    return constant_of(source, literal, c);
+}
+
 // Propensity of reaction j from its law, or its rows of orders and of least counts.
 template <class Counts>
 DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const Counts &x,
@@ -80,7 +91,7 @@ template <class Counts>
 DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
     if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
-    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], c);
+    const double constant = constant_in(tables, j, law.a, x, c);
     if (law.d == 0) return constant;
     const double first = (double)x[law.b], second = (double)x[law.c];
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
