@@ -44,6 +44,7 @@ _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
+_MOST_COPIED = 64  # laws of a network with events in tables
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
@@ -115,7 +116,7 @@ def table_header(
             _sizes(network),
             constants,
             *functions,
-            _switch("general_propensity", laws),
+            _switch("general_propensity", laws, _kind_of_laws(laws, events=events is not None)),
             _switch("general_observable", observables),
             *([] if events is None else [events(calls)]),
         ]
@@ -146,11 +147,16 @@ def _case(number: int, statements: str, value: str) -> str:
     return f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
 
 
-def _switch(name: str, cases: list[str]) -> str:
+def _kind_of_laws(laws: list[str], *, events: bool) -> str:
+    """How laws are compiled: many of a network with events once, since more places call them."""
+    return "DEVICE_SELDOM" if events and len(laws) > _MOST_COPIED else "DEVICE"
+
+
+def _switch(name: str, cases: list[str], kind: str = "DEVICE") -> str:
     """A function that picks one of many laws at run time."""
     return (
         "template <class Counts, class Tables>\n"
-        f"DEVICE double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
+        f"{kind} double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
         "                     [[maybe_unused]] const double *c,\n"
         "                     [[maybe_unused]] const Tables &tables) {\n"
         f"    switch (number) {{\n{''.join(cases)}        default: return 0;\n    }}\n}}\n"
