@@ -82,26 +82,32 @@ DEVICE_SHARED u8 begin_delayed(Completions &queue, int completion, double t, dou
 }
 
 // Takes up what waited when the trajectory was kept: how many, how many had begun, then of each its time and
-// `which`, all as numbers. They are in the order of the heap.
-DEVICE_SHARED void take_up_completions(const EnsembleArguments &launch, i64 row,
-                                       Completions &queue) {
-    if (!HAS_DELAYS || !launch.kept) return;
-    const double *const from = launch.kept + row * launch.kept_words + KEPT_WORDS;
+// `which`, all as numbers. They are in the order of the heap. `kept` is the whole row of the trajectory.
+DEVICE_SHARED void take_up_waiting(Completions &queue, const double *kept) {
+    if (!HAS_DELAYS) return;
+    const double *const from = kept + KEPT_WORDS;
     queue.length = (i32)from[0], queue.begun = (u64)from[1];
     for (i32 i = 0; i < queue.length; ++i)
         queue.put(i, as_bits(from[2 + 2 * i]), (u64)from[3 + 2 * i]);
 }
 
-DEVICE_SHARED void keep_completions(const EnsembleArguments &launch, i64 row,
-                                    const Completions &queue) {
-    if (!HAS_DELAYS || !launch.keep) return;
-    double *const to = launch.keep + row * launch.kept_words + KEPT_WORDS;
+DEVICE_SHARED void keep_waiting(const Completions &queue, double *kept) {
+    if (!HAS_DELAYS) return;
+    double *const to = kept + KEPT_WORDS;
     to[0] = queue.length, to[1] = (double)queue.begun;
     for (i32 i = 0; i < DELAY_QUEUE; ++i) {
         const bool waits = i < queue.length;
         to[2 + 2 * i] = waits ? queue.time(i) : 0;
         to[3 + 2 * i] = waits ? (double)queue.at(i, 1) : 0;
     }
+}
+
+DEVICE void take_up_completions(const EnsembleArguments &launch, i64 row, Completions &queue) {
+    if (launch.kept) take_up_waiting(queue, launch.kept + row * launch.kept_words);
+}
+
+DEVICE void keep_completions(const EnsembleArguments &launch, i64 row, const Completions &queue) {
+    if (launch.keep) keep_waiting(queue, launch.keep + row * launch.kept_words);
 }
 
 DEVICE_SHARED void remove_first(Completions &queue) {

@@ -35,9 +35,10 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
         clear_possible_changes(s);
         team_sync();
         if (team_leader()) {
-            start_events(events, arguments, row,
-                         HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr,
-                         tables, s, place);
+            events.halt = launch.halt;
+            start_events(
+                events, HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr,
+                kept_row(launch.kept, launch.kept_words, row), tables, s, *launch.keys, place);
         }
         team_sync();
         u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
@@ -70,8 +71,8 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
             }
         }
         record_end(tables, out, row, samples.k, ended, s);
-        if (team_leader())
-            keep_events(events, launch, row, tables, s,
+        if (launch.keep && team_leader())
+            keep_events(events, kept_row(launch.keep, launch.kept_words, row), tables, s,
                         ended <= ABSORBED ? launch.times[launch.n_times - 1] : rssa.bounds.s.time);
         team_sync();
         fired += rssa.events;

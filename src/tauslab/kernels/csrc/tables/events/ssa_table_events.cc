@@ -75,10 +75,12 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
         s.c = launch.constants + place.input * launch.constants_stride;
         s.time = 0;
         start_counts(launch.initial + place.input * launch.initial_stride, s);
-        if (team_leader())
-            start_events(events, arguments, row,
-                         HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr,
-                         tables, s, place);
+        if (team_leader()) {
+            events.halt = launch.halt;
+            start_events(
+                events, HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr,
+                kept_row(launch.kept, launch.kept_words, row), tables, s, *launch.keys, place);
+        }
         team_sync();
         i64 k = 0;
         u64 step = 0;
@@ -158,8 +160,9 @@ TEAM_KERNEL(ssa_table_events, const TableArguments arguments) {
             looks = (flags & SETS_OFF) != 0;
         }
         record_end(tables, out, row, k, ended, s);
-        if (team_leader())
-            keep_events(events, launch, row, tables, s, ended <= ABSORBED ? times[n_times - 1] : t);
+        if (launch.keep && team_leader())
+            keep_events(events, kept_row(launch.keep, launch.kept_words, row), tables, s,
+                        ended <= ABSORBED ? times[n_times - 1] : t);
         team_sync();
     }
     if (team_leader()) atomic_add(launch.work, fired);

@@ -8,7 +8,6 @@
 #include "events/completions.h"
 #include "events/kept.h"
 #include "events/queue.h"
-#include "tables/arguments.h"
 #include "tables/propensities.h"
 
 // Variables that events set at one time and whose readers are looked up; where more are set, all is computed again.
@@ -57,24 +56,22 @@ struct AssignAndNote {
     }
 };
 
-// The state from which a trajectory goes on, if it was kept; its counts are set otherwise. One thread of the team
-// calls it. What it is given are copies: the address of what others keep in registers is not taken.
-DEVICE_SELDOM void start_events(EventMemory &memory, const TableArguments &arguments, i64 row,
-                                u64 *waiting, Tables tables, State s, Place place) {
-    const EnsembleArguments &launch = arguments.launch;
-    start_draws(memory.numbers, *launch.keys, place);
+// The state from which a trajectory goes on, if `kept` is its row of states; its counts are set otherwise. One
+// thread of the team calls it. What it is given are copies: the address of what others keep in registers is not taken.
+DEVICE_SELDOM void start_events(EventMemory &memory, u64 *waiting, const double *kept,
+                                Tables tables, State s, const PhiloxKeys &keys, Place place) {
+    start_draws(memory.numbers, keys, place);
     start_queue(memory.queue);
     memory.delayed.memory = waiting;
     start_completions(memory.delayed);
-    memory.executed = 0, memory.set = 0, memory.begins = 0, memory.halt = launch.halt;
+    memory.executed = 0, memory.set = 0, memory.begins = 0;
     memory.found = EVENTS_DONE;
     set_reals(s.reals, s.c);
-    if (launch.kept) {
-        const double *const from = launch.kept + row * launch.kept_words;
-        for (i32 i = 0; i < N_GIVEN; ++i) set_quantity(s, tables.at(AT_PLACE_OF, i), from[i]);
-        memory.begins = from[N_GIVEN];
-        take_up_queue(memory.queue, from + N_GIVEN + 1);
-        take_up_completions(launch, row, memory.delayed);
+    if (kept) {
+        for (i32 i = 0; i < N_GIVEN; ++i) set_quantity(s, tables.at(AT_PLACE_OF, i), kept[i]);
+        memory.begins = kept[N_GIVEN];
+        take_up_queue(memory.queue, kept + N_GIVEN + 1);
+        take_up_waiting(memory.delayed, kept);
         return;
     }
     const AssignAndNote assign = {memory};
@@ -83,16 +80,20 @@ DEVICE_SELDOM void start_events(EventMemory &memory, const TableArguments &argum
         memory.found = EVENT_NOT_A_NUMBER;
 }
 
-// Keeps the state at time `t`, if the launch keeps any. One thread of the team calls it.
-DEVICE_SELDOM void keep_events(const EventMemory &memory, const EnsembleArguments &launch, i64 row,
-                               Tables tables, State s, double t) {
-    if (!launch.keep) return;
-    double *const to = launch.keep + row * launch.kept_words;
+// The row of a launch's trajectory among states that are kept; null where none are.
+template <class Number>
+DEVICE Number *kept_row(Number *states, i64 words, i64 row) {
+    return states ? states + row * words : nullptr;
+}
+
+// Keeps the state at time `t`. One thread of the team calls it.
+DEVICE_SELDOM void keep_events(const EventMemory &memory, double *to, Tables tables, State s,
+                               double t) {
     const Quantities x = {s, tables};
     for (i32 i = 0; i < N_GIVEN; ++i) to[i] = x[tables.at(AT_PLACE_OF, i)];
     to[N_GIVEN] = t;
     keep_queue(memory.queue, to + N_GIVEN + 1);
-    keep_completions(launch, row, memory.delayed);
+    keep_waiting(memory.delayed, to);
 }
 
 // Executes what has come at the time of the state, and what that sets off. One thread of the team calls it.
