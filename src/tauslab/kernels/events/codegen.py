@@ -30,6 +30,8 @@ _HEADER = (
 )
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
+# Completions that a jump may be made of: 31 powers of two, up or down. As in csrc/events/jumps.h.
+JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
 
 
@@ -256,6 +258,14 @@ def _delays(
     for number, (_, after) in ends.items():
         following[number] = after
     delays = completed = ""
+    first_jump = len(following)
+    jumps = network.dynamics.jumps if network.dynamics else ()
+    for k, jump in enumerate(jumps):
+        statements, value = writer.read(jump.delay)
+        number = first_jump + JUMP_COMPLETIONS * k
+        delays += (
+            f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
+        )
     for number, (end, _) in ends.items():
         found = numbered(end.delay, writer, names)
         value = f"            return {found.value};\n"
@@ -269,11 +279,15 @@ def _delays(
         lines = "".join(f"            {line}\n" for line in body)
         completed += f"        case {number}: {{\n{lines}        }}\n"
     return (
-        f"constexpr bool HAS_DELAYS = {str(bool(ends)).lower()};\n"
+        f"constexpr bool HAS_DELAYS = {str(bool(ends) or bool(jumps)).lower()};\n"
         f"constexpr int DELAY_QUEUE = {delay_queue};\n"
         f"TABLE bool IS_DELAYED[{max(1, len(network.reactions))}] = {{{flags}}};\n"
         "// The next completion of the same reaction, the first of which has its number.\n"
         f"TABLE int NEXT_COMPLETION[{len(following)}] = {{{', '.join(map(str, following))}}};\n"
+        "// What events change and formulas look back at; which counts hold what it was.\n"
+        f"constexpr int N_JUMPS = {len(jumps)}, FIRST_JUMP = {first_jump};\n"
+        f"TABLE int JUMP_OF[{len(jumps) + 1}] = {{{''.join(f'{one.of}, ' for one in jumps)}0}};\n"
+        f"TABLE int JUMP_TO[{len(jumps) + 1}] = {{{''.join(f'{one.to}, ' for one in jumps)}0}};\n"
         "// The time until a completion of a reaction that begins now.\n"
         "template <class Constants>\n"
         "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const double *x,\n"
@@ -281,7 +295,21 @@ def _delays(
         f"    switch (completion) {{\n{delays}        default: return 0;\n    }}\n}}\n"
         "// What a completion changes; false where a count passed 2147483647.\n"
         "DEVICE_SHARED bool complete(int completion, [[maybe_unused]] double *x) {\n"
+        f"{_complete_jumps(bool(jumps))}"
         f"    switch (completion) {{\n{completed}        default: return true;\n    }}\n}}\n"
+    )
+
+
+def _complete_jumps(has_jumps: bool) -> str:  # noqa: FBT001
+    """A jump comes as powers of two, each a completion of its own."""
+    if not has_jumps:
+        return ""
+    return (
+        "    if (completion >= FIRST_JUMP) {\n"
+        "        const int which = completion - FIRST_JUMP, power = which % 32;\n"
+        f"        double &to = x[JUMP_TO[which / {JUMP_COMPLETIONS}]];\n"
+        "        to += which % 64 < 32 ? (double)(1u << power) : -(double)(1u << power);\n"
+        "        return to <= 2147483647.0;\n    }\n"
     )
 
 

@@ -15,7 +15,7 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.events.codegen import completions, events_header, shape
+from tauslab.kernels.events.codegen import JUMP_COMPLETIONS, completions, events_header, shape
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
@@ -46,11 +46,13 @@ class EventSsa:
         shapes = [shape(event) for event in network.dynamics.events]
         self._kept_words = kept_words(len(network.species), shapes)
         ends = completions(network)
-        if len(ends) > MOST_COMPLETIONS:
+        jumps = len(network.dynamics.jumps)
+        delays = len(network.reactions) + len(ends) + 1 + JUMP_COMPLETIONS * jumps
+        if delays > MOST_COMPLETIONS:
             raise ConfigError(
-                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {len(ends)} would"
+                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {delays} would"
             )
-        self._delays = bool(ends)
+        self._delays = bool(ends) or jumps > 0
         self._delay_queue = delay_queue
         header = events_header(network, delay_queue)
         source = KernelSource(f"events/{self.entry}.cc", (self.entry,), {"model.h": header})
