@@ -204,10 +204,14 @@ def dosed(*, flows: bool = False) -> ts.Network:
     return net
 
 
-@pytest.mark.parametrize("flows", [False, True])
-def test_events_may_set_what_is_looked_back_at(flows):
+@pytest.mark.parametrize(
+    ("flows", "selector"),
+    [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
+)
+def test_events_may_set_what_is_looked_back_at(flows, selector):
     """What a path was is what its samples were; a queue is to hold 31 entries of each change."""
-    result = run(dosed(flows=flows), n=200, sweep={"wait": [0.75, 0, 2.5]})
+    method = ts.SSA(selector=selector)
+    result = run(dosed(flows=flows), n=200, sweep={"wait": [0.75, 0, 2.5]}, method=method)
     x, s = result.counts("X"), result.counts("S")
     assert not result.status.any()
     assert (s[:, :, GRID == 0.75] == 1234567).all()
@@ -228,8 +232,6 @@ def test_a_change_that_does_not_fit_into_the_queue_ends_a_trajectory():
     with pytest.warns(UserWarning, match="delay_queue"):
         found = run(dosed(), n=3, method=ts.SSA(delay_queue=64))
     assert (found.status == 8).all()
-    with pytest.raises(ts.ConfigError, match="events that set what a formula looks back at"):
-        run(dosed(), n=3, method=ts.SSA(selector="tree"))
 
 
 def refused(change) -> str:

@@ -284,10 +284,7 @@ def _delays(
         f"TABLE bool IS_DELAYED[{max(1, len(network.reactions))}] = {{{flags}}};\n"
         "// The next completion of the same reaction, the first of which has its number.\n"
         f"TABLE int NEXT_COMPLETION[{len(following)}] = {{{', '.join(map(str, following))}}};\n"
-        "// What events change and formulas look back at; which counts hold what it was.\n"
-        f"constexpr int N_JUMPS = {len(jumps)}, FIRST_JUMP = {first_jump};\n"
-        f"TABLE int JUMP_OF[{len(jumps) + 1}] = {{{''.join(f'{one.of}, ' for one in jumps)}0}};\n"
-        f"TABLE int JUMP_TO[{len(jumps) + 1}] = {{{''.join(f'{one.to}, ' for one in jumps)}0}};\n"
+        f"{jump_tables(network, first_jump)}"
         "// The time until a completion of a reaction that begins now.\n"
         "template <class Constants>\n"
         "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const double *x,\n"
@@ -297,6 +294,20 @@ def _delays(
         "DEVICE_SHARED bool complete(int completion, [[maybe_unused]] double *x) {\n"
         f"{_complete_jumps(bool(jumps))}"
         f"    switch (completion) {{\n{completed}        default: return true;\n    }}\n}}\n"
+    )
+
+
+def jump_tables(network: LoweredNetwork, first: int) -> str:
+    """What events change and formulas look back at; the number of the first completion of it."""
+    jumps = network.dynamics.jumps if network.dynamics else ()
+    of, to = ("".join(f"{one}, " for one in column) for column in (
+        [jump.of for jump in jumps], [jump.to for jump in jumps],
+    ))  # fmt: skip
+    return (
+        "// What events change and formulas look back at; which counts hold what it was.\n"
+        f"constexpr int N_JUMPS = {len(jumps)}, FIRST_JUMP = {first};\n"
+        f"TABLE int JUMP_OF[{len(jumps) + 1}] = {{{of}0}};\n"
+        f"TABLE int JUMP_TO[{len(jumps) + 1}] = {{{to}0}};\n"
     )
 
 

@@ -8,7 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tauslab.kernels.events.codegen import event_expressions, shape
+from tauslab.kernels.events.codegen import (
+    JUMP_COMPLETIONS,
+    event_expressions,
+    jump_tables,
+    shape,
+)
 from tauslab.kernels.events.draws import numbered
 from tauslab.kernels.events.tables import event_tables, queue_length
 from tauslab.kernels.network.codegen import LawWriter, law_text
@@ -140,6 +145,7 @@ class _Moved:
             switches=tuple(map(self.law, dynamics.switches)),
             reals=tuple((i, self.law(law)) for i, law in dynamics.reals),
             drawn=tuple((self.number(i), self.law(law)) for i, law in dynamics.drawn),
+            jumps=tuple(replace(jump, delay=self.law(jump.delay)) for jump in dynamics.jumps),
         )
 
 
@@ -159,6 +165,7 @@ def set_variables(network: LoweredNetwork) -> IntArray:
     if network.dynamics is None:
         return np.zeros(0, np.int64)
     assigned = {i for event in network.dynamics.events for i, _ in event.assignments}
+    assigned |= {jump.to for jump in network.dynamics.jumps}
     return np.array([*sorted(assigned), len(network.species) - 1], np.int64)
 
 
@@ -189,6 +196,12 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
         found = numbered(end.delay, writer, names)
         value = f"            return {found.value};\n"
         delays += f"        case {number}: {{\n{found.statements}{value}        }}\n"
+    for k, jump in enumerate(dynamics.jumps):
+        statements, value = writer.read(jump.delay)
+        number = len(late_changes(network)) + JUMP_COMPLETIONS * k
+        delays += (
+            f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
+        )
     drawn = ""
     for number, law in dynamics.drawn:
         found = numbered(law, writer, names)
@@ -208,6 +221,7 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
         "                             [[maybe_unused]] const Constants &c,\n"
         "                             [[maybe_unused]] const Assign &assign) {\n"
         f"{drawn}    return true;\n}}\n"
+        f"{jump_tables(network, len(late_changes(network)))}"
         "// The time until a completion of a reaction that begins now.\n"
         "template <class State, class Constants>\n"
         "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const State &x,\n"

@@ -157,8 +157,6 @@ def only_linear(network: LoweredNetwork) -> str | None:
         return None
     if network.dynamics.moves:
         return "rate rules, and laws that depend on the time otherwise than by comparisons"
-    if network.dynamics.jumps:
-        return "events that set what a formula looks back at"
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Style
+from tauslab.kernels.events.codegen import JUMP_COMPLETIONS
 from tauslab.kernels.events.large import (
     behind_counts,
     event_words,
@@ -165,6 +166,8 @@ class LargeNetwork:
         if network.dynamics is not None:
             network = behind_counts(network)
         ends = len(late_changes(network))
+        if network.dynamics is not None:
+            ends += JUMP_COMPLETIONS * len(network.dynamics.jumps)
         if ends > MOST_COMPLETIONS:
             raise ConfigError(
                 f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {ends} would"
@@ -316,6 +319,7 @@ def write_events(book: TableBook, network: LoweredNetwork, delay_queue: int) -> 
         return flags
     seen = network.dynamics.watched()
     late = late_changes(network)
+    waits = bool(late or network.dynamics.jumps)
     first, following = np.full(n, -1, np.int64), np.full(len(late) + 1, -1, np.int64)
     for number, (j, _) in reversed(list(enumerate(late))):
         following[number], first[j] = first[j], number
@@ -336,7 +340,7 @@ def write_events(book: TableBook, network: LoweredNetwork, delay_queue: int) -> 
     for name, value in (
         ("N_GIVEN", given), ("N_REALS", len(network.dynamics.reals)),
         ("EVENT_WORDS", event_words(network)), ("AT_FIRST_LATE_PLAN", n + len(variables)),
-        ("HAS_DELAYS", len(late) > 0), ("DELAY_QUEUE", delay_queue if late else 1),
+        ("HAS_DELAYS", waits), ("DELAY_QUEUE", delay_queue if waits else 1),
     ):  # fmt: skip
         book.constant(name, value)
     return flags

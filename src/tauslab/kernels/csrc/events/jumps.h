@@ -10,14 +10,14 @@ struct Jumps {
     double before[N_JUMPS + 1];
 
     // Counts before events.
-    DEVICE_MEMBER explicit Jumps(const double *x) {
+    template <class State>
+    DEVICE_MEMBER explicit Jumps(const State &x) {
         for (int j = 0; j < N_JUMPS; ++j) before[j] = x[JUMP_OF[j]];
     }
 
     // Notes how events have changed them at `t`; how the trajectory ends if that is not possible.
-    template <class Constants>
-    DEVICE_MEMBER u8 begin(Completions &queue, const double *x, const Constants &c,
-                           double t) const {
+    template <class State, class Constants>
+    DEVICE_MEMBER u8 begin(Completions &queue, const State &x, const Constants &c, double t) const {
         for (int j = 0; j < N_JUMPS; ++j) {
             const double change = x[JUMP_OF[j]] - before[j];
             if (change == 0) continue;

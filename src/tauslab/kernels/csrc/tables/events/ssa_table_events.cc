@@ -36,7 +36,8 @@ DEVICE_SELDOM void update_readers(Tables tables, const EventMemory &events, bool
 DEVICE_SELDOM bool complete_due(Tables tables, EventMemory &events, State s) {
     Selector::Draws unused;
     Selector::forget(unused);
-    for (i32 due = next_due(events, s); due >= 0; due = next_due(events, s)) {
+    if (team_leader()) events.set = 0;
+    for (i32 due = next_due(events, tables, s); due >= 0; due = next_due(events, tables, s)) {
         const i32 reaction = (i32)AT_FIRST_LATE_PLAN + due;
         const Plan plan(tables, reaction);
         bool is_short = false;  // of a reaction that takes at its end
@@ -47,6 +48,8 @@ DEVICE_SELDOM bool complete_due(Tables tables, EventMemory &events, State s) {
         team_sync();
         if (!is_short && !Selector::fire(tables, reaction, s, unused)) return false;
     }
+    if (N_JUMPS > 0) update_readers(tables, events, false, false, s);
+    team_sync();  // all have read what was noted
     return true;
 }
 

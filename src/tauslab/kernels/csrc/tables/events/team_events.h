@@ -6,6 +6,7 @@
 #include "team/team.h"
 #include "events/amounts.h"
 #include "events/completions.h"
+#include "events/jumps.h"
 #include "events/kept.h"
 #include "events/queue.h"
 #include "tables/propensities.h"
@@ -103,8 +104,13 @@ DEVICE_SELDOM void settle_alone(EventMemory &memory, Tables tables, State s, con
     const auto inputs = formula_constants(s.c, memory.numbers);
     const Quantities x = {s, tables};
     const AssignAndNote assign = {memory};
+    const Jumps jumps(x);
     memory.set = 0;
     memory.found = settle(memory.queue, x, inputs, s.time, ties, keys, assign, memory.executed);
+    if (N_JUMPS > 0 && memory.found == EVENTS_DONE) {
+        const u8 ended = jumps.begin(memory.delayed, x, inputs, s.time);
+        if (ended != RUNNING) memory.found = ended;
+    }
     memory.stop = tl_min(next_switch(x, inputs, s.time), first_execution(memory.queue));
     memory.stop = tl_min(memory.stop, memory.delayed.first());
     if (memory.found == EVENTS_DONE && memory.halt >= 0 &&
@@ -124,9 +130,19 @@ DEVICE_SELDOM void begin_late(EventMemory &memory, Tables tables, State s, i32 r
     memory.stop = tl_min(memory.stop, memory.delayed.first());
 }
 
-// The next completion that is due at the time of the state, or -1: the same for all threads of the team.
-DEVICE i32 next_due(EventMemory &memory, const State &s) {
-    if (team_leader()) memory.due = take_due(memory.delayed, s.time);
+// The next completion of a reaction that is due at the time of the state, or -1: the same for all threads of the team.
+// Jumps that are due before it have come to what holds the past, and are noted as what events set.
+DEVICE i32 next_due(EventMemory &memory, const Tables &tables, const State &s) {
+    if (team_leader()) {
+        memory.due = take_due(memory.delayed, s.time);
+        for (; N_JUMPS > 0 && memory.due >= FIRST_JUMP;
+             memory.due = take_due(memory.delayed, s.time)) {
+            const int which = memory.due - FIRST_JUMP, to = JUMP_TO[which / 64];
+            const i32 by = (i32)(1u << which % 32);
+            const Quantities x = {s, tables};
+            AssignAndNote{memory}(x, to, x[to] + (double)(which % 64 < 32 ? by : -by));
+        }
+    }
     team_sync();
     const i32 due = memory.due;
     team_sync();

@@ -276,8 +276,9 @@ struct Rssa {
     // Completes delayed reactions that are due: their changes stand behind those of the items.
     DEVICE_MEMBER void complete_due() {
         const Tables &tables = bounds.tables;
-        for (i32 due = next_due(*queue, bounds.s); due >= 0 && !overflowed;
-             due = next_due(*queue, bounds.s)) {
+        if (team_leader()) queue->set = 0;
+        for (i32 due = next_due(*queue, tables, bounds.s); due >= 0 && !overflowed;
+             due = next_due(*queue, tables, bounds.s)) {
             const i32 item = (i32)N_ITEMS + due;
             const i32 end = tables.at(AT_CHANGE_ROW, item + 1);
             bool is_short = false;
@@ -288,6 +289,12 @@ struct Rssa {
             team_sync();
             if (!is_short) fire_many(item);
         }
+        if (N_JUMPS == 0 || overflowed) return;
+        if (queue->set > FEW_SET)
+            make_again(bounds);
+        else
+            for (i32 i = 0; i < queue->set; ++i) renew(queue->variable[i]);
+        team_sync();  // all have read what was noted
     }
 #endif
 
