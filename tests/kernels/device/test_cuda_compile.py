@@ -124,7 +124,7 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
 @pytest.mark.parametrize("team", ordinary(TEAMS, 8))
 @pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "tree", "rssa"))
 def test_events_compile_for_teams(selector, team, architecture):
-    network = behind_counts(lowered_events(crowd(12)))
+    network = behind_counts(lowered_events(crowd(14)))
     header = header_of(network, tables_of(network, selector), team)
     texts = csrc_texts() | {"model.h": header}
     entry = entry_of(selector, events=True)

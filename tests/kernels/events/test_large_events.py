@@ -164,7 +164,7 @@ def test_a_trajectory_goes_on_from_a_state_that_was_kept(selector):
 
 
 def test_which_selector_a_network_with_events_gets():
-    small, large = lowered_events(crowd(12)), lowered_events(colony())
+    small, large = lowered_events(crowd(14)), lowered_events(colony())
     assert selector_of(small) == "linear"
     assert selector_of(small, "cr") == "cr"
     assert selector_of(large) == "tree"
@@ -203,8 +203,8 @@ def test_what_events_end_a_trajectory_with(selector):
     assert found.status[:, 0].tolist() == [0, 6, 5, 4]
     assert found.counts("Z")[0, 0].tolist() == [5, 5, 5, 5]
     assert found.counts("Z")[1, 0].tolist() == [5, 5, -1, -1]
-    whole = ts.run(crowd(12), n=60, t_end=0.5, points=3, seed=4, device="cpu",
+    whole = ts.run(crowd(14), n=60, t_end=0.5, points=3, seed=4, device="cpu",
                    method=ts.SSA(selector=selector))  # fmt: skip
-    again = ts.run(crowd(12), n=60, t_end=0.5, points=3, seed=4, device=ts.CPU(threads=1),
+    again = ts.run(crowd(14), n=60, t_end=0.5, points=3, seed=4, device=ts.CPU(threads=1),
                    method=ts.SSA(selector=selector, team=8))  # fmt: skip
     assert digest_lines(again, None) == digest_lines(whole, None)

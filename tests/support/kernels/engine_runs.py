@@ -13,6 +13,7 @@ from tauslab.kernels.exact.table_network import NOTHING_KNOWN
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.network.lowering import LoweredNetwork, lower, real_species
 from tauslab.model.network.network import Network
+from tauslab.model.network.past import with_pasts
 
 compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("clang++") is None, reason="no host compiler"
@@ -25,7 +26,8 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     amounts = network.initial_amounts(values)
     reals = {name: amounts[name] for name in real_species(network)}
-    lowered = lower(network, parameters=values, counts=counts, reals=reals)
+    forward, pasts = with_pasts(network)
+    lowered = lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
     engine = ExactSsa(backend, lowered, times, selector=selector, team=team, expected=expected)
     empty, species = backend.empty, len(lowered.recorded)
     buffers = SampleBuffers(
@@ -34,7 +36,8 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
         empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
         empty((4,), np.uint64), engine.scratch(n),
     )  # fmt: skip
-    initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))
+    given = [counts.get(name, 0) for name in lowered.species]  # what is looked back at has none
+    initial = backend.upload(np.array([given], np.int32))
     stream = backend.stream()
     launch = Launch(3, n, initial, backend.upload(np.zeros((1, 1))))
     engine.start(launch, buffers, stream, seed=11)

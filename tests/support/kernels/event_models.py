@@ -120,6 +120,10 @@ def crowd(n: int = 90) -> ts.Network:
     net.add_reaction("S7 -> S8", law="k * S7 * 0.1")
     net.add_reaction("S8 + S9 -> S1", law="0.2 * k * S8 * S9 / 20")
     net.add_reaction("2 S9 -> S7", law="0.01 * k * S9 * S9")
+    net.add_reaction("S10 -> S11", rate=0.5, delay="0.05 + 0.01 * S3")
+    net.add_reaction("S10 + S11 -> 2 S12", rate=0.1, delay="gamma(2, 0.05)", consuming=False)
+    net.add_reaction("-> S12", law="0.1 * delay(S0, 0.1)")  # S0 and S1 are set by events
+    net.add_reaction("S12 -> S1", law="0.1 * S12 * delay(S1 + S0, slow / 5)")
     net.add_reaction("-> S2", law="if(time < 0.35, 6, 1) + slow * k")
     net.add_reaction("D ->", law="if(time - last < 0.2, 3, 0.5) * D")
     net.add_rule("total", " + ".join(f"S{i}" for i in range(n)))
