@@ -15,7 +15,8 @@ from tauslab.kernels.events.codegen import (
     shape,
 )
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import event_tables, queue_length
+from tauslab.kernels.events.tables import MOST_COMPLETIONS, event_tables, queue_length
+from tauslab.kernels.exact.tables import TableBook
 from tauslab.kernels.network.codegen import LawWriter, law_text
 from tauslab.kernels.network.lowering import (
     Completion,
@@ -29,6 +30,7 @@ from tauslab.kernels.network.lowering import (
     operations_first,
 )
 from tauslab.model.arrays import IntArray
+from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Number
 
 _MOST_FACTORS = 2  # counts of a record of csrc/tables/propensities.h
@@ -150,9 +152,9 @@ class _Moved:
 
 
 def given_counts(network: LoweredNetwork) -> int:
-    """Counts that a trajectory starts from, of a network of `behind_counts` or without events."""
-    more = 0 if network.dynamics is None else len(network.dynamics.reals) + 1
-    return len(network.species) - more
+    """Counts that a trajectory starts from, of a network of `behind_counts`."""
+    assert network.dynamics is not None
+    return len(network.species) - len(network.dynamics.reals) - 1
 
 
 def late_changes(network: LoweredNetwork) -> list[tuple[int, Completion]]:
@@ -160,13 +162,62 @@ def late_changes(network: LoweredNetwork) -> list[tuple[int, Completion]]:
     return [(j, end) for j, r in enumerate(network.reactions) for end in r.completions]
 
 
-def set_variables(network: LoweredNetwork) -> IntArray:
-    """Numbers of what events set, and of the time, whose readers are looked up; none without."""
-    if network.dynamics is None:
-        return np.zeros(0, np.int64)
+def set_variables(network: LoweredNetwork) -> list[int]:
+    """Numbers of what events set, and of the time, whose readers are looked up."""
+    assert network.dynamics is not None
     assigned = {i for event in network.dynamics.events for i, _ in event.assignments}
     assigned |= {jump.to for jump in network.dynamics.jumps}
-    return np.array([*sorted(assigned), len(network.species) - 1], np.int64)
+    return [*sorted(assigned), len(network.species) - 1]
+
+
+def write_events(
+    book: TableBook, network: LoweredNetwork, delay_queue: int
+) -> tuple[IntArray, list[int], list[tuple[tuple[int, int], ...]]]:
+    """Write what events read and set, and what delayed reactions change later.
+
+    Returns the flags of reactions, ``[reaction]``: `SETS_OFF` and `IS_LATE` of
+    csrc/tables/events/team_events.h; the variables whose readers are looked up; and the changes of
+    completions, by number.
+
+    Raises
+    ------
+    ConfigError
+        There are more delays of reactions than the kernel is made for.
+    """
+    dynamics = network.dynamics
+    assert dynamics is not None
+    n = len(network.reactions)
+    seen = dynamics.watched()
+    late = late_changes(network)
+    waits = len(late) + JUMP_COMPLETIONS * len(dynamics.jumps)
+    if waits > MOST_COMPLETIONS:
+        raise ConfigError(
+            f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {waits} would"
+        )
+    first, following = np.full(n, -1, np.int64), np.full(len(late) + 1, -1, np.int64)
+    for number, (j, _) in reversed(list(enumerate(late))):
+        following[number], first[j] = first[j], number
+    sets_off = [any(i in seen for i, _ in reaction.change) for reaction in network.reactions]
+    flags = np.array(sets_off, np.int64) + 2 * (first >= 0)
+    book.whole("WATCHED", flags)
+    book.whole("FIRST_COMPLETION", first)
+    book.whole("NEXT_COMPLETION", following)
+    variables = set_variables(network)
+    plans = np.full(len(network.species), -1, np.int64)
+    plans[variables] = n + np.arange(len(variables))
+    book.whole("VARIABLE_PLAN", plans)
+    given = given_counts(network)
+    places = np.arange(given)
+    for k, (number, _) in enumerate(dynamics.reals):
+        places[number] = given + k
+    book.whole("PLACE_OF", places)
+    for name, value in (
+        ("N_GIVEN", given), ("N_REALS", len(dynamics.reals)),
+        ("EVENT_WORDS", event_words(network)), ("AT_FIRST_LATE_PLAN", n + len(variables)),
+        ("HAS_DELAYS", waits > 0), ("DELAY_QUEUE", delay_queue if waits else 1),
+    ):  # fmt: skip
+        book.constant(name, value)
+    return flags, variables, [end.change for _, end in late]
 
 
 def event_words(network: LoweredNetwork) -> int:

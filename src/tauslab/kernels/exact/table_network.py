@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Style
-from tauslab.kernels.events.codegen import JUMP_COMPLETIONS
-from tauslab.kernels.events.large import (
-    behind_counts,
-    event_words,
-    given_counts,
-    large_events_text,
-    late_changes,
-    set_variables,
-)
-from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS
+from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.bounds import narrow
 from tauslab.kernels.exact.composition import highest_exponent, write_groups
 from tauslab.kernels.exact.dense import positions_of, write_dense
@@ -36,7 +27,6 @@ from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError
 
 THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
@@ -164,14 +154,9 @@ class LargeNetwork:
     ) -> None:
         self._backend = backend
         if network.dynamics is not None:
+            from tauslab.kernels.events.large import behind_counts
+
             network = behind_counts(network)
-        ends = len(late_changes(network))
-        if network.dynamics is not None:
-            ends += JUMP_COMPLETIONS * len(network.dynamics.jumps)
-        if ends > MOST_COMPLETIONS:
-            raise ConfigError(
-                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {ends} would"
-            )
         book = tables_of(network, selector, firings, expected.highest, expected.delay_queue)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
@@ -180,7 +165,7 @@ class LargeNetwork:
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
         events = network.dynamics is not None
-        waiting = 2 * book["DELAY_QUEUE"] if events and ends else 0
+        waiting = 2 * book["DELAY_QUEUE"] if events and book["HAS_DELAYS"] else 0
         self._of_events = (book["N_REALS"], book["EVENT_WORDS"], waiting) if events else (0, 0, 0)
         self.header = header_of(network, book, team, pilot=pilot)
         counts = np.zeros(len(network.reactions) + 2, np.uint64)
@@ -256,12 +241,14 @@ class LargeNetwork:
 
 def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: bool = False) -> str:
     """`model.h` for the kernels of a network's tables; with events of one of `behind_counts`."""
+    if network.dynamics is None:
+        return table_header(network, book.header(), team, pilot=pilot)
+    from tauslab.kernels.events.large import large_events_text
 
     def events(names: dict[int, str]) -> str:
         return large_events_text(network, names)
 
-    told = events if network.dynamics is not None else None
-    return table_header(network, book.header(), team, pilot=pilot, events=told)
+    return table_header(network, book.header(), team, pilot=pilot, events=events)
 
 
 def tables_of(
@@ -281,8 +268,12 @@ def tables_of(
     book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
-    flags = write_events(book, network, delay_queue)
-    late = [end.change for _, end in late_changes(network)]
+    flags = np.zeros(len(reactions), np.int64)
+    variables, late = list[int](), list[tuple[tuple[int, int], ...]]()
+    if network.dynamics is not None:
+        from tauslab.kernels.events.large import write_events
+
+        flags, variables, late = write_events(book, network, delay_queue)
     if selector == "rssa":
         write_items(book, network, forms, firings, flags > 0, late)
         return book
@@ -295,7 +286,7 @@ def tables_of(
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
         # The plan of a variable that an event sets changes it by 0.
-        write_plans(book, network, forest, [*(((i, 0),) for i in set_variables(network)), *late])
+        write_plans(book, network, forest, [*(((i, 0),) for i in variables), *late])
     else:
         write_dense(book, network, forest, dense)
     items = len(stored) if grouped else None
@@ -305,45 +296,6 @@ def tables_of(
     book.macro("WIDE_WHOLE", not small)
     book.constant("SHARED_WHOLE", 0)
     return book
-
-
-def write_events(book: TableBook, network: LoweredNetwork, delay_queue: int) -> IntArray:
-    """Write what events read and set, and what delayed reactions change later.
-
-    Returns the flags of reactions, ``[reaction]``: `SETS_OFF` and `IS_LATE` of
-    csrc/tables/events/team_events.h; all 0 without events.
-    """
-    n = len(network.reactions)
-    flags = np.zeros(n, np.int64)
-    if network.dynamics is None:
-        return flags
-    seen = network.dynamics.watched()
-    late = late_changes(network)
-    waits = bool(late or network.dynamics.jumps)
-    first, following = np.full(n, -1, np.int64), np.full(len(late) + 1, -1, np.int64)
-    for number, (j, _) in reversed(list(enumerate(late))):
-        following[number], first[j] = first[j], number
-    for j, reaction in enumerate(network.reactions):
-        flags[j] = any(i in seen for i, _ in reaction.change) + 2 * (first[j] >= 0)
-    book.whole("WATCHED", flags)
-    book.whole("FIRST_COMPLETION", first)
-    book.whole("NEXT_COMPLETION", following)
-    variables = set_variables(network)
-    plans = np.full(len(network.species), -1, np.int64)
-    plans[variables] = n + np.arange(len(variables))
-    book.whole("VARIABLE_PLAN", plans)
-    given = given_counts(network)
-    places = np.arange(given)
-    for k, (number, _) in enumerate(network.dynamics.reals):
-        places[number] = given + k
-    book.whole("PLACE_OF", places)
-    for name, value in (
-        ("N_GIVEN", given), ("N_REALS", len(network.dynamics.reals)),
-        ("EVENT_WORDS", event_words(network)), ("AT_FIRST_LATE_PLAN", n + len(variables)),
-        ("HAS_DELAYS", waits), ("DELAY_QUEUE", delay_queue if waits else 1),
-    ):  # fmt: skip
-        book.constant(name, value)
-    return flags
 
 
 def write_samples(book: TableBook, network: LoweredNetwork) -> None:
