@@ -133,7 +133,7 @@ def test_events_compile_for_teams(selector, team, architecture):
     ]
     print(f"{entry}: {registers} registers, {stack} bytes of local memory")
     # What one thread calls for a team to look at triggers has its own; the queue is elsewhere.
-    alone, together = (2048, 1024) if selector == "rssa" else (1408, 512)
+    alone, together = (2048, 1152) if selector == "rssa" else (1408, 640)
     assert stack <= (alone if team == 1 else together)
     assert registers <= (REGISTERS if team == 1 else 80)
 

@@ -208,3 +208,29 @@ def test_what_events_end_a_trajectory_with(selector):
     again = ts.run(crowd(14), n=60, t_end=0.5, points=3, seed=4, device=ts.CPU(threads=1),
                    method=ts.SSA(selector=selector, team=8))  # fmt: skip
     assert digest_lines(again, None) == digest_lines(whole, None)
+
+
+def cell(stages: int) -> ts.Network:
+    """A cell that divides when it is old and large enough; stages are there, and empty."""
+    net = ts.Network("cell")
+    net.add_species("X", 0)
+    net.add_species("born", 0, fixed=True)
+    net.add_species("G", 0)
+    net.add_reaction("-> X", rate=20)
+    net.add_reaction("-> G", rate=8)
+    for i in range(stages):
+        net.add_species(f"L{i}", 0)
+        net.add_reaction(f"L{i} ->", rate=1)
+    trigger = "time - born >= 1 && G >= 6"
+    net.add_event("divide", trigger=trigger, assignments={"born": "time", "G": 0})
+    return net
+
+
+def test_large_cells_grow_and_divide_as_small_ones():
+    """Two propensities that are not 0 have one sum in any order: all bits are the same."""
+    options = {"times": [1.5, 4], "division": "divide", "cells": 30, "seed": 1, "device": "cpu"}
+    small, large = (ts.population(cell(n), **options) for n in (0, LARGEST_WITH_EVENTS))
+    assert small.growth_rate == large.growth_rate > 0
+    for one, other in zip(small.snapshots, large.snapshots, strict=True):
+        assert np.array_equal(one["X"], other["X"])
+        assert np.array_equal(one.age, other.age)
