@@ -37,6 +37,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -215,8 +216,9 @@ def run(case: Case, made: Drawn, method: str, folder: Path) -> tuple[list[str], 
     path.write_text(made.text, encoding="utf-8")
     network = read_network(path)
     word, _, selector = method.partition(":")
+    given: Any = selector or None
     chosen: dict[str, ts.SSA | ts.TauLeaping | ts.ODE] = {
-        "ssa": ts.SSA(selector=selector or None),
+        "ssa": ts.SSA(selector=given),
         "tau": ts.TauLeaping(),
         "ode": ts.ODE(rtol=1e-9, atol=1e-10),
     }

@@ -87,7 +87,7 @@ def p_value(found: Any, law: Any, most: int = 0) -> float:
 
 
 def p_values(
-    n: int, device: Any, *, flows: bool = False, seed: int = 1, selector: str | None = None
+    n: int, device: Any, *, flows: bool = False, seed: int = 1, selector: Any = None
 ) -> dict[tuple[str, float], float]:
     """P-value of every species at every time."""
     result = ts.run(
