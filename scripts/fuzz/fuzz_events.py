@@ -2,6 +2,7 @@
 
     python scripts/fuzz/fuzz_events.py 100                        # 100 files of every kind
     python scripts/fuzz/fuzz_events.py 1 --kinds flow --first 17 --show   # one file again
+    python scripts/fuzz/fuzz_events.py 9 --kinds state,ties --methods ssa:tree,ssa:rssa   # by selectors
 
 A file has some small models (`drawn_events.Part`) that do not touch each other, and runs with some sets of values
 of their constants: one kernel is compiled for all. Beside each model stands `plain_events`, which shares nothing
@@ -36,6 +37,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -213,13 +215,18 @@ def run(case: Case, made: Drawn, method: str, folder: Path) -> tuple[list[str], 
     path = folder / "drawn.xml"
     path.write_text(made.text, encoding="utf-8")
     network = read_network(path)
-    chosen: dict[str, ts.SSA | ts.TauLeaping | ts.ODE]
-    chosen = {"ssa": ts.SSA(), "tau": ts.TauLeaping(), "ode": ts.ODE(rtol=1e-9, atol=1e-10)}
+    word, _, selector = method.partition(":")
+    given: Any = selector or None
+    chosen: dict[str, ts.SSA | ts.TauLeaping | ts.ODE] = {
+        "ssa": ts.SSA(selector=given),
+        "tau": ts.TauLeaping(),
+        "ode": ts.ODE(rtol=1e-9, atol=1e-10),
+    }
     table = made.table() if made.points > 1 else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = ts.run(
-            network, n=TRAJECTORIES[case.kind], times=[float(t) for t in TIMES], method=chosen[method],
+            network, n=TRAJECTORIES[case.kind], times=[float(t) for t in TIMES], method=chosen[word],
             seed=case.number + 1, device=ts.CPU(threads=1), record="trajectories",
             table=table,
         )  # fmt: skip
@@ -279,9 +286,12 @@ def judge(where: str, seen: Array, allowed: Courses, *, exact: bool, found: Foun
             found.chances.append((p, where))
 
 
-def compare_means(case: Case, made: Drawn, folder: Path, found: Found) -> None:
+def compare_means(
+    case: Case, made: Drawn, methods: Sequence[str], folder: Path, found: Found
+) -> None:
     """Hold means of `ssa` and `tau` against those of a plain loop."""
-    ours = {method: run(case, made, method, folder) for method in ("ssa", "tau")}
+    chance = [method for method in methods if method != "ode"]
+    ours = {method: run(case, made, method, folder) for method in chance}
     times = [float(t) for t in TIMES]
     for number, part in enumerate(made.parts):
         for point in range(made.points):
@@ -329,12 +339,16 @@ def fuzz(chosen: Iterator[Case], methods: Sequence[str], found: Found) -> None:
             before = len(found.wrong)
             try:
                 if case.kind == "reactions":
-                    compare_means(case, made, Path(folder), found)
+                    compare_means(case, made, methods, Path(folder), found)
                     continue
                 for method in methods:
                     if method == "tau" and not made.counted:
                         continue  # it refuses what does not react
-                    compare(case, made, method, Path(folder), found)
+                    try:
+                        compare(case, made, method, Path(folder), found)
+                    except ts.ConfigError:
+                        if ":" not in method:  # a selector is not for everything that ssa runs
+                            raise
             except (ts.TauslabError, AmbiguousError) as error:
                 found.wrong.append(f"{case.name}: {error}")
             for line in found.wrong[before:]:
@@ -362,7 +376,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", type=int, help="of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of the models (%(default)s)")
     parser.add_argument("--kinds", default=",".join(KINDS), help="some of %(default)s")
-    parser.add_argument("--methods", default=",".join(METHODS), help="some of %(default)s")
+    parser.add_argument(
+        "--methods", default=",".join(METHODS), help="some of %(default)s; also ssa:SELECTOR"
+    )
     parser.add_argument("--first", type=int, default=0, help="number of the first file (0)")
     parser.add_argument("--show", action="store_true", help="print the models, run nothing")
     options = parser.parse_args(arguments)

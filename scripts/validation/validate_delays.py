@@ -87,12 +87,13 @@ def p_value(found: Any, law: Any, most: int = 0) -> float:
 
 
 def p_values(
-    n: int, device: Any, *, flows: bool = False, seed: int = 1
+    n: int, device: Any, *, flows: bool = False, seed: int = 1, selector: Any = None
 ) -> dict[tuple[str, float], float]:
     """P-value of every species at every time."""
     result = ts.run(
-        network(flows=flows), n=n, times=TIMES, seed=seed, device=device, record="trajectories"
-    )
+        network(flows=flows), n=n, times=TIMES, seed=seed, device=device, record="trajectories",
+        method=ts.SSA(selector=selector),
+    )  # fmt: skip
     found = {}
     for k, t in enumerate(TIMES):
         for name, law, most in laws(t):

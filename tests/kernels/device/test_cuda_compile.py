@@ -6,7 +6,7 @@ import re
 
 import pytest
 from cuda_usage import NEWEST, OLDER, OLDEST, REGISTERS, SOME, check, compile_usage, require_nvrtc
-from event_models import every_distribution, everything, growing, looking_back, many, waiting
+from event_models import crowd, every_distribution, everything, growing, looking_back, many, waiting
 from kernel_headers import lowered_events
 from places import TESTS
 from sampling import ordinary
@@ -16,9 +16,10 @@ from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
 from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
 from tauslab.kernels.events.codegen import events_header
+from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
-from tauslab.kernels.exact.table_network import TEAMS, tables_of
+from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
@@ -118,6 +119,23 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
     header = event_leap_header if entry.startswith("leaping") else events_header
     texts = csrc_texts() | {"model.h": header(lowered_events(network()))}
     assert set(compile_usage(f"{entry}.cc", texts, architecture)) == {entry.split("/")[1]}
+
+
+@pytest.mark.parametrize("team", ordinary(TEAMS, 8))
+@pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "tree", "rssa"))
+def test_events_compile_for_teams(selector, team, architecture):
+    network = behind_counts(lowered_events(crowd(14)))
+    header = header_of(network, tables_of(network, selector), team)
+    texts = csrc_texts() | {"model.h": header}
+    entry = entry_of(selector, events=True)
+    stack, _, _, registers = compile_usage(file_of(selector, events=True), texts, architecture)[
+        entry
+    ]
+    print(f"{entry}: {registers} registers, {stack} bytes of local memory")
+    # What one thread calls for a team to look at triggers has its own; the queue is elsewhere.
+    alone, together = (2048, 1152) if selector == "rssa" else (1408, 640)
+    assert stack <= (alone if team == 1 else together)
+    assert registers <= (REGISTERS if team == 1 else 80)
 
 
 def test_a_network_with_varying_constants_stays_in_registers(architecture):

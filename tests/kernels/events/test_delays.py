@@ -6,6 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.runner.results.digest import digest_lines
@@ -29,6 +30,13 @@ def test_known_laws(flows, n):
     assert found[least] > ALARM / len(found), least
 
 
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "cr", "rssa"], "cr", "rssa"))
+def test_known_laws_by_other_selectors(selector):
+    found = delays.p_values(5000, "cpu", seed=4, selector=selector)
+    least = min(found, key=found.get)
+    assert found[least] > ALARM / len(found), least
+
+
 def test_a_wrong_law_is_found(monkeypatch):
     right = delays.laws
     wrong = {"Y": delays.st.binom(30, 1 - np.exp(-0.5 * 3.2))}
@@ -45,14 +53,15 @@ def queue(rate: float = 10, delay: object = 100) -> ts.Network:
     return net
 
 
-def test_a_full_queue_ends_a_trajectory_by_name():
+@pytest.mark.parametrize("selector", ["linear", "rssa"])
+def test_a_full_queue_ends_a_trajectory_by_name(selector):
     with pytest.warns(UserWarning, match="200 ended by delay_queue.*raise delay_queue="):
-        full = run(queue(), method=ts.SSA(delay_queue=5))
+        full = run(queue(), method=ts.SSA(delay_queue=5, selector=selector))
     assert (full.status == 8).all()
     counts = full.counts("X")
     assert (counts[:, 0] == 0).all()
     assert (counts[:, -1] == -1).all()  # the fill value: nothing is known of it
-    room = run(queue(), method=ts.SSA(delay_queue=200))
+    room = run(queue(), method=ts.SSA(delay_queue=200, selector=selector))
     assert (room.status == 0).all()
     with pytest.raises(ts.ConfigError, match="delay_queue"):
         ts.SSA(delay_queue=0)
@@ -64,7 +73,8 @@ def test_the_length_of_a_queue_decides_nothing_else():
     assert digest_lines(short, None) == digest_lines(long, None)
 
 
-def test_completions_come_in_the_order_of_their_times():
+@pytest.mark.parametrize("selector", ["linear", "tree", "rssa"])
+def test_completions_come_in_the_order_of_their_times(selector):
     """Deterministic: one reaction begins at every time of the clock, later ones wait less."""
     net = ts.Network("order")
     net.add_species("k", 0, fixed=True)
@@ -74,19 +84,22 @@ def test_completions_come_in_the_order_of_their_times():
     net.add_reaction("A -> B", law="if(k > 0, 1e9, 0)", delay="5 - time")  # all end at 5
     net.add_event("go", time=1, assignments={"k": 1})
     net.add_event("two", trigger="B == 2", assignments={"last": "time"})
-    result = run(net, n=3, times=[0, 2, 4.999, 5.001, 6])
+    method = ts.SSA(selector=selector)
+    result = run(net, n=3, times=[0, 2, 4.999, 5.001, 6], method=method)
     assert (result.counts("A") == [7, 0, 0, 0, 0]).all()
     assert (result.counts("B") == [0, 0, 0, 7, 7]).all()
 
 
-def test_what_begins_is_seen_at_once_and_what_ends_at_its_time():
+@pytest.mark.parametrize("selector", ["linear", "rssa"])
+def test_what_begins_is_seen_at_once_and_what_ends_at_its_time(selector):
     net = ts.Network("kinds")
     for name, amount in {"A": 1, "B": 0, "C": 1, "D": 0, "E": 1}.items():
         net.add_species(name, amount)
     net.add_parameter("fast", 1e3)
     net.add_reaction("A -> B", rate="fast", delay=2)  # A goes at once
     net.add_reaction("C -> D", law="if(D + E < 2, fast, 0) * C", delay=2, consuming=False)
-    result = run(net, n=5, times=[0, 1, 1.99, 2.01, 6], method=ts.SSA(delay_queue=4000))
+    result = run(net, n=5, times=[0, 1, 1.99, 2.01, 6],
+                 method=ts.SSA(delay_queue=4000, selector=selector))  # fmt: skip
     assert (result.counts("A") == [1, 0, 0, 0, 0]).all()
     assert (result.counts("B") == [0, 0, 0, 1, 1]).all()
     # C begins again and again, but its molecule is taken once: what finds none changes nothing.
@@ -94,21 +107,23 @@ def test_what_begins_is_seen_at_once_and_what_ends_at_its_time():
     assert (result.counts("D") == [0, 0, 0, 1, 1]).all()
 
 
-def test_delays_that_are_no_times():
+@pytest.mark.parametrize("selector", ["linear", "cr"])
+def test_delays_that_are_no_times(selector):
     net = queue(delay="if(what == 1, -1, if(what == 2, 0 / 0, 1 / 0))")
     net.add_parameter("what", 1)
     with pytest.warns(UserWarning, match="negative_delay"):
-        result = run(net, n=5, sweep={"what": [1, 2, 3]})
+        result = run(net, n=5, sweep={"what": [1, 2, 3]}, method=ts.SSA(selector=selector))
     assert result.status.tolist() == [[9] * 5, [4] * 5, [0] * 5]
     assert not result.counts("X")[2].any()  # what never completes
 
 
-def test_a_count_that_overflows_at_a_completion():
+@pytest.mark.parametrize("selector", ["linear", "tree"])
+def test_a_count_that_overflows_at_a_completion(selector):
     net = ts.Network("large")
     net.add_species("X", 2**31 - 2)
     net.add_reaction("-> X", rate=3, delay=1)
     with pytest.warns(UserWarning, match="overflow"):
-        assert (run(net).status == 2).all()
+        assert (run(net, method=ts.SSA(selector=selector)).status == 2).all()
 
 
 def mixed() -> ts.Network:

@@ -182,6 +182,58 @@ def test_the_check_tells_what_is_kept():
     assert run(net, n=3, method="auto").method == "ssa"
 
 
+def dosed(*, flows: bool = False) -> ts.Network:
+    """A count that events raise, share and empty, and what it was 1.5 and `wait` ago."""
+    net = ts.Network("dosed")
+    net.add_species("X", 40)
+    net.add_species("S", 3)  # set by events alone
+    net.add_parameter("wait", 0.75)
+    net.add_rule("was", "delay(X, 1.5)")
+    net.add_rule("then", "delay(X + 2 * S, wait)")
+    net.add_reaction("-> X", law="if(delay(X, wait) > 30, 10, 60)")
+    net.add_reaction("X ->", rate=0.5)
+    net.add_species("F", 0)
+    net.add_event("dose", time=0.6, assignments={"X": "X + 100", "S": 1234567})
+    net.add_event("wash", trigger="time >= 0.8", assignments={"X": "min(X, 37)", "S": 5})
+    net.add_event("share", trigger="X > 45 && time > 1",
+                  assignments={"X": "binomial(X, 0.5)", "S": "S + 1"})  # fmt: skip
+    net.add_event("back", trigger="was > 100", assignments={"F": 1})  # from 2.1 on
+    if flows:
+        net.add_species("v", 0)
+        net.add_rate("v", "delay(X, 1.5)")
+    return net
+
+
+@pytest.mark.parametrize(
+    ("flows", "selector"),
+    [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
+)
+def test_events_may_set_what_is_looked_back_at(flows, selector):
+    """What a path was is what its samples were; a queue is to hold 31 entries of each change."""
+    method = ts.SSA(selector=selector)
+    result = run(dosed(flows=flows), n=200, sweep={"wait": [0.75, 0, 2.5]}, method=method)
+    x, s = result.counts("X"), result.counts("S")
+    assert not result.status.any()
+    assert (s[:, :, GRID == 0.75] == 1234567).all()
+    assert s[:, :, -1].max() > 5
+    for name, first, what, delays in (
+        ("was", 40, x, [1.5] * 3),
+        ("then", 46, x + 2 * s, [0.75, 0, 2.5]),
+    ):
+        for point, delay in enumerate(delays):
+            back = round(delay / 0.25)
+            found = observable(result, name)[point]
+            assert (found[:, :back] == first).all()
+            assert np.array_equal(found[:, back:], what[point, :, : len(GRID) - back])
+    assert (result.counts("F") == (GRID > 2.1)).all()
+
+
+def test_a_change_that_does_not_fit_into_the_queue_ends_a_trajectory():
+    with pytest.warns(UserWarning, match="delay_queue"):
+        found = run(dosed(), n=3, method=ts.SSA(delay_queue=64))
+    assert (found.status == 8).all()
+
+
 def refused(change) -> str:
     net = linear()
     change(net)
@@ -195,8 +247,12 @@ def refused(change) -> str:
     ("change", "why"),
     [
         (
-            lambda net: net.add_event("dose", time=1, assignments={"X": "X + 1"}),
-            "event dose sets X, which it looks back at",
+            lambda net: (
+                net.add_species("v", 1, fixed=True),
+                net.add_event("dose", time=1, assignments={"v": 2.5}),
+                net.add_rule("y", "delay(v, 1)"),
+            ),
+            "event dose sets v, which it looks back at, to any number",
         ),
         (
             lambda net: net.add_rate("X", "delay(X, 1) / 10 - X"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from event_models import everything
+from event_models import endless, everything
 
 import tauslab as ts
 from tauslab.runner.results.digest import digest_lines
@@ -97,22 +97,6 @@ def test_what_goes_by_counts_alone_refuses_events():
     """A master equation."""
     with pytest.raises(ts.ModelError, match="counts alone"):
         ts.cme(everything(), [1.0])
-
-
-def endless() -> ts.Network:
-    net = ts.Network("endless")
-    net.add_parameter("what", 0)
-    net.add_species("X", 0)
-    net.add_species("Z", 5)
-    net.add_reaction("-> X", rate=1000)
-    net.add_event("up", trigger="what == 1 && time > 1 && Z < 6", assignments={"Z": 6})
-    net.add_event("down", trigger="what == 1 && Z > 5", assignments={"Z": 5})
-    net.add_event(
-        "never", trigger="what == 2 && floor(X / 2) * 2 == X", delay="inf()", assignments={"Z": 1}
-    )
-    net.add_event("less", trigger="what == 3 && time >= 1", assignments={"Z": -3})
-    net.add_event("timed", "3 / what", {"Z": "what"})
-    return net
 
 
 def test_what_events_end_a_trajectory_with_and_times_that_are_swept():

@@ -11,8 +11,9 @@ from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, Sa
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN
 from tauslab.kernels.leaping.fine_tau import FineTau
-from tauslab.kernels.network.lowering import LoweredNetwork, lower
+from tauslab.kernels.network.lowering import LoweredNetwork, lower, real_species
 from tauslab.model.network.network import Network
+from tauslab.model.network.past import with_pasts
 
 compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("clang++") is None, reason="no host compiler"
@@ -23,16 +24,20 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     """Counts [n, time, species], observables, status and events."""
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
-    lowered = lower(network, parameters=values, counts=counts)
+    amounts = network.initial_amounts(values)
+    reals = {name: amounts[name] for name in real_species(network)}
+    forward, pasts = with_pasts(network)
+    lowered = lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
     engine = ExactSsa(backend, lowered, times, selector=selector, team=team, expected=expected)
-    empty, species = backend.empty, len(lowered.species)
+    empty, species = backend.empty, len(lowered.recorded)
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32),
         empty((n, len(times), len(lowered.observables)), np.float64),
         empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
         empty((4,), np.uint64), engine.scratch(n),
     )  # fmt: skip
-    initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))
+    given = [counts.get(name, 0) for name in lowered.species]  # what is looked back at has none
+    initial = backend.upload(np.array([given], np.int32))
     stream = backend.stream()
     launch = Launch(3, n, initial, backend.upload(np.zeros((1, 1))))
     engine.start(launch, buffers, stream, seed=11)

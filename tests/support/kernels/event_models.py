@@ -102,6 +102,61 @@ def growing(scale: float = 1.0) -> ts.Network:
     return net
 
 
+def crowd(n: int = 90) -> ts.Network:
+    """Every kind of propensity and of event, and enough reactions for several sums of 32."""
+    net = ts.Network("crowd")
+    net.add_species("k", 2.5, fixed=True)
+    net.add_species("last", 0, fixed=True)
+    net.add_parameter("slow", 0.7)
+    for i in range(n):
+        net.add_species(f"S{i}", 3 + i % 5)
+    net.add_species("D", "poisson(4)")
+    for i in range(n):
+        a, b, c = f"S{i}", f"S{(i + 1) % n}", f"S{(7 * i + 3) % n}"
+        net.add_reaction(f"{a} -> {b}", rate=0.2 + 0.01 * (i % 7))
+        net.add_reaction(f"S{i % 3} + {c} -> {b} + S5", rate=0.02)
+        net.add_reaction(f"2 {a} -> {c}", rate=0.01)
+    net.add_reaction("-> S1", law="k * (1 + S2 / (5 + S2))")
+    net.add_reaction("S7 -> S8", law="k * S7 * 0.1")
+    net.add_reaction("S8 + S9 -> S1", law="0.2 * k * S8 * S9 / 20")
+    net.add_reaction("2 S9 -> S7", law="0.01 * k * S9 * S9")
+    net.add_reaction("S10 -> S11", rate=0.5, delay="0.05 + 0.01 * S3")
+    net.add_reaction("S10 + S11 -> 2 S12", rate=0.1, delay="gamma(2, 0.05)", consuming=False)
+    net.add_reaction("-> S12", law="0.1 * delay(S0, 0.1)")  # S0 and S1 are set by events
+    net.add_reaction("S12 -> S1", law="0.1 * S12 * delay(S1 + S0, slow / 5)")
+    net.add_reaction("-> S2", law="if(time < 0.35, 6, 1) + slow * k")
+    net.add_reaction("D ->", law="if(time - last < 0.2, 3, 0.5) * D")
+    net.add_rule("total", " + ".join(f"S{i}" for i in range(n)))
+    net.add_rule("squares", " + ".join(f"S{i} * S{i}" for i in range(n)), recorded=False)
+    net.add_rule("when", "k * (time - last)")
+    net.add_reaction("S3 ->", law="0.1 * S3 * squares / (1 + total)")
+    net.add_event("dose", trigger="time - last >= 0.25", assignments={"S0": "S0 + 20",
+                  "last": "time", "k": "k + 0.5"})  # fmt: skip
+    net.add_event("share", trigger="S1 > 14", assignments={"S1": "binomial(S1, 0.5)"})
+    net.add_event("many", trigger="squares > 40 * total && time > 0.1", delay="exponential(20)",
+                  assignments={f"S{i}": f"S{i} - min(S{i}, 1)" for i in range(12)})  # fmt: skip
+    for name in ("low", "high"):
+        net.add_event(name, time=0.4, assignments={"D": f"D + {len(name)}"})
+    return net
+
+
+def endless() -> ts.Network:
+    """What events end a trajectory with: a parameter says which of them."""
+    net = ts.Network("endless")
+    net.add_parameter("what", 0)
+    net.add_species("X", 0)
+    net.add_species("Z", 5)
+    net.add_reaction("-> X", rate=1000)
+    net.add_event("up", trigger="what == 1 && time > 1 && Z < 6", assignments={"Z": 6})
+    net.add_event("down", trigger="what == 1 && Z > 5", assignments={"Z": 5})
+    net.add_event(
+        "never", trigger="what == 2 && floor(X / 2) * 2 == X", delay="inf()", assignments={"Z": 1}
+    )
+    net.add_event("less", trigger="what == 3 && time >= 1", assignments={"Z": -3})
+    net.add_event("timed", "3 / what", {"Z": "what"})
+    return net
+
+
 def noisy() -> ts.Network:
     """Draws in initial values, delays, priorities and assignments."""
     net = ts.Network("noisy")

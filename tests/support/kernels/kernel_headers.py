@@ -7,9 +7,10 @@ from places import TESTS
 
 from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
 from tauslab.kernels.events.codegen import events_header
+from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import file_of, lanes_header
-from tauslab.kernels.exact.table_network import tables_of
+from tauslab.kernels.exact.table_network import header_of, tables_of
 from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
@@ -110,6 +111,9 @@ def headers(models=MODELS):
     values = network.parameter_values()
     yield "events/ssa_events.cc", events_header(lowered_events(network))
     yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
+    tabled = behind_counts(lowered_events(network))
+    for selector in SELECTORS[1:]:
+        yield file_of(selector, events=True), header_of(tabled, tables_of(tabled, selector), 1)
     yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()))
     yield "leaping/tau_flow.cc", event_leap_header(lowered_events(growing()))
     system = lower_ode(network, parameters=values)

@@ -26,6 +26,7 @@ HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {
     "kernels/coupled/codegen.py",
     "kernels/events/codegen.py",
+    "kernels/events/large.py",
     "kernels/events/tables.py",
     "kernels/network/codegen.py",
     "kernels/lattice/codegen.py",

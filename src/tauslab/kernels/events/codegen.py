@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, event_tables
+from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, Numbered, event_tables
 from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
@@ -30,6 +30,8 @@ _HEADER = (
 )
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
+# Completions that a jump may be made of: 31 powers of two, up or down. As in csrc/events/jumps.h.
+JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
 
 
@@ -195,16 +197,10 @@ def _control_points(network: LoweredNetwork, reads: list[int]) -> str:
     return f"{lines}    const double *const points[4] = {{start, end, first, second}};\n"
 
 
-def watched(network: LoweredNetwork) -> set[int]:
-    """Numbers of species on which triggers or the times of switches depend."""
-    assert network.dynamics is not None
-    laws = [event.trigger for event in network.dynamics.events]
-    return set().union(*(counts_in(law) for law in (*laws, *network.dynamics.switches)))
-
-
 def _fire(network: LoweredNetwork) -> str:
     """Fire one reaction, and recompute only what depends on the change."""
-    seen = watched(network)
+    assert network.dynamics is not None
+    seen = network.dynamics.watched()
     cases = []
     for j, (reaction, touched) in enumerate(zip(network.reactions, network.touched(), strict=True)):
         body = [f"x[{i}] += {by};" for i, by in reaction.change]
@@ -262,6 +258,14 @@ def _delays(
     for number, (_, after) in ends.items():
         following[number] = after
     delays = completed = ""
+    first_jump = len(following)
+    jumps = network.dynamics.jumps if network.dynamics else ()
+    for k, jump in enumerate(jumps):
+        statements, value = writer.read(jump.delay)
+        number = first_jump + JUMP_COMPLETIONS * k
+        delays += (
+            f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
+        )
     for number, (end, _) in ends.items():
         found = numbered(end.delay, writer, names)
         value = f"            return {found.value};\n"
@@ -275,11 +279,12 @@ def _delays(
         lines = "".join(f"            {line}\n" for line in body)
         completed += f"        case {number}: {{\n{lines}        }}\n"
     return (
-        f"constexpr bool HAS_DELAYS = {str(bool(ends)).lower()};\n"
+        f"constexpr bool HAS_DELAYS = {str(bool(ends) or bool(jumps)).lower()};\n"
         f"constexpr int DELAY_QUEUE = {delay_queue};\n"
         f"TABLE bool IS_DELAYED[{max(1, len(network.reactions))}] = {{{flags}}};\n"
         "// The next completion of the same reaction, the first of which has its number.\n"
         f"TABLE int NEXT_COMPLETION[{len(following)}] = {{{', '.join(map(str, following))}}};\n"
+        f"{jump_tables(network, first_jump)}"
         "// The time until a completion of a reaction that begins now.\n"
         "template <class Constants>\n"
         "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const double *x,\n"
@@ -287,7 +292,35 @@ def _delays(
         f"    switch (completion) {{\n{delays}        default: return 0;\n    }}\n}}\n"
         "// What a completion changes; false where a count passed 2147483647.\n"
         "DEVICE_SHARED bool complete(int completion, [[maybe_unused]] double *x) {\n"
+        f"{_complete_jumps(bool(jumps))}"
         f"    switch (completion) {{\n{completed}        default: return true;\n    }}\n}}\n"
+    )
+
+
+def jump_tables(network: LoweredNetwork, first: int) -> str:
+    """What events change and formulas look back at; the number of the first completion of it."""
+    jumps = network.dynamics.jumps if network.dynamics else ()
+    of, to = ("".join(f"{one}, " for one in column) for column in (
+        [jump.of for jump in jumps], [jump.to for jump in jumps],
+    ))  # fmt: skip
+    return (
+        "// What events change and formulas look back at; which counts hold what it was.\n"
+        f"constexpr int N_JUMPS = {len(jumps)}, FIRST_JUMP = {first};\n"
+        f"TABLE int JUMP_OF[{len(jumps) + 1}] = {{{of}0}};\n"
+        f"TABLE int JUMP_TO[{len(jumps) + 1}] = {{{to}0}};\n"
+    )
+
+
+def _complete_jumps(has_jumps: bool) -> str:  # noqa: FBT001
+    """A jump comes as powers of two, each a completion of its own."""
+    if not has_jumps:
+        return ""
+    return (
+        "    if (completion >= FIRST_JUMP) {\n"
+        "        const int which = completion - FIRST_JUMP, power = which % 32;\n"
+        f"        double &to = x[JUMP_TO[which / {JUMP_COMPLETIONS}]];\n"
+        "        to += which % 64 < 32 ? (double)(1u << power) : -(double)(1u << power);\n"
+        "        return to <= 2147483647.0;\n    }\n"
     )
 
 
@@ -309,16 +342,23 @@ def completions(network: LoweredNetwork) -> dict[int, tuple[Completion, int]]:
 
 def _events(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
     assert network.dynamics is not None
-    events, switches = network.dynamics.events, network.dynamics.switches
-    laws: list[Law] = [event.trigger for event in events]
-    laws += switches
-    for event in events:
-        laws += event.laws()[1:]
     return event_tables(
-        [shape(event) for event in events],
-        len(switches),
-        [numbered(law, writer, names) for law in laws],
+        [shape(event) for event in network.dynamics.events],
+        len(network.dynamics.switches),
+        event_expressions(network, writer, names),
     )
+
+
+def event_expressions(
+    network: LoweredNetwork, writer: LawWriter, names: dict[int, str]
+) -> list[Numbered]:
+    """All that events compute, in the order of `event_tables`."""
+    assert network.dynamics is not None
+    laws: list[Law] = [event.trigger for event in network.dynamics.events]
+    laws += network.dynamics.switches
+    for event in network.dynamics.events:
+        laws += event.laws()[1:]
+    return [numbered(law, writer, names) for law in laws]
 
 
 def shape(event: LoweredEvent) -> EventShape:

@@ -1,4 +1,4 @@
-"""The exact engine of networks with events."""
+"""The exact engine of networks with events whose reactions are unrolled."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.events.codegen import completions, events_header, shape
+from tauslab.kernels.events.codegen import JUMP_COMPLETIONS, completions, events_header, shape
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.errors import ConfigError
 
-# Beyond it the unrolled kernel takes too long to compile.
-MOST_REACTIONS = 2000
 WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction
 
 
@@ -31,7 +29,7 @@ class EventSsa:
     Raises
     ------
     ConfigError
-        There are more reactions, or delays of them, than the kernel is made for.
+        There are more delays of reactions than the kernel is made for.
     """
 
     def __init__(
@@ -41,11 +39,6 @@ class EventSsa:
         times: Sequence[float],
         delay_queue: int = DELAY_QUEUE,
     ) -> None:
-        if len(network.reactions) > MOST_REACTIONS:
-            raise ConfigError(
-                f"ssa runs models with events of up to {MOST_REACTIONS} reactions, not "
-                f"{len(network.reactions)}"
-            )
         assert network.dynamics is not None
         self.backend = backend
         self.entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
@@ -53,11 +46,13 @@ class EventSsa:
         shapes = [shape(event) for event in network.dynamics.events]
         self._kept_words = kept_words(len(network.species), shapes)
         ends = completions(network)
-        if len(ends) > MOST_COMPLETIONS:
+        jumps = len(network.dynamics.jumps)
+        delays = len(network.reactions) + len(ends) + 1 + JUMP_COMPLETIONS * jumps
+        if delays > MOST_COMPLETIONS:
             raise ConfigError(
-                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {len(ends)} would"
+                f"reactions of {MOST_COMPLETIONS} delays may wait, and those of {delays} would"
             )
-        self._delays = bool(ends)
+        self._delays = bool(ends) or jumps > 0
         self._delay_queue = delay_queue
         header = events_header(network, delay_queue)
         source = KernelSource(f"events/{self.entry}.cc", (self.entry,), {"model.h": header})

@@ -8,6 +8,8 @@ that an event loads its row, then its list at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tauslab.kernels.exact.forest import ForestTables
@@ -32,10 +34,15 @@ MOST_TOUCHED = 1 << 20
 Columns = tuple[IntArray, IntArray, IntArray]  # (list, first number, second number)
 
 
-def write_plans(book: TableBook, network: LoweredNetwork, forest: ForestTables) -> None:
-    """Write the rows and lists of all reactions."""
+def write_plans(
+    book: TableBook,
+    network: LoweredNetwork,
+    forest: ForestTables,
+    more: Sequence[tuple[tuple[int, int], ...]] = (),
+) -> None:
+    """Write the rows and lists of all reactions, and behind them of `more` changes."""
     n_species = len(network.species)
-    changes = [reaction.change for reaction in network.reactions]
+    changes = [*(reaction.change for reaction in network.reactions), *more]
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     list_of = np.fromiter((numbers.setdefault(c, len(numbers)) for c in changes), np.int64)
     pairs = Pairs.of(numbers)

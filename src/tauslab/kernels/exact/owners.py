@@ -18,6 +18,7 @@ from tauslab.model.arrays import FloatArray, IntArray
 PARTNERS, SAME_SPECIES, FIXED = 0, 1, 2  # as in csrc/tables/forest.h
 LITERAL_CONSTANT = -2
 GENERAL_LAW = -1
+QUANTITY_CONSTANT = -3  # less the number of a quantity that the constant is multiplied by
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Terms:
 
 def can_be_owned(reaction: LoweredReaction) -> bool:
     """Whether the propensity is a constant times one or two counts."""
-    if reaction.law is not None or reaction.needs:
+    if reaction.law is not None or reaction.needs or reaction.quantity is not None:
         return False
     return 1 <= sum(order for _, order in reaction.orders) <= 2
 
@@ -55,6 +56,8 @@ def constant_source(reaction: LoweredReaction) -> int:
     """Index of the row's constant, or what stands in its place."""
     if reaction.law is not None:
         return GENERAL_LAW
+    if reaction.quantity is not None:
+        return QUANTITY_CONSTANT - reaction.quantity
     return reaction.constant.index if isinstance(reaction.constant, Constant) else LITERAL_CONSTANT
 
 

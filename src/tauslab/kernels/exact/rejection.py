@@ -9,10 +9,10 @@ import numpy as np
 from tauslab.kernels.exact.owners import constant_source, literal_of
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
-MANY_CHANGES = 5
+LONGER, MANY_CHANGES = 4, 5
 WIDE, EXACT, UNREAD = 0, 1, 2
 CHANGES = 4
 # Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.
@@ -26,7 +26,12 @@ MOST_ASKED = 4
 
 
 def write_items(
-    book: TableBook, network: LoweredNetwork, forms: IntArray, firings: FloatArray | None
+    book: TableBook,
+    network: LoweredNetwork,
+    forms: IntArray,
+    firings: FloatArray | None,
+    alone: BoolArray,
+    more: Sequence[tuple[tuple[int, int], ...]] = (),
 ) -> None:
     """Write the items, most frequent first, and what each species is read by.
 
@@ -34,16 +39,26 @@ def write_items(
     ----------
     forms
         Species and kind of every reaction's propensity, as its record of tables/propensities.h has
-        them, ``[reaction, 3]``.
+        them, ``[reaction, 3]``. What events may change the constant of has the kind `LONGER` here.
     firings
         How often each reaction fired in a pilot, f64 ``[reaction]``; None keeps their order.
+    alone
+        Reactions behind which events may happen, ``[reaction]``: their items are taken alone.
+    more
+        Changes behind those of all items.
     """
     n = len(network.reactions)
     order = np.arange(n) if firings is None else np.argsort(-firings, kind="stable")
     _lay_out(book, n)
     book.whole("ITEM", order)
     ordered = [network.reactions[j] for j in order.tolist()]
-    _write_records(book, ordered, forms[order], len(network.species))
+    scaled = np.array([reaction.quantity is not None for reaction in network.reactions], bool)
+    forms = np.where(scaled[:, None], [0, 0, LONGER], forms)
+    _write_records(book, ordered, forms[order], alone[order], len(network.species))
+    changes = [*(reaction.change for reaction in ordered), *more]
+    flat = [pair for change in changes for pair in change]
+    book.whole("CHANGE_ROW", np.cumsum([0, *map(len, changes)]))
+    book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
     book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
@@ -77,25 +92,27 @@ def _lay_out(book: TableBook, items: int) -> None:
 
 
 def _write_records(
-    book: TableBook, reactions: Sequence[LoweredReaction], forms: IntArray, n_species: int
+    book: TableBook,
+    reactions: Sequence[LoweredReaction],
+    forms: IntArray,
+    alone: BoolArray,
+    n_species: int,
 ) -> None:
     """Two records of four numbers an item, its rate constant; and all its changes."""
     nothing = n_species, 0
     records = []
-    for reaction, (first, second, kind) in zip(reactions, forms.tolist(), strict=True):
+    rows = zip(reactions, forms.tolist(), alone.tolist(), strict=True)
+    for reaction, (first, second, kind), apart in rows:
         change = dict(reaction.change)
         read = [first, second][: 2 if kind == 2 else 1 if kind in (1, 3) else 0]
         moved = [(i, change.pop(i, 0)) for i in read] + list(change.items())
-        many = len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
+        many = apart or len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
         kept = [*([] if many else moved), *[nothing] * CHANGES][:CHANGES]
         (i, a), (j, b), (k, c), (m, d) = kept
         form = MANY_CHANGES if many else kind
         records += [(form, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
     book.records("RECORD", list(np.array(records, np.int64).reshape(-1, 4).T))
     book.real("RECORD_RATE", [literal_of(reaction) for reaction in reactions])
-    flat = [pair for reaction in reactions for pair in reaction.change]
-    book.whole("CHANGE_ROW", np.cumsum([0] + [len(reaction.change) for reaction in reactions]))
-    book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
 
 
 def _two(low: int, high: int) -> int:

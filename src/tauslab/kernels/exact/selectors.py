@@ -40,6 +40,8 @@ REACTIONS_PER_DEPENDENT = 100
 # Beyond it the total of bounds, of which the least is 2^-31 of the greatest, might not be exact.
 LARGEST_GROUPED = 1 << 22
 LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
+# The same of networks with events, whose text is shorter; up to it they use `linear` by default.
+LARGEST_WITH_EVENTS = 2000
 
 
 # A pilot of so many events a trajectory orders networks beyond so many reactions, where there are
@@ -112,8 +114,21 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     Raises
     ------
     ConfigError
-        `linear` or `cr` is forced on a network that is too large for it.
+        `linear` or `cr` is forced on a network that is too large for it, or a selector of tables on
+        one in which something moves between events.
     """
+    if network.dynamics is not None:
+        why = only_linear(network)
+        if forced in (None, "linear") and len(network.reactions) <= LARGEST_WITH_EVENTS:
+            return "linear"
+        if why is not None and forced not in (None, "linear"):
+            raise ConfigError(f"{opt('selector', forced)} is not for {why}: leave it out")
+        if why is not None or forced == "linear":
+            what = why or f"events by {opt('selector', 'linear')}"
+            raise ConfigError(
+                f"ssa runs {what} in models of up to {LARGEST_WITH_EVENTS} reactions, not "
+                f"{len(network.reactions)}"
+            )
     if forced == "linear" and not 0 < len(network.reactions) <= LARGEST_LINEAR:
         raise ConfigError(
             f"{opt('selector', 'linear')} is for 1 to {LARGEST_LINEAR} reactions, not "
@@ -126,7 +141,7 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
         )
     if forced is not None:
         return forced
-    if 0 < len(network.reactions) <= LARGEST_UNROLLED:
+    if network.dynamics is None and 0 < len(network.reactions) <= LARGEST_UNROLLED:
         return "linear"
     dependents = mean_dependents(network)
     if _is_grouped(len(network.reactions), dependents):
@@ -134,6 +149,15 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     owned = sum(can_be_owned(reaction) for reaction in network.reactions)
     mostly_owned = 2 * owned > len(network.reactions)
     return "pdm" if mostly_owned and dependents > MOST_DEPENDENTS_OF_A_TREE else "tree"
+
+
+def only_linear(network: LoweredNetwork) -> str | None:
+    """What `linear` alone runs of a network, in words that follow "for"; None for nothing."""
+    if network.dynamics is None:
+        return None
+    if network.dynamics.moves:
+        return "rate rules, and laws that depend on the time otherwise than by comparisons"
+    return None
 
 
 def _is_grouped(reactions: int, dependents: float) -> bool:

@@ -76,7 +76,9 @@ class ExactSsa:
                 backend, network, self.selector, self.team,
                 firings=firings, pilot=pilot, expected=expected,
             )  # fmt: skip
-            self.entry, file = entry_of(self.selector), file_of(self.selector)
+            events = network.dynamics is not None
+            self.entry = entry_of(self.selector, events=events)
+            file = file_of(self.selector, events=events)
             header, lane_bytes = self._large.header, self._large.lane_bytes
         source = KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=lane_bytes)
         self.program: Program = backend.compile(source)
@@ -149,13 +151,14 @@ def lanes_header(network: LoweredNetwork, vectors: int) -> str:
     return f"{unrolled_header(network, Style(branches=False))}constexpr int VECTORS = {vectors};\n"
 
 
-def entry_of(selector: str) -> str:
-    """The kernel of a selector of large networks."""
-    return "ssa_rejection" if selector == "rssa" else "ssa_table"
+def entry_of(selector: str, *, events: bool = False) -> str:
+    """The kernel of a selector of large networks, without events or with them."""
+    found = "ssa_rejection" if selector == "rssa" else "ssa_table"
+    return f"{found}_events" if events else found
 
 
-def file_of(selector: str) -> str:
+def file_of(selector: str, *, events: bool = False) -> str:
     """The file of that kernel."""
-    if selector == "rssa":
-        return "tables/rejection/ssa_rejection.cc"
-    return "tables/ssa_table.cc"
+    folder = "events" if events else "rejection" if selector == "rssa" else ""
+    file = f"{entry_of(selector, events=events)}.cc"
+    return "/".join(part for part in ("tables", folder, file) if part)

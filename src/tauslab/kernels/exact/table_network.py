@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, Style
+from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.bounds import narrow
 from tauslab.kernels.exact.composition import highest_exponent, write_groups
 from tauslab.kernels.exact.dense import positions_of, write_dense
@@ -54,11 +55,13 @@ class Expected:
     """What is known of the trajectories when kernels are compiled; changes no result.
 
     `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
-    ``[species]``: initial counts that none exceeds, or None.
+    ``[species]``: initial counts that none exceeds, or None. `delay_queue`: delayed reactions that
+    may wait in a trajectory, beyond which it ends.
     """
 
     trajectories: int = 0
     highest: IntArray | None = None
+    delay_queue: int = DELAY_QUEUE
 
 
 NOTHING_KNOWN = Expected()
@@ -131,6 +134,11 @@ class LargeNetwork:
     ----------
     lane_bytes
         Fast memory for each thread of a team.
+
+    Raises
+    ------
+    ConfigError
+        There are more delays of reactions than the kernel is made for.
     """
 
     def __init__(
@@ -145,14 +153,21 @@ class LargeNetwork:
         expected: Expected = NOTHING_KNOWN,
     ) -> None:
         self._backend = backend
-        book = tables_of(network, selector, firings, expected.highest)
+        if network.dynamics is not None:
+            from tauslab.kernels.events.large import behind_counts
+
+            network = behind_counts(network)
+        book = tables_of(network, selector, firings, expected.highest, expected.delay_queue)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
         taken = self._lay_out(book, parts, team, expected.trajectories)
         self.lane_bytes = -(-taken // team)
-        self.header = table_header(network, book.header(), team, pilot=pilot)
+        events = network.dynamics is not None
+        waiting = 2 * book["DELAY_QUEUE"] if events and book["HAS_DELAYS"] else 0
+        self._of_events = (book["N_REALS"], book["EVENT_WORDS"], waiting) if events else (0, 0, 0)
+        self.header = header_of(network, book, team, pilot=pilot)
         counts = np.zeros(len(network.reactions) + 2, np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._arrays = [backend.upload(array) for array in book.arrays()]
@@ -190,19 +205,24 @@ class LargeNetwork:
     @property
     def bytes_per_trajectory(self) -> int:
         """Device memory that one trajectory in flight takes."""
-        return sum(size * kind().itemsize for size, kind in self._arrays_of_state())
+        own = sum(size * kind().itemsize for size, kind in self._arrays_of_state())
+        return own + 8 * sum(self._of_events)
 
     def scratch(self, teams: int) -> tuple[Any, ...]:
-        """State of trajectories in flight: sums, counts, whole numbers of terms."""
-        return tuple(
+        """State of trajectories in flight: sums, counts, whole numbers of terms; of events too."""
+        found = [
             self._backend.empty((max(1, teams), size), kind)
             for size, kind in self._arrays_of_state()
-        )
+        ]
+        kinds = (np.float64, np.uint64, np.uint64)
+        own = zip(self._of_events, kinds, strict=True)
+        more = [self._backend.empty((max(1, teams), n), kind) if n else None for n, kind in own]
+        return (*found, *more)
 
     def arguments(self, scratch: tuple[Any, ...]) -> dict[str, Any]:
         """Arguments beside those of the launch: `TableArguments` of csrc/tables/arguments.h."""
         whole_tables, real_tables = self._arrays
-        values, counts, whole = scratch
+        values, counts, whole, reals, events, waiting = scratch
         return {
             "whole_tables": whole_tables,
             "real_tables": real_tables,
@@ -210,10 +230,25 @@ class LargeNetwork:
             "team_counts": counts,
             "whole": whole,
             "firings": self.firings,
+            "reals": reals,
+            "events": events,
+            "waiting": waiting,
         }
 
     def _arrays_of_state(self) -> list[tuple[int, type[np.generic]]]:
         return list(zip(self._sizes, self._types, strict=True))
+
+
+def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: bool = False) -> str:
+    """`model.h` for the kernels of a network's tables; with events of one of `behind_counts`."""
+    if network.dynamics is None:
+        return table_header(network, book.header(), team, pilot=pilot)
+    from tauslab.kernels.events.large import large_events_text
+
+    def events(names: dict[int, str]) -> str:
+        return large_events_text(network, names)
+
+    return table_header(network, book.header(), team, pilot=pilot, events=events)
 
 
 def tables_of(
@@ -221,8 +256,9 @@ def tables_of(
     selector: str,
     firings: FloatArray | None = None,
     highest: IntArray | None = None,
+    delay_queue: int = DELAY_QUEUE,
 ) -> TableBook:
-    """All tables of a network for a selector."""
+    """All tables of a network for a selector; with events one of `behind_counts`."""
     weights = change_weights(network, firings)
     book = TableBook()
     reactions = network.reactions
@@ -232,23 +268,32 @@ def tables_of(
     book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    flags = np.zeros(len(reactions), np.int64)
+    variables, late = list[int](), list[tuple[tuple[int, int], ...]]()
+    if network.dynamics is not None:
+        from tauslab.kernels.events.large import write_events
+
+        flags, variables, late = write_events(book, network, delay_queue)
     if selector == "rssa":
-        write_items(book, network, forms, firings)
+        write_items(book, network, forms, firings, flags > 0, late)
         return book
     owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
     grouped = selector == "cr"
     forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
-    dense = positions_of(network, forest, weights)
+    dense = None if network.dynamics else positions_of(network, forest, weights)
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
-        write_plans(book, network, forest)
+        # The plan of a variable that an event sets changes it by 0.
+        write_plans(book, network, forest, [*(((i, 0),) for i in variables), *late])
     else:
         write_dense(book, network, forest, dense)
     items = len(stored) if grouped else None
     write_groups(book, len(network.species), items, highest_exponent(reactions))
-    book.macro("WIDE_WHOLE", not narrow(network, terms, highest))
+    # Events make mass.
+    small = not network.dynamics and narrow(network, terms, highest)
+    book.macro("WIDE_WHOLE", not small)
     book.constant("SHARED_WHOLE", 0)
     return book
 

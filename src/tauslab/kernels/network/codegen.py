@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
@@ -32,12 +32,19 @@ _INCLUDES = (
     '#pragma once\n#include "ensemble/rate_laws.h"\n'
     '#include "math/math.h"\n#include "device/prelude.h"\n'
 )
+# Of networks with events in tables, whether they draw: their laws read doubles, counts too.
+_EVENTS_INCLUDED = tuple(
+    f'#include "events/{"" if draws else "no_"}draws.h"\n#define HAS_EVENTS 1\n'
+    "DEVICE double quantity(double value) {\n    return value;\n}\n"
+    for draws in (False, True)
+)
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
+_MOST_COPIED = 64  # laws of a network with events in tables
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
@@ -53,7 +60,14 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     return "\n".join(parts)
 
 
-def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: bool = False) -> str:
+def table_header(
+    network: LoweredNetwork,
+    constants: str,
+    team: int,
+    *,
+    pilot: bool = False,
+    events: Callable[[dict[int, str]], str] | None = None,
+) -> str:
     """`model.h` for the table-driven kernels: sizes, places of tables, and laws that are code.
 
     Parameters
@@ -64,17 +78,24 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
         Threads that run one trajectory.
     pilot
         Count how often each reaction fires, with random numbers of the pilot's own.
+    events
+        Writes what is to be said of events, given the calls of laws that others share: of a
+        network of `tauslab.kernels.events.large.behind_counts`.
     """
     names: dict[int, str] = {}
+    calls: dict[int, str] = {}  # the same for events, whose state has the tables
     writer = LawWriter("x", names)
     functions = []
     rows = itertools.count(len(network.observables))
     for k, law in enumerate(network.shared):
         if weighted_sum(law) is not None:
-            names[id(law)] = f"weighted(tables, {next(rows)}, x)"
+            row = next(rows)
+            names[id(law)] = f"weighted(tables, {row}, x)"
+            calls[id(law)] = f"weighted(x.tables, {row}, x)"
         elif not writer.repeats(law):  # what repeats becomes parts of the laws that use it
             functions.append(_function(f"SHARED_LAW double shared_{k}(", law_text(law, "x", names)))
             names[id(law)] = f"shared_{k}(x, c, tables)"
+            calls[id(law)] = f"shared_{k}(x, c, x.tables)"
     laws = [
         _case(j, *guarded_propensity(reaction, writer))
         for j, reaction in enumerate(network.reactions)
@@ -89,13 +110,15 @@ def table_header(network: LoweredNetwork, constants: str, team: int, *, pilot: b
         [
             _HEADER,
             _INCLUDES,
+            *([] if events is None else [_EVENTS_INCLUDED[network.draws]]),
             f"#define TEAM_THREADS {team}\n",
             f"constexpr bool IS_PILOT = {str(pilot).lower()};\n",
             _sizes(network),
             constants,
             *functions,
-            _switch("general_propensity", laws),
+            _switch("general_propensity", laws, _kind_of_laws(laws, events=events is not None)),
             _switch("general_observable", observables),
+            *([] if events is None else [events(calls)]),
         ]
     )
 
@@ -124,11 +147,16 @@ def _case(number: int, statements: str, value: str) -> str:
     return f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
 
 
-def _switch(name: str, cases: list[str]) -> str:
+def _kind_of_laws(laws: list[str], *, events: bool) -> str:
+    """How laws are compiled: many of a network with events once, since more places call them."""
+    return "DEVICE_SELDOM" if events and len(laws) > _MOST_COPIED else "DEVICE"
+
+
+def _switch(name: str, cases: list[str], kind: str = "DEVICE") -> str:
     """A function that picks one of many laws at run time."""
     return (
         "template <class Counts, class Tables>\n"
-        f"DEVICE double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
+        f"{kind} double {name}([[maybe_unused]] int number, [[maybe_unused]] const Counts &x,\n"
         "                     [[maybe_unused]] const double *c,\n"
         "                     [[maybe_unused]] const Tables &tables) {\n"
         f"    switch (number) {{\n{''.join(cases)}        default: return 0;\n    }}\n}}\n"

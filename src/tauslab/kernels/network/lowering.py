@@ -91,7 +91,8 @@ class LoweredReaction:
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
     its entry in `needs`, so that no event can take molecules that are not there. Of a delayed
     reaction `change` is what its beginning adds, and the first of `completions` its end. Counts
-    that are looked back at change at once, and hidden ones by a completion.
+    that are looked back at change at once, and hidden ones by a completion. `constant` is times
+    species number `quantity`, where that is given: one that holds any number, in tables.
     """
 
     name: str
@@ -101,10 +102,13 @@ class LoweredReaction:
     law: Law | None
     needs: tuple[tuple[int, int], ...]
     completions: tuple[Completion, ...] = ()
+    quantity: int | None = None
 
     def depends_on(self) -> set[int]:
         """Numbers of the species the propensity reads."""
         read = {index for index, _ in self.orders} | {index for index, _ in self.needs}
+        if self.quantity is not None:
+            read.add(self.quantity)
         return read | (counts_in(self.law) if self.law is not None else set())
 
 
@@ -128,6 +132,15 @@ class LoweredEvent:
 
 
 @dataclass(frozen=True)
+class Jump:
+    """The change of count `of` by events comes to the hidden count `to` a `delay` later."""
+
+    of: int
+    to: int
+    delay: Law
+
+
+@dataclass(frozen=True)
 class Dynamics:
     """What moves a network beside its reactions: events, and the time.
 
@@ -136,7 +149,8 @@ class Dynamics:
     start from. `flows` are the rates of those of them that have an equation of their own. `moves`
     says whether anything changes between events: a flow, or a rate that depends on the time.
     `drawn` are initial values that draw random numbers, or use such, each after those it uses, and
-    those of hidden species, which hold what others were (see `tauslab.model.network.past`).
+    those of hidden species, which hold what others were (see `tauslab.model.network.past`); `jumps`
+    tell what comes to these after an event.
     """
 
     events: tuple[LoweredEvent, ...]
@@ -145,6 +159,12 @@ class Dynamics:
     flows: tuple[tuple[int, Law], ...] = ()
     moves: bool = False
     drawn: tuple[tuple[int, Law], ...] = ()
+    jumps: tuple[Jump, ...] = ()
+
+    def watched(self) -> set[int]:
+        """Numbers of species on which triggers or the times of switches depend."""
+        laws = [event.trigger for event in self.events]
+        return set().union(*(counts_in(law) for law in (*laws, *self.switches)))
 
 
 @dataclass(frozen=True)
@@ -336,7 +356,15 @@ class _NetworkLowering:
                 drawn.append((self.number[name], self.law(tree)))
         pairs = ((past.name, past.species) for past in self.pasts)
         drawn.extend((self.number[name], Count(self.number[was])) for name, was in pairs)
-        return Dynamics(tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn))
+        assigned = {name for event in self.network.events for name in event.assignments}
+        jumps = tuple(
+            Jump(self.number[past.species], self.number[past.name], self.law(past.delay))
+            for past in self.pasts
+            if past.species in assigned
+        )
+        return Dynamics(
+            tuple(events), tuple(switches), reals, tuple(flows), moves, tuple(drawn), jumps
+        )
 
     def event(self, event: Event) -> LoweredEvent:
         event = event.mapped(lambda tree: substitute(tree, self.rules))

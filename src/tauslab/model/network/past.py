@@ -2,7 +2,7 @@
 
 Between reactions counts stand still. So what a count x was d earlier, with a constant d, is a count
 too: it starts as x does, and every change of x comes to it d later. Formulas then read that hidden
-species, and reactions that change x apply the change once more when the delay is over.
+species, and reactions and events that change x apply the change once more when the delay is over.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def with_pasts(network: Network, varying: Collection[str] = ()) -> tuple[Network
 def unkept_past(network: Network) -> str | None:
     """Why hidden species cannot hold the past that a network reads; None if they can.
 
-    They hold counts that reactions alone change, at once, a constant delay ago.
+    They hold counts that events set, and reactions change at once, a constant delay ago.
     """
     try:
         with_pasts(network)
@@ -101,6 +101,7 @@ class _Pasts:
         self._completed = {n: reaction.name for reaction in delayed for n in reaction.ends_with()}
         self._assigned = assigned
         reacting = {n for n in changed if not network.species[n].fixed}
+        self._reacting = reacting
         self._moved = reacting | assigned.keys() | network.rates.keys()
         values: dict[str, Expression] = {**network.parameters}
         still = [s for n, s in network.species.items() if n not in self._moved]
@@ -204,13 +205,27 @@ class _Pasts:
         """Refuse what anything but reactions changes, or reactions when they complete."""
         if name in self._network.rates:
             raise _NotKeptError(f"{name}, which it looks back at, has a rate rule")
-        if name in self._assigned:
-            raise _NotKeptError(f"event {self._assigned[name]} sets {name}, which it looks back at")
+        if name in self._assigned and not self._is_count(name):
+            raise _NotKeptError(
+                f"event {self._assigned[name]} sets {name}, which it looks back at, to any number"
+            )
         if name in self._completed:
             raise _NotKeptError(
                 f"reaction {self._completed[name]} changes {name}, which it looks back at, when it "
                 "completes"
             )
+
+    def _is_count(self, name: str) -> bool:
+        """Whether what events set stays a whole number, as reactions need it."""
+        one, network = self._network.species[name], self._network
+        if network.counts_nothing() or (one.fixed and one.compartment is None):
+            return False
+        drawn = name in network.drawn_amounts() or any(
+            draws_in(event.assignments[name])
+            for event in network.events
+            if name in event.assignments
+        )
+        return not drawn or name in self._reacting
 
     def _value(self, ago: Expression) -> float | None:
         """A delay as a number; None where trajectories have their own, or it has no value."""

@@ -13,6 +13,7 @@ from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
@@ -173,13 +174,12 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
         )
     if options.common:
         return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
-    if task.lowered.dynamics is not None:
+    delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
+    if task.lowered.dynamics is not None and task.selector == "linear":
         from tauslab.kernels.events.ssa import EventSsa
 
-        if isinstance(method, SSA):
-            return EventSsa(backend, task.lowered, times, method.delay_queue)
-        return EventSsa(backend, task.lowered, times)
-    expected = Expected(each, task.initial.max(axis=0).astype(np.int64))
+        return EventSsa(backend, task.lowered, times, delay_queue)
+    expected = Expected(each, task.initial.max(axis=0).astype(np.int64), delay_queue)
     return ExactSsa(
         backend, task.lowered, times, selector=task.selector, team=task.team,
         firings=None if pilot is None else pilot.firings, expected=expected,

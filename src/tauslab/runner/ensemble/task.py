@@ -106,7 +106,7 @@ class Task:
     @cached_property
     def selector(self) -> str:
         """How the next reaction is found: as given, or by the network; a pilot may replace it."""
-        if self.lowered.dynamics is not None or self.options.common:
+        if self.options.common:
             return "linear"
         method = self.options.method
         return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
@@ -224,11 +224,6 @@ def prepare(network: Network, options: Options) -> Task:
         reals=reals,
         pasts=pasts,
     )
-    selector = options.method.selector if isinstance(options.method, SSA) else None
-    if lowered.dynamics is not None and selector not in (None, "linear"):
-        raise ConfigError(
-            f"{opt('selector', selector)} is not for models with events: leave it out"
-        )
     if lowered.dynamics is not None and options.common:
         raise ModelError(
             f"{network.name} has events, or laws that depend on the time: {opt('common')} cannot "

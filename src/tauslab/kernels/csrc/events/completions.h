@@ -9,10 +9,18 @@
 
 #include "device/prelude.h"
 #include "ensemble/arguments.h"
+#include "ensemble/sampling.h"
+#include "events/amounts.h"
 #include "events/kept.h"
 #include "events/queue.h"
-#include "events/state.h"
 #include "model.h"
+
+// From a word of a queue to the next: threads of a GPU that run trajectories alone have theirs side by side.
+#ifdef TEAM_STRIDE
+#define WAITING_STRIDE TEAM_STRIDE
+#else
+#define WAITING_STRIDE THREAD_STRIDE
+#endif
 
 // Stored in /status: more reactions wait for their completion than the queue holds.
 constexpr u8 DELAY_QUEUE_FULL = 8;
@@ -31,7 +39,7 @@ struct Completions {
     u64 begun;
 
     DEVICE_MEMBER u64 &at(i32 entry, i32 word) const {
-        return memory[(i64)(2 * entry + word) * THREAD_STRIDE];
+        return memory[(i64)(2 * entry + word) * WAITING_STRIDE];
     }
     DEVICE_MEMBER double time(i32 entry) const { return from_bits(at(entry, 0)); }
     DEVICE_MEMBER double first() const { return HAS_DELAYS && length > 0 ? time(0) : never(); }
@@ -74,26 +82,32 @@ DEVICE_SHARED u8 begin_delayed(Completions &queue, int completion, double t, dou
 }
 
 // Takes up what waited when the trajectory was kept: how many, how many had begun, then of each its time and
-// `which`, all as numbers. They are in the order of the heap.
-DEVICE_SHARED void take_up_completions(const EnsembleArguments &launch, i64 row,
-                                       Completions &queue) {
-    if (!HAS_DELAYS || !launch.kept) return;
-    const double *const from = launch.kept + row * launch.kept_words + KEPT_WORDS;
+// `which`, all as numbers. They are in the order of the heap. `kept` is the whole row of the trajectory.
+DEVICE_SHARED void take_up_waiting(Completions &queue, const double *kept) {
+    if (!HAS_DELAYS) return;
+    const double *const from = kept + KEPT_WORDS;
     queue.length = (i32)from[0], queue.begun = (u64)from[1];
     for (i32 i = 0; i < queue.length; ++i)
         queue.put(i, as_bits(from[2 + 2 * i]), (u64)from[3 + 2 * i]);
 }
 
-DEVICE_SHARED void keep_completions(const EnsembleArguments &launch, i64 row,
-                                    const Completions &queue) {
-    if (!HAS_DELAYS || !launch.keep) return;
-    double *const to = launch.keep + row * launch.kept_words + KEPT_WORDS;
+DEVICE_SHARED void keep_waiting(const Completions &queue, double *kept) {
+    if (!HAS_DELAYS) return;
+    double *const to = kept + KEPT_WORDS;
     to[0] = queue.length, to[1] = (double)queue.begun;
     for (i32 i = 0; i < DELAY_QUEUE; ++i) {
         const bool waits = i < queue.length;
         to[2 + 2 * i] = waits ? queue.time(i) : 0;
         to[3 + 2 * i] = waits ? (double)queue.at(i, 1) : 0;
     }
+}
+
+DEVICE void take_up_completions(const EnsembleArguments &launch, i64 row, Completions &queue) {
+    if (launch.kept) take_up_waiting(queue, launch.kept + row * launch.kept_words);
+}
+
+DEVICE void keep_completions(const EnsembleArguments &launch, i64 row, const Completions &queue) {
+    if (launch.keep) keep_waiting(queue, launch.keep + row * launch.kept_words);
 }
 
 DEVICE_SHARED void remove_first(Completions &queue) {
@@ -112,13 +126,21 @@ DEVICE_SHARED void remove_first(Completions &queue) {
     queue.put(entry, bits, which);
 }
 
+// Takes the first completion out that is due at `t`; -1 if none is.
+DEVICE_SHARED int take_due(Completions &queue, double t) {
+    if (!(queue.first() <= t)) return -1;
+    const int completion = queue.completion(0);
+    remove_first(queue);
+    return completion;
+}
+
 // Completes what is due at `t`, in order; false if a count passed 2147483647. Adds to `completed`.
-DEVICE_SHARED bool complete_reactions(Completions &queue, double *x, double t, u64 &completed) {
-    while (queue.first() <= t) {
-        const int completion = queue.completion(0);
-        remove_first(queue);
+template <class State>
+DEVICE_SHARED bool complete_reactions(Completions &queue, State *x, double t, u64 &completed) {
+    for (;;) {
+        const int completion = take_due(queue, t);
+        if (completion < 0) return true;
         ++completed;
         if (!complete(completion, x)) return false;
     }
-    return true;
 }

@@ -10,7 +10,12 @@
 // Status of a trajectory that an event halted before the last sample time. Only particles have it.
 constexpr u8 HALTED = 7;
 
-constexpr i64 KEPT_WORDS = N_SPECIES + 1 + QUEUE_WORDS;
+#ifdef HAS_EVENTS  // of a network in tables
+constexpr i64 KEPT_QUANTITIES = N_GIVEN;
+#else
+constexpr i64 KEPT_QUANTITIES = N_SPECIES;
+#endif
+constexpr i64 KEPT_WORDS = KEPT_QUANTITIES + 1 + QUEUE_WORDS;
 
 // Takes up a trajectory that was kept, and returns its time. Draws begin anew: the seed is another.
 DEVICE_SHARED double take_up(const EnsembleArguments &launch, i64 row, double *x,

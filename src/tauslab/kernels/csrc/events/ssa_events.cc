@@ -7,6 +7,7 @@
 // a step that a stop cuts short uses it up.
 #include "ensemble/stepping.h"
 #include "events/completions.h"
+#include "events/jumps.h"
 #include "events/state.h"
 
 enum Stop { AT_NO_STOP = 0, AT_REACTION = 1, AT_TIME = 2 };
@@ -68,11 +69,14 @@ KERNEL(ssa_events, const EventArguments arguments) {
                 ended = OVERFLOWED;
                 continue;
             }
+            const Jumps jumps(x);
             const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
+            if (N_JUMPS > 0) ended = jumps.begin(delayed, x, inputs, t);
+            if (N_JUMPS > 0 && ended != RUNNING) continue;
             if (halts(launch, x)) {
                 ended = HALTED;
                 continue;

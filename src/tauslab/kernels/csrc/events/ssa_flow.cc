@@ -5,6 +5,7 @@
 // Draw number `jump` of the trajectory's stream gives the integral of the total propensity until the next
 // reaction, and the choice of that reaction.
 #include "events/completions.h"
+#include "events/jumps.h"
 #include "events/flow.h"
 
 KERNEL(ssa_flow, const EventArguments arguments) {
@@ -73,11 +74,14 @@ KERNEL(ssa_flow, const EventArguments arguments) {
                 ended = OVERFLOWED;
                 continue;
             }
+            const Jumps jumps(x);
             const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
             if (found != EVENTS_DONE) {
                 ended = found;
                 continue;
             }
+            if (N_JUMPS > 0) ended = jumps.begin(delayed, x, inputs, t);
+            if (N_JUMPS > 0 && ended != RUNNING) continue;
             if (halts(launch, x)) {
                 ended = HALTED;
                 continue;

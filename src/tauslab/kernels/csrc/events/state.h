@@ -6,12 +6,10 @@
 #include "math/math.h"
 #include "device/prelude.h"
 #include "ensemble/sampling.h"
+#include "events/amounts.h"
 #include "events/kept.h"
 #include "events/queue.h"
 #include "random/streams.h"
-
-constexpr u8 RUNNING = 254;  // no end of a trajectory
-constexpr double LARGEST_COUNT = 2147483647.0;
 
 // Sets a count to a whole number, half to even; a quantity to any value. False where it may not have it.
 struct AssignState {
@@ -20,8 +18,8 @@ struct AssignState {
             x[index] = value;
             return value == value;
         }
-        if (!(value >= -0.5 && value <= LARGEST_COUNT)) return false;
-        x[index] = (value + 0x1p52) - 0x1p52;
+        if (!can_be_a_count(value)) return false;
+        x[index] = whole_amount(value);
         return true;
     }
 };

@@ -241,8 +241,17 @@ struct Composition {
 
     // Before the first event.
     DEVICE_MEMBER static void begin(Draws &draws, const State &s) {
+        reset(draws);
+        arrange(s);
+    }
+    DEVICE_MEMBER static void reset(Draws &draws) { draws.number = 0; }
+
+    // After propensities were computed otherwise than by `fire`.
+    DEVICE_MEMBER static void forget(Draws &) {}
+
+    // After all propensities were computed.
+    DEVICE_MEMBER static void arrange(const State &s) {
         const Groups groups = {s};
-        draws.number = 0;
         groups.fill();
         if (team_leader()) groups.survey();
         team_sync();

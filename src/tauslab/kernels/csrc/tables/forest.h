@@ -101,7 +101,7 @@ struct Chunk {
 // ------------------------------------------------------------- stages of a plan, for item `i` each
 
 DEVICE void update_leaf(const Tables &tables, IntPair leaf, const State &s) {
-    s.v[leaf.b] = propensity(tables, leaf.a, s.x, s.c);
+    s.v[leaf.b] = propensity(tables, leaf.a, quantities_of(tables, s), s.c);
 }
 
 // Updates the chunks whose records are the pairs `begin .. end - 1` of the table `where`, two pairs each.
@@ -186,11 +186,15 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
 }
 
 #if !IS_DENSE
-// Sets counts, whole numbers and sums of a new trajectory.
-DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
-    team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = initial[i]; });
+// Sets the counts of a new trajectory, and all values to 0.
+DEVICE void start_counts(const i32 *initial, const State &s) {
+    team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = i < N_GIVEN ? initial[i] : 0; });
     team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
     team_sync();
+}
+
+// Computes whole numbers and sums from the counts.
+DEVICE void build(const Tables &tables, const State &s) {
     if (N_OWNERS > 0)
         team_each(0, N_WHOLE, [&](i64 i) {
             const IntQuad whole = tables.quad(AT_NUMBER, i);
@@ -201,6 +205,12 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
         });
     team_sync();
     build_sums(tables, s);
+}
+
+// Sets counts, whole numbers and sums of a new trajectory.
+DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
+    start_counts(initial, s);
+    build(tables, s);
 }
 #endif
 

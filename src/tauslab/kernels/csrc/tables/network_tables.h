@@ -7,6 +7,8 @@
 // In place of the index of a constant of the row.
 constexpr i32 GENERAL_LAW = -1;
 constexpr i32 LITERAL_CONSTANT = -2;
+constexpr i32 QUANTITY_CONSTANT =
+    -3;  // less the number of a quantity that the literal is multiplied by
 
 // Numbers of entries have 31 bits (`kernels/exact/tables.py`).
 struct Tables {

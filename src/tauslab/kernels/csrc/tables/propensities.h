@@ -22,17 +22,54 @@ struct WholeNumbers {
     }
 };
 
-// The state of a trajectory.
+// The state of a trajectory. In a network with events quantities that hold any number are behind the counts, and
+// behind these the time.
 struct State {
     TeamArray<i32> x;     // counts
     WholeNumbers n;       // of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
     const double *c;      // constants of the row
+#ifdef HAS_EVENTS
+    TeamArray<double> reals;
+    double time;
+#endif
 };
+
+#ifdef HAS_EVENTS
+// The state as laws read it.
+struct Quantities {
+    const State &s;
+    const Tables &tables;
+    DEVICE_MEMBER double operator[](i64 i) const {
+        return i < N_GIVEN ? (double)s.x[i] : i < N_GIVEN + N_REALS ? s.reals[i - N_GIVEN] : s.time;
+    }
+};
+
+DEVICE Quantities quantities_of(const Tables &tables, const State &s) {
+    return {s, tables};
+}
+#else
+constexpr i64 N_GIVEN = N_SPECIES;  // counts that a trajectory starts from
+
+DEVICE const TeamArray<i32> &quantities_of(const Tables &, const State &s) {
+    return s.x;
+}
+#endif
 
 // The form of a reaction's propensity, in the last word of its record. Other values are a number of species, 0
 // to 2: the propensity is a constant times their counts.
 enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
+
+// The constant of reaction j; events may change a quantity that it is multiplied by.
+template <class Counts>
+DEVICE double constant_in(const Tables &tables, i32 j, i32 source, [[maybe_unused]] const Counts &x,
+                          const double *c) {
+    const double literal = tables.real[AT_LITERAL + j];
+#ifdef HAS_EVENTS
+    if (source <= QUANTITY_CONSTANT) return not_negative(literal * x[QUANTITY_CONSTANT - source]);
+#endif
+    return constant_of(source, literal, c);
+}
 
 // Propensity of reaction j from its law, or its rows of orders and of least counts.
 template <class Counts>
@@ -54,7 +91,7 @@ template <class Counts>
 DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
     if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
-    const double constant = constant_of(law.a, tables.real[AT_LITERAL + j], c);
+    const double constant = constant_in(tables, j, law.a, x, c);
     if (law.d == 0) return constant;
     const double first = (double)x[law.b], second = (double)x[law.c];
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));

@@ -5,35 +5,12 @@
 // its own.
 #include "ensemble/control.h"
 #include "tables/arguments.h"
-#include "tables/event.h"
 #include "model.h"
 #include "math/math.h"
 #include "device/prelude.h"
 #include "random/streams.h"
-#include "tables/sum_search.h"
+#include "tables/selector.h"
 #include "tables/team_sampling.h"
-
-// How many doubles of shared memory the first parts of a team's state take: sums, counts, whole numbers.
-constexpr i64 ROOM_OF_COUNTS = (N_COUNTS + 1) / 2;
-constexpr i64 ROOM_OF_WHOLE = (SHARED_WHOLE * (i64)sizeof(Whole) + 7) / 8;
-constexpr i64 SHARED_DOUBLES =
-    (SHARED_PARTS > 0 ? N_VALUES : 0) + (SHARED_PARTS > 1 ? ROOM_OF_COUNTS : 0) + ROOM_OF_WHOLE;
-
-#if IS_DENSE
-typedef SumSearch Selector;
-#else
-#include "tables/composition.h"
-
-template <bool GROUPED>
-struct SelectorOf {
-    typedef SumSearch Type;
-};
-template <>
-struct SelectorOf<true> {
-    typedef Composition Type;
-};
-typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
-#endif
 
 TEAM_KERNEL(ssa_table, const TableArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;

@@ -4,6 +4,9 @@
 #include "ensemble/control.h"
 #include "tables/propensities.h"
 #include "ensemble/sampling.h"
+#ifdef HAS_EVENTS
+#include "events/kept.h"
+#endif
 
 // As LOOK_EVERY, for trajectories of large networks, whose events take longer.
 constexpr u32 LOOK_EVERY_TEAM = 1024;
@@ -27,14 +30,19 @@ DEVICE void record_state(const Tables &tables, const Recorder &out, i64 row, i64
     double *cell = out.observables + (row * out.n_times + k) * N_OBSERVABLES;
     team_each(0, N_OBSERVABLES, [&](i64 i) {
         const bool is_sum = tables.at(AT_SUM_ROW, i) < tables.at(AT_SUM_ROW, i + 1);
-        cell[i] = is_sum ? weighted(tables, i, s.x) : general_observable((int)i, s.x, s.c, tables);
+        const auto &x = quantities_of(tables, s);
+        cell[i] = is_sum ? weighted(tables, i, x) : general_observable((int)i, x, s.c, tables);
     });
 }
 
 // Records the end of a trajectory. Its samples from time `k` on are missing unless it `ended` well.
 DEVICE void record_end(const Tables &tables, const Recorder &out, i64 row, i64 k, u8 ended,
                        const State &s) {
+#ifdef HAS_EVENTS
+    const bool valid = ended <= ABSORBED || ended == HALTED;
+#else
     const bool valid = ended <= ABSORBED;
+#endif
     if (team_leader() && !valid) record_missing(out, row, k);
     if (team_leader() && out.status) out.status[row] = ended;
     if (!out.final_counts) return;

@@ -30,7 +30,7 @@ from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.errors import TauslabError
+from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.network.check import refusing
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
@@ -177,7 +177,10 @@ def outlook(network: Network) -> list[str]:
     if not task.lowered.reactions:
         return []
     read = mean_dependents(task.lowered)
-    told = f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
+    try:
+        told = f"{_selectors(task.lowered)}, an event changes the inputs of {read:.3g} propensities"
+    except ConfigError as error:
+        told = str(error)
     leap = _first_leap(task)
     return [told] + ([] if leap is None else [leap])
 
@@ -195,8 +198,11 @@ def _selectors(network: LoweredNetwork) -> str:
 def _first_leap(task: Task) -> str | None:
     """Describe the first leap from the initial state; None where no leap is possible.
 
-    Nor where events or the time decide what it may span.
+    Nor where events or the time decide what it may span. Of a model with events that is too large
+    for leaps, its limit.
     """
+    if task.lowered.dynamics is not None and len(task.lowered.reactions) > LARGEST_LEAPING:
+        return f"tau runs models with events of up to {LARGEST_LEAPING} reactions, so not this one"
     if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     epsilon = task.leaps.epsilon

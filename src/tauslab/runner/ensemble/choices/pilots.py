@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.selectors import selector_of
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -23,7 +24,7 @@ def exact_engine(
     backend: Backend, network: LoweredNetwork, times: Sequence[float], selector: str | None = None
 ) -> Engine:
     """Exact simulation of a network, with events or without."""
-    if network.dynamics is not None:
+    if network.dynamics is not None and selector_of(network, selector) == "linear":
         from tauslab.kernels.events.ssa import EventSsa
 
         return EventSsa(backend, network, times)

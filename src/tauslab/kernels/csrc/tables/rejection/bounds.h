@@ -141,9 +141,16 @@ struct Bounds {
     DEVICE_MEMBER double upper_bound(i32 item) const {
         const struct {
             const Bounds &all;
+#ifdef HAS_EVENTS
+            DEVICE_MEMBER double operator[](i64 i) const {
+                return i < N_GIVEN ? (double)all.s.n.rest[4 * i + 1]
+                                   : Quantities{all.s, all.tables}[i];
+            }
+#else
             DEVICE_MEMBER i32 operator[](i64 species) const {
                 return all.s.n.rest[4 * species + 1];
             }
+#endif
         } highs = {*this};
         return propensity(tables, tables.at(AT_ITEM, item), highs, s.c);
     }
@@ -221,11 +228,17 @@ struct Bounds {
     }
 };
 
+#ifdef HAS_EVENTS
+DEVICE_SELDOM void make_again(Bounds bounds) {
+    bounds.make();
+}
+#endif
+
 DEVICE_SELDOM void renew_interval(Bounds bounds, i32 species) {
     bounds.renew(species);
 }
 
 // The propensity of an item that is not simple.
 DEVICE_SELDOM double propensity_of_item(Tables tables, i32 item, State s) {
-    return propensity(tables, tables.at(AT_ITEM, item), s.x, s.c);
+    return propensity(tables, tables.at(AT_ITEM, item), quantities_of(tables, s), s.c);
 }

@@ -34,6 +34,9 @@
 #include "ensemble/sampling.h"
 #include "random/streams.h"
 #include "team/team_votes.h"
+#ifdef HAS_EVENTS
+#include "tables/events/team_events.h"
+#endif
 
 // An item's record has room for so many changes. An item with more changes, or with changes by more
 // molecules than 16 bits hold for a batch, has the kind MANY_CHANGES and is taken alone.
@@ -165,6 +168,12 @@ struct Rssa {
     double origin, before;  // see `time`
     double total, inverse;  // sum of all upper bounds, and 1 / total
     bool overflowed, near_end;
+#ifdef HAS_EVENTS
+    EventMemory *queue;  // tables/events/team_events.h
+    const PhiloxKeys *keys;
+    Place place;
+    double stop;  // candidates from this time on are drawn anew behind it
+#endif
 
     DEVICE_MEMBER Rssa(const Bounds &all, u64 most, u64 *counted)
         : bounds(all), firings(counted), events(0), limit(most),
@@ -217,7 +226,78 @@ struct Rssa {
                    (u64)(bounds.tables.at(AT_READ_ROW, species + 1) - begin));
     }
 
+#ifdef HAS_EVENTS
+    // Looks at triggers at time `now`, `elapsed` into the batch, and executes events; at a stop the time may have
+    // changed propensities too. Returns whether candidates are drawn anew; sets `ended` if the
+    // trajectory ends.
+    DEVICE_MEMBER bool look(double now, double elapsed, bool at_stop, u8 &ended) {
+        bounds.s.time = now;
+        if (HAS_DELAYS && at_stop) complete_due();
+        if (overflowed) {
+            ended = OVERFLOWED;
+            return true;
+        }
+        if (team_leader()) settle_alone(*queue, bounds.tables, bounds.s, *keys, place);
+        team_sync();
+        const bool is_new = at_stop || queue->set > 0;
+        stop = queue->stop;
+        if (queue->found != EVENTS_DONE) {
+            ended = queue->found;
+        } else if (queue->set > FEW_SET) {
+            make_again(bounds);
+        } else {
+            for (i32 i = 0; i < queue->set; ++i) renew(queue->variable[i]);
+            if (at_stop) renew((i32)N_SPECIES - 1);
+        }
+        if (is_new) {
+            origin = now;
+            before = elapsed;
+            take_total();
+        }
+        team_sync();  // all have read what the next look will write
+        return is_new;
+    }
+
+    // Notes what comes later of a reaction that begins now; how the trajectory ends if that is not possible.
+    DEVICE_MEMBER u8 begin(i32 reaction, double now) {
+        bounds.s.time = now;
+        team_sync();
+        if (team_leader()) begin_late(*queue, bounds.tables, bounds.s, reaction);
+        team_sync();
+        const u8 found = queue->found;
+        stop = queue->stop;
+        team_sync();
+        return found;
+    }
+#endif
+
   private:
+#ifdef HAS_EVENTS
+    // Completes delayed reactions that are due: their changes stand behind those of the items.
+    DEVICE_MEMBER void complete_due() {
+        const Tables &tables = bounds.tables;
+        if (team_leader()) queue->set = 0;
+        for (i32 due = next_due(*queue, tables, bounds.s); due >= 0 && !overflowed;
+             due = next_due(*queue, tables, bounds.s)) {
+            const i32 item = (i32)N_ITEMS + due;
+            const i32 end = tables.at(AT_CHANGE_ROW, item + 1);
+            bool is_short = false;
+            for (i32 i = tables.at(AT_CHANGE_ROW, item); i < end; ++i) {
+                const IntPair one = tables.pair(AT_CHANGE, i);
+                is_short = is_short || (one.b < 0 && bounds.s.x[one.a] < -one.b);
+            }
+            team_sync();
+            if (!is_short) fire_many(item);
+        }
+        if (N_JUMPS == 0 || overflowed) return;
+        if (queue->set > FEW_SET)
+            make_again(bounds);
+        else
+            for (i32 i = 0; i < queue->set; ++i) renew(queue->variable[i]);
+        team_sync();  // all have read what was noted
+    }
+#endif
+
     DEVICE_MEMBER void add(i32 species, i32 change) const {
         bounds.s.x[species] = plus(bounds.s.x[species], change);
     }

@@ -26,10 +26,34 @@ struct Samples {
 
     // Stores all samples before `time`.
     DEVICE_MEMBER void record(double time, const State &s) {
+#ifdef HAS_EVENTS
+        State at = s;
+        for (; next < time; next = ++k < out.n_times ? times[k] : infinity()) {
+            at.time = next;
+            record_state(tables, out, row, k, at);
+        }
+#else
         for (; next < time; next = ++k < out.n_times ? times[k] : infinity())
             record_state(tables, out, row, k, s);
+#endif
     }
 };
+
+#ifdef HAS_EVENTS
+// Does what happens at the next stop, `elapsed` into the batch. Returns false if the trajectory ended or cannot
+// continue.
+DEVICE bool take_stop(Rssa &rssa, double elapsed, Samples &samples, u8 &ended) {
+    samples.record(rssa.stop, rssa.bounds.s);
+    if (samples.done()) return false;
+    if (rssa.events >= rssa.limit) {
+        ended = STEP_LIMIT;
+        return false;
+    }
+    --rssa.limit;  // a stop is a step
+    rssa.look(rssa.stop, elapsed, true, ended);
+    return ended == DONE && rssa.can_continue();
+}
+#endif
 
 // Takes candidate `number` of the batch alone. Sets `is_new` if upper bounds changed, and `fires` if the
 // candidate is an event. Returns false if the trajectory ended or cannot continue.
@@ -37,6 +61,12 @@ DEVICE bool take_one(Rssa &rssa, const CandidateBatch &batch, i32 number, i32 it
                      Samples &samples, u8 &ended, bool &is_new, bool &fires) {
     const double elapsed = batch.elapsed(number), time = rssa.time(elapsed);
     is_new = fires = false;
+#ifdef HAS_EVENTS
+    if (!(time < rssa.stop)) {
+        is_new = true;
+        return take_stop(rssa, elapsed, samples, ended);
+    }
+#endif
     if (samples.next < time) {
         samples.record(time, rssa.bounds.s);
         if (samples.done()) return false;
@@ -47,9 +77,23 @@ DEVICE bool take_one(Rssa &rssa, const CandidateBatch &batch, i32 number, i32 it
         ended = STEP_LIMIT;
         return false;
     }
+#ifdef HAS_EVENTS
+    const i32 reaction = rssa.bounds.tables.at(AT_ITEM, item);
+    const i32 flags = rssa.bounds.tables.at(AT_WATCHED, reaction);
+    if (HAS_DELAYS && (flags & IS_LATE) != 0) {
+        ended = rssa.begin(reaction, time);
+        if (ended != DONE) return false;
+    }
+#endif
     fires = true;
     is_new = rssa.fire(record, item, elapsed);
     if (rssa.overflowed) ended = OVERFLOWED;
+#ifdef HAS_EVENTS
+    if (!rssa.overflowed && (flags & SETS_OFF) != 0) {
+        is_new = rssa.look(time, elapsed, false, ended) || is_new;
+        if (ended != DONE) return false;
+    }
+#endif
     return !rssa.overflowed && (!is_new || rssa.can_continue());
 }
 
@@ -183,8 +227,12 @@ DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begi
     for (;;) {
         const bool is_pending = own_vote() >= begin;
         bool accepted = false, decided = false;
-        if (is_pending && own.record.is_simple() && own.time <= samples.next &&
-            rssa.events + VOTERS <= rssa.limit)
+        bool may_fire = is_pending && own.record.is_simple() && own.time <= samples.next &&
+                        rssa.events + VOTERS <= rssa.limit;
+#ifdef HAS_EVENTS
+        may_fire = may_fire && own.time < rssa.stop;
+#endif
+        if (may_fire)
             decided = is_decided(rssa, own.record, own.left, own_vote() == begin, accepted);
         const u32 undecided = votes(is_pending && !decided);
         const i32 end = undecided == 0 ? VOTERS : lowest_bit(undecided);
