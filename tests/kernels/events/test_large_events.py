@@ -46,6 +46,23 @@ def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, or
         assert np.array_equal(one, other)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("selector", OF_TABLES)
+def test_a_gpu_gives_the_bits_of_the_cpu(selector):
+    for model, options in (
+        (crowd(14), {"n": 200, "t_end": 0.7, "points": 4}),
+        (everything(), {"n": 3000, "times": TIMES}),
+        (colony(), {"n": 40, "t_end": 4, "points": 3}),
+    ):
+        found = [
+            digest_lines(
+                ts.run(model, seed=4, device=device, record="trajectories", **options,
+                       method=ts.SSA(selector=selector, team=team, presimulation=0)), None)
+            for device, team in (("cpu", 0), ("cuda", 1), ("cuda", 8), ("cuda", 32), ("cuda", 128))
+        ]  # fmt: skip
+        assert all(one == found[0] for one in found[1:])
+
+
 def colony(stages: int = LARGEST_WITH_EVENTS) -> ts.Network:
     """`everything`, and a chain of stages that molecules pass at rate 1; its parts are independent.
 
