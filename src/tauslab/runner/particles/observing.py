@@ -242,12 +242,22 @@ def _number_or_name(text: str) -> float | str:
         return text
 
 
-def _require_counts(model: ObservationModel, column: FloatArray) -> None:
+def _require_possible(model: ObservationModel, column: FloatArray) -> None:
+    """Refuse what is infinite, or no count where the noise gives counts alone."""
+    infinite = np.flatnonzero(np.isinf(column))
+    if len(infinite):
+        raise ConfigError(
+            f"data: {model.column} is {column[infinite[0]]} in row {infinite[0]}: give numbers, "
+            "NaN where one is missing"
+        )
+    if not KINDS[model.kind].counts:
+        return
     wrong = [row for row, y in enumerate(column.tolist()) if not (math.isnan(y) or _is_count(y))]
     if wrong:
         raise ConfigError(
-            f"data: {model.column} is {column[wrong[0]]:g} in row {wrong[0]}, and {model.kind} gives "
-            "whole counts of 0 or more: give these, NaN where one is missing, or another noise"
+            f"data: {model.column} is {column[wrong[0]]:g} in row {wrong[0]}, and {model.kind} "
+            "gives whole counts of 0 or more: give these, NaN where one is missing, or another "
+            "noise"
         )
 
 
@@ -298,16 +308,8 @@ class Observations:
                 raise ConfigError(
                     f"data: {name} has {len(column)} rows, and time has {len(self.times)}"
                 )
-        for name in () if callable(observe) else self._columns:
-            wrong = np.flatnonzero(np.isinf(self._columns[name]))
-            if len(wrong):
-                raise ConfigError(
-                    f"data: {name} is {self._columns[name][wrong[0]]} in row {wrong[0]}: give "
-                    "numbers, NaN where one is missing"
-                )
         for one in self.models:
-            if KINDS[one.kind].counts:
-                _require_counts(one, self._columns[one.column])
+            _require_possible(one, self._columns[one.column])
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
             raise ConfigError("data: times must be one or more, finite, 0 or above and increasing")
