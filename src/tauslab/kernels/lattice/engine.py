@@ -480,7 +480,8 @@ class LatticeEngine:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
         rows = self.backend.empty((len(marks), self._row()), np.uint64)
         self.backend.clear(rows, self.stream)
-        if self._sparse and steps is self and marks[0] > 0:
+        # The kernel counts once after a step, and not before the first.
+        if self._sparse and steps is self and marks[0] > 0 and len({*marks}) == len(marks):
             self._run_together(marks[-1], marks, rows)
             return rows
         done = 0
