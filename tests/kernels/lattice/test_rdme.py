@@ -86,7 +86,7 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
     """The reference is one thread; `backend` is two threads, then CUDA."""
     expected = after(engine_on(cpu, lattice))
     assert after(engine_on(backend, lattice)) == expected
-    step_by_step = engine_on(backend, lattice)
+    step_by_step = engine_on(backend, lattice, sparse=False)
     for _ in range(20):
         planes = step_by_step.slab.planes
         step_by_step.hop_in_planes(0, planes)

@@ -151,3 +151,16 @@ def test_what_may_hold_few_particles():
     assert not is_sparse(inside())
     assert not is_sparse(held(), wanted=True)  # particles come in from nowhere
     assert not is_sparse(typed((4, 8, 8), fill=0.01), wanted=True)  # so they do here
+
+
+def test_few_sites_on_a_cpu_are_counted_within_a_launch(cpu):
+    """However many particles they hold: a launch takes longer than a step of all its sites."""
+    engines = [engine_on(cpu, binding((4, 8, 8), 2.0), sparse=how) for how in (False, None)]
+    assert [engine._sparse for engine in engines] == [False, True]
+    assert not engine_on(cpu, binding((16, 16, 16), 2.0))._sparse
+    launched = []
+    stream = engines[1].stream
+    put = stream.submit
+    stream.submit = lambda work: (launched.append(work), put(work))
+    same(engines, [*range(1, 41)])
+    assert len(launched) < 20  # two for each count where they are launches

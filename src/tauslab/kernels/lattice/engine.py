@@ -79,7 +79,8 @@ class LatticeEngine:
         As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
     sparse
         Whether a launch of many steps looks for the sites that hold particles, by default as
-        `is_sparse` says.
+        `is_sparse` says, and on a CPU where the sites of a step take less time than a launch: this
+        launch also counts at many times, where others need two launches for each.
     """
 
     def __init__(  # noqa: PLR0913
@@ -109,6 +110,8 @@ class LatticeEngine:
         self._marks: Any = None
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
         sites = self.slab.planes * ny * nx
+        if sparse is None and not backend.style.warps:
+            sparse = sites * backend.site_seconds < backend.step_seconds or None
         wants_sparse = whole and is_sparse(lattice, wanted=sparse)
         few = wants_sparse and lattice.start.density <= FEW
         many = sites <= backend.sites_together or few if together is None else together
@@ -477,7 +480,8 @@ class LatticeEngine:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
         rows = self.backend.empty((len(marks), self._row()), np.uint64)
         self.backend.clear(rows, self.stream)
-        if self._sparse and steps is self and marks[0] > 0:
+        # The kernel counts once after a step, and not before the first.
+        if self._sparse and steps is self and marks[0] > 0 and len({*marks}) == len(marks):
             self._run_together(marks[-1], marks, rows)
             return rows
         done = 0

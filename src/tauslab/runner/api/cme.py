@@ -49,11 +49,12 @@ def cme(
         ``"uniform(0,10)"``, or probabilities of the counts 0, 1, .... Other species begin with
         their initial amounts.
     tolerance
-        Probability that may be lost until the last time: `CmeResult.bound` says what was.
+        Probability that may be lost until the last time: `CmeResult.bound` says what was. A
+        warning says if roundings make more of it.
     max_states
-        States at most; by default what half of the free memory holds.
+        States at most; in any case what half of the free memory holds.
     max_seconds
-        What takes longer, by an estimate that counts steps, is refused.
+        What takes longer, by an estimate that counts states and steps, is refused.
 
     Returns
     -------

@@ -151,6 +151,7 @@ def _filter(filters: argparse.ArgumentParser) -> None:
 
 def _petab(petab: argparse.ArgumentParser) -> None:
     from tauslab.runner.cli.commands.petab import process_petab
+    from tauslab.runner.options.values.texts import count
 
     petab.set_defaults(process=process_petab)
     petab.add_argument("problem", type=Path, metavar="PROBLEM.yaml", help="of PEtab, Version 1")
@@ -166,7 +167,7 @@ def _petab(petab: argparse.ArgumentParser) -> None:
         help="the simulation table; of several vectors a row for each",
     )  # fmt: skip
     petab.add_argument(
-        "--particles", type=int, metavar="N",
+        "--particles", type=count, metavar="N",
         help="also the likelihood of the model by chance, by a filter of N particles",
     )  # fmt: skip
     petab.add_argument("--seed", type=int, help="of these particles (one by chance)")

@@ -29,7 +29,7 @@ def merge(path: Path, compress: int = 0) -> str:
     Raises
     ------
     ConfigError
-        A level of gzip outside 0 to 9.
+        A level of gzip outside 0 to 9, or any of a result that is one file already.
     InputFileError
         The result is unfinished, or a block is not what was written.
     """
@@ -41,6 +41,11 @@ def merge(path: Path, compress: int = 0) -> str:
         if not result.complete:
             raise InputFileError(f"{path} is unfinished: --resume completes it")
         run = str(result.attributes["run"])
+        if result.attributes["storage"] == "plain" and compress:
+            raise ConfigError(
+                f"{path} is one file already, and --compress is for parts that are joined: "
+                "tauslab run has --compress too"
+            )
         if result.attributes["storage"] == "plain":
             return f"{path} is one file already"
         layout = layout_of_result(result)

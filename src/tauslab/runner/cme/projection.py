@@ -9,7 +9,10 @@ probability.
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -19,7 +22,13 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import available_memory, in_bytes
 from tauslab.runner.cme.propagate import CUT, Propagator, require_scipy
 from tauslab.runner.cme.propensities import Propensities
-from tauslab.runner.cme.states import OUTSIDE, StateSet
+from tauslab.runner.cme.states import (
+    OUTSIDE,
+    Room,
+    StateSet,
+    TooManyStatesError,
+    bytes_of_states,
+)
 
 _CLOSED = 20_000  # states that a whole reachable set may have
 _DEEPEST = 5_000  # events to its farthest state
@@ -28,9 +37,10 @@ _MOST_LAYERS = 64
 _FIRST_STEP = 32.0  # events that the fastest state has in the first step of an open set
 _GROWTH = 4.0  # of a time step that needed no more states
 _PRUNED_SHARE = 0.1  # of the loss that is allowed, for states that are given up
-_ROUNDED_SHARE = 0.1  # of the tolerance, for roundings
+ROUNDED_SHARE = 0.1  # of the tolerance, for roundings
 _WORTH_PRUNING = 0.5  # part of the states
 _LEAK_COVERED = 0.999  # part of what leaves whose states are followed
+_ARRIVAL = 1.5e-6  # seconds, by estimate, of a way to a state when the set grows
 _LONG_STEP = 4000.0  # multiplications: a longer trial is cut in two when the set grows
 
 
@@ -73,12 +83,15 @@ class Projection:
     ) -> None:
         self._network, self._name = network, name
         propensities = Propensities(network)
-        self._most, self._most_given = _most_states(propensities, most)
+        self._room = _room(propensities.change.shape, most)
         self._tolerance, self._end, self._patience = tolerance, end, patience
         self.time = self._since = self._cut = 0.0
         self.rounding = 0.0
+        self._spent = 0.0  # seconds, by estimate
+        shape = propensities.change.shape
+        if not self._room.holds(len(states), 0, shape):
+            self._refuse_many(len(states), bytes_of_states(len(states), 0, shape))
         self._set = StateSet(propensities, states)
-        self._refuse_many()
         if not len(self._set):
             self._refuse_undefined(0.0, 1.0)
         self._law = self._moved(states, law)
@@ -96,6 +109,11 @@ class Projection:
     def size(self) -> int:
         """Number of states."""
         return len(self._set)
+
+    @property
+    def fastest(self) -> float:
+        """How often the state that is left most often is left in a unit of time."""
+        return self._current().fastest
 
     def snapshot(self) -> Snapshot:
         """The law now."""
@@ -123,10 +141,11 @@ class Projection:
         """Take the whole reachable set if it is small, else what is near."""
         everything = np.arange(len(self._set))
         whole = StateSet(self._set.propensities, self._set.states)
-        limit = min(_CLOSED, self._most)
+        small = Room(min(_CLOSED, self._room.most), self._room.memory)
         if _bounded(self._set.change):
-            whole.grow(everything, _DEEPEST, limit)
-        if len(whole) <= limit and self._complete(whole):
+            with suppress(TooManyStatesError):
+                whole.grow(everything, _DEEPEST, small)
+        if len(whole) <= small.most and self._complete(whole):
             self._closed = True
             self._cut = self._missing()
             self._take(whole)
@@ -134,8 +153,7 @@ class Projection:
             return
         self._closed = False
         self._grow(everything, _FIRST_LAYERS)
-        fastest = Propagator(self._set, _ROUNDED_SHARE * self._tolerance).fastest
-        self._duration = _FIRST_STEP / fastest if fastest else np.inf
+        self._duration = _FIRST_STEP / self.fastest if self.fastest else np.inf
 
     def _complete(self, states: StateSet) -> bool:
         return not ((states.targets == OUTSIDE) & (states.rates > 0)).any()
@@ -159,6 +177,7 @@ class Projection:
             propagator = self._current()
             self._refuse_long(propagator, until - self.time)
             law = propagator.advance(self._law, duration)
+            self._spent += propagator.work(duration)
             loss = max(0.0, 1.0 - float(law.sum()))
             now = until if duration >= until - self.time else self.time + duration
             if loss <= self._allowed(now) or self._closed:
@@ -179,17 +198,20 @@ class Projection:
 
     def _current(self) -> Propagator:
         if self._propagator is None:
-            self._propagator = Propagator(self._set, _ROUNDED_SHARE * self._tolerance)
+            self._propagator = Propagator(
+                self._set, ROUNDED_SHARE * self._tolerance, self._end, self._patience
+            )
         return self._propagator
 
     def _refuse_long(self, propagator: Propagator, left: float) -> None:
-        seconds = propagator.work(left)
+        growth = _ARRIVAL * self._set.arrivals
+        seconds = self._spent + growth + propagator.work(left)
         if seconds > self._patience:
             raise ConfigError(
                 f"{self._name}: one of its {len(self._set)} states is left "
                 f"{propagator.fastest:.3g} times in a unit of time, so that {left:.3g} of them "
-                f"take {propagator.steps(left):.2g} steps, about {seconds:.0f} s, and "
-                f"max_seconds={self._patience:g}; simulate it with ts.run"
+                f"take {propagator.steps(left):.2g} steps, about {seconds:.0f} s with "
+                f"those before, and max_seconds={self._patience:g}; simulate it with ts.run"
             )
 
     def _allowed(self, time: float) -> float:
@@ -208,8 +230,10 @@ class Projection:
         return np.asarray(sources, np.int64)
 
     def _grow(self, sources: IntArray, layers: int) -> int:
-        added = self._set.grow(sources, layers, self._most)
-        self._refuse_many()
+        try:
+            added = self._set.grow(sources, layers, self._room)
+        except TooManyStatesError as error:
+            self._refuse_many(error.states, error.memory)
         self._law = np.concatenate([self._law, np.zeros(added)])
         self._propagator = None
         return added
@@ -227,15 +251,14 @@ class Projection:
         self._law = self._law[keep]
         self._propagator = None
 
-    def _refuse_many(self) -> None:
-        if len(self._set) <= self._most:
-            return
-        size = in_bytes(len(self._set) * _state_bytes(self._set.change.shape))
+    def _refuse_many(self, states: int, memory: int) -> NoReturn:
         at_most = (
-            f"max_states={self._most}" if self._most_given else f"{self._most} fit into memory here"
+            f"max_states={self._room.most}"
+            if states > self._room.most
+            else f"{in_bytes(int(self._room.memory))} of memory may be taken here"
         )
         raise ConfigError(
-            f"{self._name}: its law takes more than {len(self._set)} states ({size}) at t = "
+            f"{self._name}: its law takes {states} states or more ({in_bytes(memory)}) at t = "
             f"{self.time:.6g}, and {at_most}; simulate it with ts.run"
         )
 
@@ -271,15 +294,7 @@ def _bounded(change: IntArray) -> bool:
     return bool(found.status == 0)
 
 
-def _most_states(propensities: Propensities, given: int | None) -> tuple[int, bool]:
-    """States at most: as given, or what half of the free memory holds."""
-    if given is not None:
-        return given, True
-    fit = available_memory() // (2 * _state_bytes(propensities.change.shape))
-    return max(1, int(fit)), False
-
-
-def _state_bytes(shape: tuple[int, int]) -> int:
-    """Memory of a state while the set grows and the matrix is made."""
-    reactions, species = shape
-    return 12 * species + 120 + 72 * reactions
+def _room(shape: tuple[int, int], most: int | None) -> Room:
+    """States at most as given, and in any case what half of the free memory holds."""
+    memory = max(available_memory() // 2, bytes_of_states(1, 0, shape))
+    return Room(sys.maxsize if most is None else most, memory)

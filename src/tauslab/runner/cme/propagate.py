@@ -57,6 +57,9 @@ class Propagator:
     ----------
     tolerance
         Errors by rounding that squaring may have where the series takes less than a minute.
+    horizon, patience
+        A time whose series is too long, and the seconds it may take: then what is faster squared
+        is squared, whatever the rounding.
 
     Attributes
     ----------
@@ -64,8 +67,8 @@ class Propagator:
         q: the largest exit rate, 0 where nothing can happen.
     """
 
-    def __init__(self, states: StateSet, tolerance: float) -> None:
-        self._tolerance = tolerance
+    def __init__(self, states: StateSet, tolerance: float, horizon: float, patience: float) -> None:
+        self._tolerance, self._horizon, self._limit = tolerance, horizon, patience
         self._n = len(states)
         exits = states.rates.sum(axis=1)
         self.fastest = float(exits.max(initial=0.0)) * (1 + 4 * UNIT * states.rates.shape[1])
@@ -146,6 +149,8 @@ class Propagator:
 
     def _squares(self, duration: float) -> bool:
         series, squaring = self._seconds(duration)
+        if squaring < series and self._seconds(self._horizon)[0] > self._limit:
+            return True
         exact = self._rounding_of_squares(duration) < self._tolerance
         return squaring < series and series > (_SOON if exact else _PATIENCE)
 

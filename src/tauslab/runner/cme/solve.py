@@ -16,7 +16,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.option_names import warn
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.cme.law import CmeResult
-from tauslab.runner.cme.projection import Projection
+from tauslab.runner.cme.projection import ROUNDED_SHARE, Projection
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
@@ -117,4 +117,21 @@ def solve(
     for t in times.tolist():
         projection.advance(t)
         snapshots.append(projection.snapshot())
-    return CmeResult(network.name, times, snapshots, lowered)
+    result = CmeResult(network.name, times, snapshots, lowered)
+    _warn_of_error(result, projection, tolerance)
+    return result
+
+
+def _warn_of_error(result: CmeResult, projection: Projection, tolerance: float) -> None:
+    """Say that an error is more than was asked for, and what makes it so."""
+    late = result.bound > (1 + ROUNDED_SHARE) * tolerance
+    if not late.any():
+        return
+    k = int(late.argmax())
+    t = float(result.time[k])
+    warn(
+        f"{result.name}: the error of its law is at most {result.bound[k]:.2g} at t = {t:g}, and "
+        f"tolerance={tolerance:g} was asked for: {result.rounding[k]:.2g} is rounding, because "
+        f"one of {projection.size} states is left {projection.fastest:.3g} times in a unit of "
+        f"time; it grows with time, so a law that no longer changes is better asked for earlier"
+    )

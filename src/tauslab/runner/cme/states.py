@@ -27,6 +27,47 @@ class Undefined:
     counts: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Room:
+    """What a set of states may take: states at most, and bytes."""
+
+    most: int
+    memory: float = np.inf
+
+    def holds(self, states: int, arrivals: int, shape: tuple[int, int]) -> bool:
+        """Whether there is room for so many states, found by so many `arrivals` of reactions."""
+        return states <= self.most and bytes_of_states(states, arrivals, shape) <= self.memory
+
+
+class TooManyStatesError(Exception):
+    """There is no room for the next layer of states.
+
+    Attributes
+    ----------
+    states, memory
+        Number of states with that layer, and bytes.
+    """
+
+    def __init__(self, states: int, memory: int) -> None:
+        super().__init__(states, memory)
+        self.states, self.memory = states, memory
+
+
+def bytes_of_states(states: int, arrivals: int, shape: tuple[int, int]) -> int:
+    """Most memory of so many states, while they are added and while their matrix is made.
+
+    Parameters
+    ----------
+    arrivals
+        Pairs of a state that is there and a reaction that leaves the set: each makes a row.
+    shape
+        Of `StateSet.change`: reactions, species.
+    """
+    reactions, species = shape
+    held = states * (12 * species + 16 * reactions + 120)
+    return held + max(56 * reactions * states, (12 * species + 48) * arrivals)
+
+
 class _SharedKeyError(Exception):
     """Two states have one key."""
 
@@ -45,6 +86,8 @@ class StateSet:
     targets
         int64 ``[state, reaction]``: number of the state that the reaction leads to, `OUTSIDE` where
         that is not in the set or the propensity is 0.
+    arrivals
+        How often reactions led outside when the set grew: its work.
     undefined
         The first state that was kept out because a propensity is not defined there; or None.
     """
@@ -57,6 +100,7 @@ class StateSet:
         self.rates = np.zeros((0, reactions))
         self.targets = np.zeros((0, reactions), np.int64)
         self.undefined: Undefined | None = None
+        self.arrivals = 0
         self._barred = np.zeros((0, species), np.int32)
         self._trial = 0
         self._keys = np.zeros(0, np.uint64)
@@ -87,17 +131,35 @@ class StateSet:
             found.append(rows[(rows <= _LARGEST_COUNT).all(axis=1)].astype(np.int32))
         return np.concatenate(found) if found else self.states[:0]
 
-    def grow(self, sources: IntArray, layers: int, most: int) -> int:
+    def grow(self, sources: IntArray, layers: int, room: Room) -> int:
         """Add what is at most `layers` events away from `sources`; how many states that were.
 
-        It stops at more than `most` states in all.
+        Raises
+        ------
+        TooManyStatesError
+            There is no room for the next layer, which was not made.
         """
         before = len(self)
         for _ in range(layers):
+            self._require(room, sources)
             sources = self.add(self.missing(sources))
-            if not len(sources) or len(self) > most:
+            if not len(sources):
                 break
         return len(self) - before
+
+    def _require(self, room: Room, sources: IntArray) -> None:
+        """Refuse a layer without room. Its states are counted by their keys, before their rows."""
+        shape = self.change.shape
+        leaving = (self.targets[sources] == OUTSIDE) & (self.rates[sources] > 0)
+        arrivals = int(leaving.sum())
+        self.arrivals += arrivals
+        if room.holds(len(self) + arrivals, arrivals, shape):
+            return
+        keys = [self._keys[sources[leaving[:, r]]] + jump for r, jump in enumerate(self._jumps)]
+        new = np.setdiff1d(np.concatenate(keys), self._barred_keys)
+        if not room.holds(len(self) + len(new), arrivals, shape):
+            states = len(self) + len(new)
+            raise TooManyStatesError(states, bytes_of_states(states, arrivals, shape))
 
     def keep(self, chosen: BoolArray) -> None:
         """Leave out all states but those chosen."""

@@ -63,7 +63,7 @@ class Group:
         self.depth = task.options.halo_depth or self._best_depth()
         self.bounds = cut_planes(task.lattice.shape[0], grid.slabs, least=self.depth)
         self._cuts, self._seconds = 0, 0.0
-        self._sites_changed = False  # by hooks
+        self._sites_changed = self._rates_changed = False  # by hooks
         self.run = self.index
         self._prepared = -1  # a run whose engine has not begun
         self._slab_engine: SlabEngine | None = None
@@ -142,8 +142,11 @@ class Group:
         return memory
 
     def _make(self, run: int) -> None:
+        if self._takes_over(run):
+            self.run, self.engine.replica = run, self.task.place(run)[1]
+            return
         self._close_engine()  # its memory goes first
-        self._sites_changed = False
+        self._sites_changed = self._rates_changed = False
         self.run, self.task = run, self.task.of_run(run)
         options, (point, replica) = self.task.options, self.task.place(run)
         self._slab_engine = SlabEngine(
@@ -157,6 +160,19 @@ class Group:
             sharing=self._sharing,
         )
 
+    def _takes_over(self, run: int) -> bool:
+        """Whether the engine of the last run does the next one: a whole lattice of one point.
+
+        To make another takes 5 ms, which is more than a small lattice needs for its steps.
+        """
+        task = self.task
+        return (
+            self._slab_engine is not None
+            and self.comm.size == 1
+            and not (task.options.hooks or self._rates_changed or self._sites_changed)
+            and task.place(run)[0] == task.place(self.run)[0]
+        )
+
     def _close_engine(self) -> None:
         if self._slab_engine is not None:
             self._slab_engine.close()
@@ -165,6 +181,7 @@ class Group:
     def _set_rates(self, rates: Array) -> None:
         for reaction in np.flatnonzero((self.engine.rates != rates).any(axis=1)).tolist():
             self.engine.set_rate(reaction, rates[reaction])
+            self._rates_changed = True
 
     def _set_sites(self, sites: Array | None) -> None:
         """Give the slab's planes the site types that hooks gave them; None: those of the model."""

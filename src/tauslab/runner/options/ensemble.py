@@ -148,6 +148,10 @@ class Options(CommonChoices, EnsembleChoices):
         if self.output is None and self.resume:
             raise ConfigError(f"{opt('resume')} needs the output file of the run to go on with")
         one_of("writer", self.writer, WRITERS)
+        if self.hints and self.writer == "parts":
+            raise ConfigError(
+                f"{opt('mpi_hints')} is for {opt('writer', 'mpio')}, not {self.writer}"
+            )
         check_compress(self.compress)
         within("first", self.first, 0, MOST_TRAJECTORIES - self.n)
         if isinstance(self.method, ODE) and (self.append is not None or self.until is not None):

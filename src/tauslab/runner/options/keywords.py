@@ -280,8 +280,8 @@ class MoleculesFlag:
     """`tauslab.in_molecules` and `tauslab.with_net_laws`, for the command line."""
 
     molecules: bool = option(
-        False, "of SBML whose amounts are moles: count molecules", flag="--molecules",
-        group="model", action="store_true", python=False,
+        False, "of SBML whose amounts are moles: count molecules (others count them already)",
+        flag="--molecules", group="model", action="store_true", python=False,
         in_python=lambda _: "ts.in_molecules(model)",
     )  # fmt: skip
     amounts: float | None = option(

@@ -47,12 +47,14 @@ class _Pilot:
 
     team: int = option(
         0, "threads a trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
+        elsewhere="is of exact simulation: use it with {ssa} or auto",
         doc="Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by "
         "device and number of trajectories. Changes no result.",
     )  # fmt: skip
     presimulation: int | None = option(
         None, "events of a pilot", flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
+        elsewhere="is of exact simulation: use it with {ssa} or auto",
         doc="Of large networks: events of the pilot that orders reactions and species by how "
         "often they fire and change, and may choose the selector; 0 for none. By default by "
         "network and number of trajectories.",
@@ -109,7 +111,8 @@ class SSA(_Pilot):
         type=count, stored=Stored(),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
         doc="Delayed reactions, and changes that formulas look back at, that may wait in a "
-        "trajectory, 16 bytes each; one more ends it with status ``delay_queue``.",
+        "trajectory, 16 bytes each; one more ends it with status ``delay_queue``. A model without "
+        "delays has no queue.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

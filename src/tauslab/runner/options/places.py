@@ -157,7 +157,8 @@ class Output:
     )  # fmt: skip
     mpi_hints: Mapping[str, str] | None = option(
         None, "of mpio: for MPI-IO", flag="--mpi-hint", group="cluster", action="append",
-        metavar="NAME=VALUE", doc="Of ``mpio``: hints to MPI-IO by name.",
+        metavar="NAME=VALUE",
+        doc="Of ``mpio``: hints to MPI-IO by name; other writers take none.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -103,6 +103,7 @@ class _Kind:
     density: Callable[..., FloatArray]
     defaults: Mapping[str, float | None]
     allowed: Mapping[str, tuple[float, float]]
+    counts: bool = False  # whether it gives counts alone
 
 
 _ABOVE_0 = (math.ulp(0.0), math.inf)
@@ -113,13 +114,15 @@ KINDS: Mapping[str, _Kind] = {
         _poisson,
         {"scale": 1.0, "background": 0.0},
         {"scale": (0.0, math.inf), "background": (0.0, math.inf)},
+        counts=True,
     ),
     "negative_binomial": _Kind(
         _negative_binomial,
         {"size": None, "scale": 1.0},
         {"size": _ABOVE_0, "scale": (0.0, math.inf)},
+        counts=True,
     ),
-    "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}),
+    "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}, counts=True),
 }
 
 
@@ -239,6 +242,25 @@ def _number_or_name(text: str) -> float | str:
         return text
 
 
+def _require_possible(model: ObservationModel, column: FloatArray) -> None:
+    """Refuse what is infinite, or no count where the noise gives counts alone."""
+    infinite = np.flatnonzero(np.isinf(column))
+    if len(infinite):
+        raise ConfigError(
+            f"data: {model.column} is {column[infinite[0]]} in row {infinite[0]}: give numbers, "
+            "NaN where one is missing"
+        )
+    if not KINDS[model.kind].counts:
+        return
+    wrong = [row for row, y in enumerate(column.tolist()) if not (math.isnan(y) or _is_count(y))]
+    if wrong:
+        raise ConfigError(
+            f"data: {model.column} is {column[wrong[0]]:g} in row {wrong[0]}, and {model.kind} "
+            "gives whole counts of 0 or more: give these, NaN where one is missing, or another "
+            "noise"
+        )
+
+
 class Observations:
     """Rows of data in order of time, and what each says about a state.
 
@@ -254,7 +276,8 @@ class Observations:
     Raises
     ------
     ConfigError
-        Columns that are missing or do not belong together, times that do not increase.
+        Columns that are missing or do not belong together, times that do not increase, data that
+        their noise cannot give.
     """
 
     def __init__(self, data: Any, observe: Observe) -> None:
@@ -285,13 +308,8 @@ class Observations:
                 raise ConfigError(
                     f"data: {name} has {len(column)} rows, and time has {len(self.times)}"
                 )
-        for name in () if callable(observe) else self._columns:
-            wrong = np.flatnonzero(np.isinf(self._columns[name]))
-            if len(wrong):
-                raise ConfigError(
-                    f"data: {name} is {self._columns[name][wrong[0]]} in row {wrong[0]}: give "
-                    "numbers, NaN where one is missing"
-                )
+        for one in self.models:
+            _require_possible(one, self._columns[one.column])
         good = np.isfinite(self.times) & (self.times >= 0)
         if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
             raise ConfigError("data: times must be one or more, finite, 0 or above and increasing")

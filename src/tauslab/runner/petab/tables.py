@@ -117,6 +117,8 @@ def read_tables(path: Path) -> Tables:
     version = content.get("format_version")
     if str(version).split(".", maxsplit=1)[0] != "1":
         raise ConfigError(f"{path}: PEtab Version {version} is not supported, Version 1 is")
+    for file in _files_of(content, path):
+        _require_rows(file, path)
     with _told(path):
         problem = petab.Problem.from_yaml(path)
     if problem.model is None or problem.model.type_id != "sbml":
@@ -148,6 +150,17 @@ def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
         if key.endswith(("_file", "_files")):
             names = [value] if isinstance(value, str) else value
             yield from (path.parent / str(name) for name in names or ())
+
+
+def _require_rows(file: Path, path: Path) -> None:
+    """Refuse an empty file; what cannot be read is petab's to tell."""
+    try:
+        with file.open("rb") as opened:
+            empty = not opened.read(1 << 16).strip()
+    except OSError:
+        return
+    if empty:
+        raise ModelError(f"{file} is empty, and {path} names it")
 
 
 def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:

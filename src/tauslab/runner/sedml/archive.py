@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree as ET
 
@@ -13,6 +15,26 @@ _MOST_BYTES = 1 << 30
 _MANIFEST = "manifest.xml"
 _SPACE = "{http://identifiers.org/combine.specifications/omex-manifest}"
 _SEDML = "identifiers.org/combine.specifications/sed-ml"
+
+
+@contextmanager
+def places_of_archive(root: Path) -> Iterator[None]:
+    """Errors within it name files by their places in the archive that is unpacked in `root`."""
+    try:
+        yield
+    except Exception as error:
+        folders = {f"{root}/", f"{root.resolve()}/"}
+        error.args = tuple(_without(folders, part) for part in error.args)
+        if isinstance(error, OSError):  # it tells its file apart from its message
+            error.filename = _without(folders, error.filename)
+        raise
+
+
+def _without(folders: set[str], part: object) -> object:
+    if isinstance(part, str):
+        for folder in sorted(folders, key=len, reverse=True):
+            part = part.replace(folder, "")
+    return part
 
 
 def unpack(path: Path, folder: Path) -> list[PurePosixPath]:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
-from tauslab.runner.sedml.archive import unpack
+from tauslab.runner.sedml.archive import places_of_archive, unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, read_experiment
 from tauslab.runner.sedml.execute import Runner
 from tauslab.runner.sedml.reports import generated, variables_of_tasks, write_outputs
@@ -53,8 +53,8 @@ def execute(path: Path, folder: Path, options: Mapping[str, Any]) -> list[str]:
         for place in unpack(path, root):
             document = _entry(location=str(place), tasks=[], outputs=[])
             log["sedDocuments"].append(document)
-            with _logged(document):
-                asked = _Document(root / place, place, root, options)
+            with _logged(document), places_of_archive(root):
+                asked = _Document(place, root, options)
                 for name in asked.outputs:  # of an earlier run
                     (folder / place / f"{name}.csv").unlink(missing_ok=True)
                 computed += asked.run(document)
@@ -110,12 +110,10 @@ def _failures(entry: Entry) -> Iterator[str]:
 class _Document:
     """An experiment whose tasks and outputs succeed or fail each for itself."""
 
-    def __init__(
-        self, file: Path, place: PurePosixPath, root: Path, options: Mapping[str, Any]
-    ) -> None:
-        self._experiment: Experiment = read_experiment(file)
-        self._place, self._where = place, file.name
-        self._runner = Runner(self._experiment, file, root, options)
+    def __init__(self, place: PurePosixPath, root: Path, options: Mapping[str, Any]) -> None:
+        self._experiment: Experiment = read_experiment(root / place, str(place))
+        self._place, self._where, self._root = place, str(place), root
+        self._runner = Runner(self._experiment, place, root, options)
         self._values: dict[str, FloatArray] = {}
 
     @property
@@ -134,7 +132,7 @@ class _Document:
             if name not in asked:
                 _skip(entry, "no output asks for this task itself")
                 continue
-            with _logged(entry):
+            with _logged(entry), places_of_archive(self._root):
                 found = self._runner.run(name, asked[name])
                 self._values |= found.values
                 entry["algorithm"] = found.algorithm

@@ -108,8 +108,8 @@ class Experiment:
     refused: dict[str, ConfigError] = field(default_factory=dict)
 
 
-def read_experiment(path: Path) -> Experiment:
-    """Read a SED-ML file.
+def read_experiment(path: Path, label: str) -> Experiment:
+    """Read a SED-ML file, which messages call `label`.
 
     Raises
     ------
@@ -132,9 +132,9 @@ def read_experiment(path: Path) -> Experiment:
     for error in errors:
         if error.getSeverity() >= libsedml.LIBSEDML_SEV_ERROR:
             message = " ".join(error.getMessage().split())
-            raise ModelError(f"{path.name}, line {error.getLine()}: {message}")
+            raise ModelError(f"{label}, line {error.getLine()}: {message}")
     found = Experiment()
-    reader = _Reader(libsedml, path.name)
+    reader = _Reader(libsedml, label)
     found.models = reader.all(document.getListOfModels(), reader.model, found.refused)
     found.simulations = reader.all(
         document.getListOfSimulations(), reader.simulation, found.refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -104,13 +104,17 @@ def expression_of_mathml(text: str, where: str) -> Expression:
 
 
 class Runner:
-    """Runs tasks of the SED-ML file `place`, in an archive that is unpacked in `root`.
+    """Runs tasks of the SED-ML file at `place` in an archive that is unpacked in `root`.
 
     `options` are what every run gets: a device, a seed.
     """
 
     def __init__(
-        self, experiment: Experiment, place: Path, root: Path, options: Mapping[str, Any]
+        self,
+        experiment: Experiment,
+        place: PurePosixPath,
+        root: Path,
+        options: Mapping[str, Any],
     ) -> None:
         self._experiment, self._place = experiment, place
         self._root, self._options = root.resolve(), options
@@ -123,7 +127,7 @@ class Runner:
         ConfigError, ModelError
             The task, or its model, cannot be honoured.
         """
-        where = f"{self._place.name}: task {name}"
+        where = f"{self._place}: task {name}"
         task, inner = self._tasks(name, where)
         self._require(inner.simulation)
         simulation = self._experiment.simulations.get(inner.simulation)
@@ -186,7 +190,7 @@ class Runner:
             name = chain[-1].source.removeprefix("#")
             self._require(name)
         source = chain[-1].source if chain else name
-        place = (self._place.parent / source).resolve()
+        place = (self._root / self._place.parent / source).resolve()
         if ":" in source or not place.is_relative_to(self._root) or not place.is_file():
             raise ConfigError(f"{where}: its model {source!r} is no file of the archive")
         document, text = open_document(libsbml, read_text(place), place)

@@ -19,7 +19,7 @@ import numpy as np
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.option_names import opt
-from tauslab.runner.sedml.archive import unpack
+from tauslab.runner.sedml.archive import places_of_archive, unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
 from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml, with_aggregates
 
@@ -59,8 +59,10 @@ def run_archive(
     with tempfile.TemporaryDirectory() as unpacked:
         root = Path(unpacked)
         for place in unpack(path, root):
-            experiment = read_experiment(root / place)
-            for name, data in _data(experiment, root / place, root, options).items():
+            with places_of_archive(root):
+                experiment = read_experiment(root / place, str(place))
+                values = _data(experiment, place, root, options)
+            for name, data in values.items():
                 computed.append((place, name, experiment.outputs[name], data))
             notes += [
                 f"{place}: {name}: no picture is drawn, its data are written"
@@ -78,10 +80,10 @@ def run_archive(
 
 
 def _data(
-    experiment: Experiment, place: Path, root: Path, options: Mapping[str, Any]
+    experiment: Experiment, place: PurePosixPath, root: Path, options: Mapping[str, Any]
 ) -> dict[str, list[FloatArray]]:
     """Values of the data sets of every output, each task run once."""
-    where = place.name
+    where = str(place)
     for error in experiment.refused.values():
         raise error
     runner = Runner(experiment, place, root, options)

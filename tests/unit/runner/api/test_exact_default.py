@@ -136,3 +136,19 @@ def test_an_error_of_leaps_is_no_option_without_leaps(capsys, tmp_path):
     births_and_deaths(10).write(path)
     assert main(["run", str(path), "--t-end", "1", "--epsilon", "0.1"]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--method", "ode", "--team", "8"], "--team is of exact simulation: use it with"),
+        (["--method", "tau", "--presimulation", "9"], "--presimulation is of exact simulation"),
+        (["--method", "tau", "--delay-queue", "9"], "--delay-queue is of delayed reactions"),
+        (["--writer", "parts", "--mpi-hint", "a=b"], "--mpi-hint is for --writer mpio, not parts"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(capsys, tmp_path, flags, message):
+    path = tmp_path / "m.toml"
+    births_and_deaths(10).write(path)
+    assert main(["run", str(path), "--t-end", "1", *flags]) == 2
+    assert message in capsys.readouterr().err

@@ -6,7 +6,7 @@ import h5py
 import pytest
 from sample_job import sample_job
 
-from tauslab.model.errors import InputFileError
+from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.cli.main import main
 from tauslab.runner.cli.merge import merge
 from tauslab.runner.output.writers.parts import PartsOptions
@@ -35,6 +35,8 @@ def test_a_view_becomes_one_file(tmp_path, compress, capsys):
         assert (file["counts"].compression == "gzip") == bool(compress)
         assert file.attrs["command"] == b"x"
     assert merge(path).endswith("is one file already")
+    with pytest.raises(ConfigError, match=r"is one file already, and --compress is for parts"):
+        merge(path, 6)
 
 
 def test_damage_is_noticed(tmp_path):

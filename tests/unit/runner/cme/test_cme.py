@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from places import ROOT
 
 import tauslab as ts
 from tauslab.model.network.network import Feature
+from tauslab.runner.cme import projection as projection_module
 from tauslab.runner.cme import states as states_module
 from tauslab.runner.cme.propagate import poisson_weights
 
@@ -131,7 +134,8 @@ def test_stiff_by_squaring():
         {"A": 4, "B": 0, "C": 0},
         ("A -> B", {"rate": 1e7}), ("B -> A", {"rate": 1e7}), ("B -> C", {"rate": 1.0}),
     )  # fmt: skip
-    law = ts.cme(net, [0, 2.0])
+    with pytest.warns(UserWarning, match=r"at most .* at t = 2, and tolerance=1e-08 was asked for"):
+        law = ts.cme(net, [0, 2.0])
     # A and B are in balance: each molecule ends at the rate 1/2, but for parts in 1e7.
     assert law.mean("C")[1] == pytest.approx(4 * (1 - math.exp(-1)), rel=1e-6)
     assert 0 < law.rounding[1] < 1e-2
@@ -144,8 +148,44 @@ def test_too_stiff_and_too_many_are_refused_with_numbers():
         ts.cme(fast, 1.0)
     many = network({f"S{i}": 20 for i in range(6)},
                    *((f"S{i} -> S{(i + 1) % 6}", {"rate": 1.0}) for i in range(6)))  # fmt: skip
-    with pytest.raises(ts.ConfigError, match=r"more than \d+ states \(.*max_states=1000"):
+    with pytest.raises(ts.ConfigError, match=r"takes \d+ states or more \(.*max_states=1000"):
         ts.cme(many, 1.0, max_states=1000)
+
+
+@pytest.mark.parametrize("given", [{}, {"max_states": 10**9}])
+def test_what_memory_does_not_hold_is_refused_before_it_is_taken(monkeypatch, given):
+    """Each layer of these states is three times that before, so one too many would be seen."""
+    monkeypatch.setattr(projection_module, "available_memory", lambda: 40 << 20)
+    net = network({f"S{i}": 100 for i in range(10)},
+                  *((f"S{i} -> S{(i + 1) % 10}", {"rate": 1.0}) for i in range(10)),
+                  *((f"-> S{i}", {"rate": 10.0}) for i in range(10)))  # fmt: skip
+    ts.cme(immigration(), 1.0)  # imports SciPy
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            ts.ConfigError,
+            match=r"takes \d+ states or more \(.* MiB\) at t = .*, and 20 MiB of memory may",
+        ):
+            ts.cme(net, 1.0, **given)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_growth_counts_as_time():
+    net = network({f"S{i}": 100 for i in range(10)},
+                  *((f"S{i} -> S{(i + 1) % 10}", {"rate": 1.0}) for i in range(10)))  # fmt: skip
+    with pytest.raises(ts.ConfigError, match=r"with those before, and max_seconds=0\.05"):
+        ts.cme(net, 1e-4, max_seconds=0.05, tolerance=1e-12)
+
+
+def test_a_horizon_that_roundings_fill_is_soon_there_and_says_so():
+    began = time.process_time()
+    with pytest.warns(UserWarning, match=r"1e\+09, and tolerance=1e-08 .* one of \d+ states"):
+        law = ts.cme(immigration(), 1e9)
+    assert time.process_time() - began < 10  # 0.6 s; 30 s where the series is tried first
+    own = law.marginal("X")
+    assert np.abs(own - poisson(10, len(own))).sum() < 1e-6 < law.bound[0]
 
 
 def test_explosion_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import h5py
@@ -14,6 +15,7 @@ from lattice_factory import STEP
 from lattice_run_factory import T_END, digest, model, run
 
 import tauslab as ts
+from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.file import write_lattice
@@ -87,6 +89,28 @@ def test_replicas_differ_and_the_first_is_the_run_without(whole, tmp_path):
         assert not np.array_equal(file["counts"][0], file["counts"][1])
         assert not np.array_equal(file["lattice/particles"][1, 0], file["lattice/particles"][2, 0])
     assert len(digest(path)) == 64
+
+
+def test_one_engine_runs_all_replicas_of_a_point(tmp_path, monkeypatch):
+    """Each replica has the counts of an engine of its own."""
+    made = []
+    init = LatticeEngine.__init__
+
+    def counted(self, *given, **named):
+        made.append(self)
+        init(self, *given, **named)
+
+    monkeypatch.setattr(LatticeEngine, "__init__", counted)
+    run(tmp_path / "some.h5", replicas=4, frame_every=0).close()
+    assert len(made) == 1
+    lattice = made[0].lattice
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    with closing(cpu), h5py.File(tmp_path / "some.h5") as file:
+        for replica in range(4):
+            own = LatticeEngine(cpu, lattice, seed=7, replica=replica, sparse=False)
+            own.load_start()
+            found = own.run_sampled(range(3, 61, 3))
+            assert np.array_equal(file["counts"][replica, 1:], found.by_type.sum(axis=1))
 
 
 def test_without_a_path_the_result_is_temporary():

@@ -202,6 +202,8 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
         (GOOD, {"X": ("Z", "poisson")}, "'Z' is neither"),
         ({"time": [2.0, 1.0], "X": [1, 2]}, {"X": "poisson"}, "increasing"),
         ({"time": [-1.0, 1.0], "X": [1, 2]}, {"X": "poisson"}, "0 or above"),
+        ({"time": [1.0, 2.0], "X": [1, 5.5]}, {"X": "poisson"}, r"X is 5\.5 in row 1, and poisson"),
+        ({"time": [1.0], "X": [-2]}, {"X": "binomial(0.5)"}, "X is -2 in row 0, and binomial"),
         ({"time": [], "X": []}, {"X": "poisson"}, "one or more"),
         ({"time": [1.0], "X": [1, 2]}, {"X": "poisson"}, "2 rows"),
         ({"time": [1.0], "X": ["a"]}, {"X": "poisson"}, "numbers"),

@@ -200,6 +200,7 @@ def test_what_has_no_steady_state_has_an_infinite_objective(tmp_path: Path) -> N
             {"measurements": "observableId simulationConditionId time measurement\na fed -1 1"},
             "problem.yaml",
         ),
+        *(({name: ""}, rf"{name}\.tsv is empty, and .*problem\.yaml names it") for name in TABLES),
     ],
 )
 def test_what_is_refused(tmp_path: Path, changed: dict[str, str], told: str) -> None:

@@ -153,7 +153,7 @@ def test_nobody_can_explain_it(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(written(tmp_path, measured("one")))
-    command = ["petab", path, "--particles", "200", "--seed", "3", "--device", "cpu", "--json"]
+    command = ["petab", path, "--particles", "2e2", "--seed", "3", "--device", "cpu", "--json"]
     assert main(command) == 0
     found = json.loads(capsys.readouterr().out)
     problem = ts.petab.load(path, device="cpu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -227,6 +228,17 @@ def test_what_is_refused(tmp_path: Path, sedml: str, why: str) -> None:
         run_archive(_archive(tmp_path, sedml), tmp_path / "out", {})
     assert why in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+@needs_sedml
+def test_errors_name_the_place_in_the_archive(tmp_path: Path) -> None:
+    broken = _sedml(_PLAIN).replace('source="decay.xml"', 'source="sub/decay.xml"')
+    path = _archive(
+        tmp_path, broken, **{"sub/decay.xml": _MODEL.replace("<ci>k</ci>", "<ci>z</ci>")}
+    )
+    with pytest.raises(ModelError, match=r"^sub/decay\.xml.* 'z'") as caught:
+        run_archive(path, tmp_path / "out", {})
+    assert tempfile.gettempdir() not in str(caught.value)
 
 
 @needs_sedml
