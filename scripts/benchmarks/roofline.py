@@ -170,8 +170,10 @@ def main() -> None:
             continue
         print(name, rows[name], file=sys.stderr, flush=True)
     if options.output:
-        options.output.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
-        options.output.with_suffix(".md").write_text(table(rows))
+        options.output.with_suffix(".json").write_text(
+            json.dumps(rows, indent=1) + "\n", encoding="utf-8"
+        )
+        options.output.with_suffix(".md").write_text(table(rows), encoding="utf-8")
     else:
         print(table(rows))
 

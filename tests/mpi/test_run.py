@@ -176,7 +176,7 @@ def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
         "        time.sleep(0.01)\n"
         "    usual(self, chunk)\n"
         "PartsWriter.write = fail if ranks().rank == 1 else write\n"
-        "tauslab.run(sys.argv[1], n=4000, t_end=1.0, seed=1, device=tauslab.CPU(threads=1),\n"
+        "tauslab.run(sys.argv[1], n=40_000, t_end=1.0, seed=1, device=tauslab.CPU(threads=1),\n"
         "            block=10,\n"
         "            output=sys.argv[2])\n"
     )
