@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import random
+import sys
 from pathlib import Path
 
 import h5py
@@ -158,15 +159,19 @@ def test_only_what_hdf5_raised_counts_as_damage():
         raise OSError(28, "full")
 
 
+# From Python 3.14 on, a path with such a name does not exist, which is no error.
+TOO_LONG = "there is no such file" if sys.version_info >= (3, 14) else "File name too long"
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("run LONG.xml", "cannot be read: File name too long"),
-        ("dbn LONG.net", "cannot be read: File name too long"),
-        ("rdme LONG.toml", "cannot be read: File name too long"),
-        ("check LONG.toml", "cannot be read: File name too long"),
+        ("run LONG.xml", f"cannot be read: {TOO_LONG}"),
+        ("dbn LONG.net", f"cannot be read: {TOO_LONG}"),
+        ("rdme LONG.toml", f"cannot be read: {TOO_LONG}"),
+        ("check LONG.toml", f"cannot be read: {TOO_LONG}"),
         ("run MODEL -n 2 --t-end 1 --device cpu -o LONG.h5", "cannot be made: File name too long"),
-        ("info LONG.h5", "aaa...: File name too long"),
+        ("info LONG.h5", TOO_LONG),
     ],
 )
 def test_a_name_that_no_file_can_have_is_bad_input(data, capsys, command, told):
