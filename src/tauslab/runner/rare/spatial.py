@@ -159,17 +159,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
                 comm,
                 lambda: binning_of(given.bins, float(begin[0]), progress.end, progress.sign),
             )
-        if walkers * binning.size > MOST_LATTICES:
-            raise ConfigError(
-                f"{opt('walkers', walkers)} in {binning.size} bins: a run has at most "
-                f"{MOST_LATTICES} lattices"
-            )
-        size = 2 * walkers * binning.size * lattices.bytes_each
-        if size > backend.free_memory():
-            raise DeviceError(
-                f"the lattices of a run take {in_bytes(size)} on the device, and "
-                f"{in_bytes(backend.free_memory())} are free"
-            )
+        _require_room(lattices, walkers, binning.size)
         first = int(given.discard * given.rounds) if given.steady else 0
         times = np.asarray(ends * task.lattice.step, np.float64)
         kept = float(times[-1] - (times[first - 1] if first else 0.0))
@@ -192,6 +182,20 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
             ))  # fmt: skip
             course, events = _runs(rules, walks, given, seed, comm, bar, file)
     return weighted_result(course, given, times, first, settings, seed, events, comm.rank)
+
+
+def _require_room(lattices: LatticeReplicas, walkers: int, bins: int) -> None:
+    """Refuse a run of more lattices than are allowed, or than the device has memory for."""
+    if walkers * bins > MOST_LATTICES:
+        raise ConfigError(
+            f"{opt('walkers', walkers)} in {bins} bins: a run has at most {MOST_LATTICES} lattices"
+        )
+    size, free = 2 * walkers * bins * lattices.bytes_each, lattices.backend.free_memory()
+    if size > free:
+        raise DeviceError(
+            f"the lattices of a run take {in_bytes(size)} on the device, and {in_bytes(free)} are "
+            "free"
+        )
 
 
 def _runs(
