@@ -19,7 +19,6 @@ from lattice_factory import (
 )
 from sampling import ordinary
 
-from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice import codegen as lattice_codegen
 from tauslab.kernels.lattice import engine as rdme
 from tauslab.kernels.lattice.codegen import Tile, tile_of
@@ -46,21 +45,6 @@ MODELS = {
     "typed": lambda: typed((4, 17, 19)),
     "held": held,
 }
-
-
-@pytest.fixture(scope="module")
-def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=1))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def three_threads():
-    opened = get_backend("cpu", BackendOptions(threads=3))
-    opened.sites_of_a_block = 1
-    yield opened
-    opened.close()
 
 
 CASES = [(m, (-1) ** i) for i, m in enumerate(MODELS)]

@@ -59,21 +59,6 @@ MODELS = {
 CASES = [(name, (-1) ** i) for i, name in enumerate(MODELS)]
 
 
-@pytest.fixture(scope="module")
-def cpu():
-    opened = get_backend("cpu", BackendOptions(threads=1))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def three_threads():
-    opened = get_backend("cpu", BackendOptions(threads=3))
-    opened.sites_of_a_block = 1
-    yield opened
-    opened.close()
-
-
 def same(engines, marks):
     """Counts, particles, waiting particles and reactions of all are those of the first."""
     counts = [engine.run_sampled(marks).by_type for engine in engines]
