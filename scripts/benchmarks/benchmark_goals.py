@@ -5,8 +5,8 @@
     python scripts/benchmarks/benchmark_goals.py --device cpu --group cores
 
 Each source has a process of its own, which stays. A round measures every row with each source, in an
-order that turns round each time, after one that compiles and warms up; medians of the rounds are told.
-Rows of `start` begin a new process each time. Writes OUTPUT.json with all rounds and OUTPUT.md.
+order that turns round each time; medians of the rounds are told. What is timed has been compiled and warmed
+up before. Rows of `start` begin a new process each time. Writes OUTPUT.json with all rounds and OUTPUT.md.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ GOALS = {
 }  # fmt: skip
 GROUPS = tuple(dict.fromkeys(goal.group for goal in GOALS.values()))
 OF_CPU = ("start", "cores")  # groups that `--device cpu` measures
+COLD = ("start", "cores", "leaps")  # groups of which a first round warms up
 
 
 def ensembles(device: Device, names: dict[str, tuple[str, float]]) -> Iterator[tuple[str, Any]]:
@@ -276,11 +277,12 @@ def measured(sources: dict[str, Path], groups: list[str], given: argparse.Namesp
     rows: dict[str, dict[str, list[float]]] = {}
     servers = {name: Server(source, given.device) for name, source in sources.items()}
     for group in groups:
-        for turn in range(given.rounds + 1):
+        warm = int(group in COLD)
+        for turn in range(given.rounds + warm):
             order = list(servers) if turn % 2 else list(servers)[::-1]
             for name in order:
                 for row, value in servers[name].measure(group).items():
-                    if turn:
+                    if turn >= warm:
                         rows.setdefault(row, {}).setdefault(name, []).append(value)
         print(f"{group}: measured", file=sys.stderr, flush=True)
         if given.output:
