@@ -284,6 +284,11 @@ def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
     assert max(registers for *_, registers in usage.values()) <= 64
 
 
+def test_placing_stays_in_registers(architecture):
+    usage = compile_usage("lattice/place.cc", csrc_texts(), architecture)
+    check(usage, {"place_given", "place_drawn", "place_again"})
+
+
 def test_statistics_stay_in_registers(architecture):
     usage = compile_usage("ensemble/statistics.cc", csrc_texts(), architecture)
     check(usage, {"count_statistics", "count_histogram", "real_ranges", "real_statistics"})
@@ -332,6 +337,7 @@ def test_the_oldest_device_takes_every_file():
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
+        "lattice/place.cc": "",
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
         "lattice/sparse/steps.cc": lattice,
