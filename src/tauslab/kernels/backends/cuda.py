@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.backends import cuda_context
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
     Arguments,
@@ -439,6 +440,7 @@ def count() -> int:
         import cupy
     except ImportError:  # for another CUDA, or with a library that is gone: doctor says so
         return 0
+    cuda_context.wait()
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
