@@ -42,6 +42,7 @@ def two_types(per_site=4.8, slots=8):
         lattice.place(name, count=round(mask.sum() * per_site * share), site_type="in")
         lattice.place(name, count=round((~mask).sum() * share), site_type="out")
     lattice.place("B", positions=[[5, 5, 5]] * slots + [[0, 0, 0]] * 3)
+    lattice.place("A", positions=np.argwhere(mask)[2::97])
     return lattice
 
 

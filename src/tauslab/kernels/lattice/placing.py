@@ -10,19 +10,23 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.arrays import Array, IntArray
-from tauslab.model.lattice.placement import Fixed, ParticleStart, Patches, Reach
+from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
 
 # Particles of the lattice from which a device places them: a thread of the host takes 0.2 s.
 MANY = 1 << 21
 _MOST_SITES = 1 << 32  # that a kernel numbers
+_CHUNK = 1024  # sites that a thread looks at
 _ROOM = 1 << 16  # at first for particles that find their sites full
 _DRAWS = 4  # of a thread at a time
+_ENTRIES = ("place_sites", "place_given", "place_drawn", "place_again")
 
 
 def are_many(start: ParticleStart, slab: Slab) -> bool:
     """Whether a device is to place the particles of a slab."""
-    _, y, x = start.sites.shape
-    return start.spread >= MANY and (slab.end - slab.begin) * y * x < _MOST_SITES // 2
+    z, y, x = start.sites.shape
+    # The patches of a rare type of site may reach through the whole lattice.
+    planes = slab.end - slab.begin if len(start.type_names) == 1 else z
+    return start.spread >= MANY and planes * y * x < _MOST_SITES // 2
 
 
 class Placing:
@@ -47,9 +51,7 @@ class Placing:
             "narrow": particles if narrow else None,
             "wide": None if narrow else particles,
         }
-        self._program: Program = backend.compile(
-            KernelSource("lattice/place.cc", ("place_given", "place_drawn", "place_again"))
-        )
+        self._program: Program = backend.compile(KernelSource("lattice/place.cc", _ENTRIES))
 
     def run(self, seed: int, replica: int) -> None:
         """Place all of them, and wait until they stand.
@@ -65,9 +67,28 @@ class Placing:
         inside = np.flatnonzero((at >= 0) & (at < self._own))
         self._put(fixed, inside, at[inside])
         for site_type in start.spread_types:
-            sites = _Sites.around(start, per_plane[:, site_type], site_type, slab)
-            if sites is not None:
-                self._spread(sites, fixed, seed, replica)
+            reach = Reach.around(per_plane[:, site_type], slab.begin, slab.end)
+            if reach is not None:
+                self._spread(self._sites(site_type, reach), fixed, seed, replica)
+
+    def _sites(self, site_type: int, reach: Reach) -> _Sites:
+        """Where the sites of a type are."""
+        backend, sites = self._backend, self._start.sites
+        if len(self._start.type_names) == 1:
+            return _Sites(site_type, reach, reach.first)
+        types = sites.planes(reach.top, reach.bottom).reshape(-1)
+        chunks, kept = -(-len(types) // _CHUNK), reach.stop - reach.first
+        counts, cells = backend.empty((chunks,), np.uint32), backend.empty((kept,), np.uint32)
+        known = {
+            "types": backend.upload(types), "sites": len(types), "chunk": _CHUNK,
+            "site_type": site_type, "counts": counts, "kept": kept, "cells": cells,
+        }  # fmt: skip
+        self._launch("place_sites", chunks, begins=None, **known)
+        before = np.cumsum(self._host(counts), dtype=np.int64)
+        before = np.concatenate([[0], before[:-1]]) - reach.skip
+        self._launch("place_sites", chunks, begins=backend.upload(before), **known)
+        _, y, x = sites.shape
+        return _Sites(site_type, reach, reach.top * y * x, cells, types, before)
 
     def _put(self, fixed: Fixed, which: IntArray, sites: IntArray, filled: Any = None) -> None:
         """Put particles with positions into the slab, or, with `filled`, only count them there."""
@@ -92,7 +113,7 @@ class Placing:
         filled = backend.empty((reach.stop - reach.first,), np.uint32)
         of = {
             **self._into, "filled": filled,
-            "cells": None if sites.cells is None else backend.upload(sites.cells),
+            "cells": sites.cells,
             "sites": len(filled), "base": sites.begin - self._first, "own": self._own,
             "first": reach.first, "total": reach.total, "seed": seed, "replica": replica,
             "slots": self._start.slots,
@@ -155,35 +176,32 @@ class Placing:
 class _Sites:
     """Sites of a type in the patches that touch a slab.
 
-    `cells` are their numbers from site `begin` of the lattice on; None: they follow each other.
+    `cells` are on the device their numbers from site `begin` of the lattice on; None: they follow
+    each other. `types` are those of the lattice from there on, and `before` how many of this type
+    stand before each chunk of them, without those that are not in the patches.
     """
 
     site_type: int
     reach: Reach
     begin: int
-    cells: Array | None
-
-    @classmethod
-    def around(
-        cls, start: ParticleStart, per_plane: IntArray, site_type: int, slab: Slab
-    ) -> _Sites | None:
-        """Of the patches with a site in the slab; None if there is none."""
-        reach = Reach.around(per_plane, slab.begin, slab.end)
-        if reach is None:
-            return None
-        if len(start.type_names) == 1:
-            return cls(site_type, reach, reach.first, None)
-        patches = Patches.around(start.sites, per_plane, site_type, slab.begin, slab.end)
-        assert patches is not None
-        begin = int(patches.cells[0])
-        return cls(site_type, reach, begin, (patches.cells - begin).astype(np.uint32))
+    cells: Any = None
+    types: Array | None = None
+    before: IntArray | None = None
 
     def numbers(self, places: IntArray) -> tuple[IntArray, IntArray]:
-        """Which of some sites of the lattice are among these, and their numbers here."""
+        """Which of some sites of the lattice, in order, are among these, and their numbers here."""
         at = places - self.begin
-        if self.cells is None:
+        if self.types is None or self.before is None:
             which = np.flatnonzero((at >= 0) & (at < self.reach.stop - self.reach.first))
             return which, at[which]
-        found = np.minimum(np.searchsorted(self.cells, at), len(self.cells) - 1)
-        which = np.flatnonzero(self.cells[found] == at)
-        return which, found[which]
+        which = np.flatnonzero((at >= 0) & (at < len(self.types)))
+        which = which[self.types[at[which]] == self.site_type]
+        numbers = np.empty(len(which), np.int64)
+        chunks, firsts = np.unique(at[which] // _CHUNK, return_index=True)
+        ends = [*firsts[1:].tolist(), len(which)]
+        for chunk, first, end in zip(chunks.tolist(), firsts.tolist(), ends, strict=False):
+            begin, mine = chunk * _CHUNK, slice(first, end)
+            found = np.cumsum(self.types[begin : begin + _CHUNK] == self.site_type) - 1
+            numbers[mine] = self.before[chunk] + found[at[which[mine]] - begin]
+        kept = (numbers >= 0) & (numbers < self.reach.stop - self.reach.first)
+        return which[kept], numbers[kept]

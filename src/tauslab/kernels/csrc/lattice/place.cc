@@ -42,6 +42,31 @@ struct Placing : PlacingArguments {
 
 constexpr u64 PATCH = 4096, FIRST = 1, AGAIN = 2;  // streams: the second word of the key
 
+struct SitesArguments {
+    const u8 *types;   // [sites], of whole planes
+    i64 sites, chunk;  // a thread does `chunk` of them
+    i32 site_type;
+    u32 *counts;  // [chunks]: of the type
+    const i64 *
+        begins;  // [chunks]: number of the first among `cells`, may be less than 0; null: count alone
+    i64 kept;
+    u32 *cells;  // [kept]: places of the sites of the type, in order
+};
+
+// Where the sites of one type are: counted first, then numbered.
+KERNEL(place_sites, const SitesArguments a) {
+    for (i64 k = GLOBAL_ID; k * a.chunk < a.sites; k += GLOBAL_SIZE) {
+        const i64 begin = k * a.chunk, end = begin + a.chunk < a.sites ? begin + a.chunk : a.sites;
+        i64 at = a.begins ? a.begins[k] : 0;
+        for (i64 i = begin; i < end; ++i) {
+            if (a.types[i] != (u8)a.site_type) continue;
+            if (a.begins && at >= 0 && at < a.kept) a.cells[at] = (u32)i;
+            ++at;
+        }
+        if (!a.begins) a.counts[k] = (u32)at;
+    }
+}
+
 struct GivenArguments {
     u8 *narrow;  // as above
     u16 *wide;
