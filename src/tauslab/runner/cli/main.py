@@ -40,8 +40,12 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out, command_line():
-        return _main(argv, out)
+    try:
+        with safe_streams() as out, command_line():
+            return _main(argv, out)
+    finally:
+        if argv is None:
+            gc.freeze()  # the process ends, and nobody needs to look for garbage once more
 
 
 def _main(argv: list[str] | None, out: SafeStream) -> int:
