@@ -29,7 +29,7 @@ from tauslab.kernels.lattice.segments import planes_of_a_block
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
-from tauslab.model.arrays import Array
+from tauslab.model.arrays import Array, IntArray
 
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
@@ -134,7 +134,7 @@ class LatticeEngine:
         self.program: Program = backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
-            KernelSource("lattice/count.cc", ("rdme_count",), self.header)
+            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice, small=small, tall=tall)
@@ -533,6 +533,18 @@ class LatticeEngine:
         self.backend.clear(rows, self.stream)
         self._count(rows[0])
         return self._samples(self.host(rows))
+
+    def filled_tiles(self) -> IntArray:
+        """How many tiles of each of the slab's own planes hold particles in slots."""
+        own, (_, ny, nx) = self.particles[self._own], self.lattice.shape
+        counts = self.backend.upload(np.zeros(len(own), np.uint64))
+        threads = self.tile.threads
+        grid = LaunchGrid(min(-(-len(own) * self.tiles // threads), self._counting), threads)
+        arguments = self._counter.arguments(
+            "rdme_filled_tiles", sites=own, planes=len(own), ny=ny, nx=nx, counts=counts
+        )
+        self._counter.launch_blocks("rdme_filled_tiles", grid, arguments, self.stream)
+        return self.host(counts).astype(np.int64)
 
     def _row(self) -> int:
         lattice = self.lattice
