@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tauslab.kernels.backends import cpu, cuda, cuda_context, cuda_peers
+from tauslab.kernels.backends import cpu, cuda, cuda_peers
 from tauslab.kernels.backends.base import (
     Backend,
     BackendOptions,
@@ -15,9 +15,10 @@ from tauslab.kernels.backends.base import (
     prepare_backend,
     register,
 )
+from tauslab.model.cuda_context import begin_context
 from tauslab.model.errors import one_of
 
-register("cuda", cuda.make, cuda.count, cuda_peers.measure, cuda_context.begin)
+register("cuda", cuda.make, cuda.count, cuda_peers.measure, begin_context)
 register("cpu", cpu.make, cpu.count)
 
 __all__ = [

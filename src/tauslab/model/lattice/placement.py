@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class ParticleStart:
         """Site types that have such particles."""
         return sorted({p.site_type for p in self.placed if p.positions is None})
 
-    @property
+    @cached_property
     def crowding(self) -> float:
         """Particles a site on average, of the kind of site that holds most; without positions."""
         sites = self.sites.per_plane.sum(axis=0)
@@ -111,7 +112,7 @@ class ParticleStart:
                 placed[one.site_type] += one.count
         return float((placed / np.maximum(sites, 1)).max(initial=0.0))
 
-    @property
+    @cached_property
     def density(self) -> float:
         """Particles a site on average, of all kinds of sites that particles are spread over."""
         sites = self.sites.per_plane.sum(axis=0)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 BAD_INPUT = 2
+# Words of a command that computes on no GPU of this process.
+_ELSEWHERE = frozenset(("cpu", "--device=cpu", "dask", "--executor=dask", "-h", "--help"))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,6 +54,8 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
     try:
         words = sys.argv[1:] if argv is None else argv
         require_text(words)
+        if argv is None:
+            _begin_context(words)
         arguments = _parsed(words, alone=argv is None)
         out.forgiving = hasattr(arguments, "resume")  # its answer is a file
         require_safe_output(arguments)
@@ -81,6 +85,18 @@ def _has_company() -> bool:
     from tauslab.runner.ranks.all_ranks import ranks
 
     return ranks().size > 1
+
+
+def _begin_context(words: Sequence[str]) -> None:
+    """Start what takes long before a GPU can be opened, before the modules of a run are imported.
+
+    Of several ranks each has to find its GPU first, and does it when it knows the others.
+    """
+    if words[:1] not in (["run"], ["rdme"]) or under_launcher() or not _ELSEWHERE.isdisjoint(words):
+        return
+    from tauslab.model.cuda_context import begin_context
+
+    begin_context(lambda _: 0)
 
 
 def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:

@@ -2,7 +2,8 @@
 
 The driver takes some tenths of a second for it, as long as the imports, and holds no lock of
 Python's meanwhile. CuPy works in the context that it finds. Nothing is told from here: what is
-missing or broken CuPy meets again when the device is opened.
+missing or broken CuPy meets again when the device is opened. It stands beside what is known of the
+host, so that a command can begin with it, before all that backends import.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LIBRARY = "libcuda.so.1"
 _making: list[Future[None]] = []
 
 
-def begin(index_of: Callable[[int], int]) -> None:
+def begin_context(index_of: Callable[[int], int]) -> None:
     """Start to make the context of GPU ``index_of(how many there are)``, once in a process.
 
     Not without CuPy, which alone would use it. The process ends after the thread.
@@ -28,7 +29,7 @@ def begin(index_of: Callable[[int], int]) -> None:
         with_one.shutdown(wait=False)
 
 
-def wait() -> None:
+def wait_for_context() -> None:
     """Wait until the thread has ended, if there is one, and raise what it raised."""
     for made in _making:
         made.result()
