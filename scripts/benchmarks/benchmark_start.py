@@ -2,7 +2,7 @@
 
     python scripts/benchmarks/benchmark_start.py
     python scripts/benchmarks/benchmark_start.py --against OTHER/src --repeat 21 -o start.csv
-    python scripts/benchmarks/benchmark_start.py --device cuda
+    python scripts/benchmarks/benchmark_start.py --device cuda --only "tauslab run -n 1000"
 
 Each command runs in a process of its own; those of two trees of source take turns, and each is run
 once before, so that byte code and kernels are in their caches.
@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=11, help="timed rounds (11)")
     parser.add_argument("-o", "--output", type=Path, help=".csv")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of runs (cpu)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="of the commands (all)")
     given = parser.parse_args()
     trees = {"this": ROOT / "src"} | ({"other": given.against.resolve()} if given.against else {})
     cases: list[tuple[str, str, Command, Path | None]] = [
@@ -94,6 +95,8 @@ def main() -> None:
         opened = "import cupy; cupy.cuda.Device(0).use(); cupy.empty(1)"
         cases.append(("none", "import cupy, open a GPU", ("-c", opened), None))
     for name, command in commands(ROOT / "examples", given.device).items():
+        if given.only and name not in given.only:
+            continue
         cases += [(tree, name, command, source) for tree, source in trees.items()]
     rows = measured(cases, given.repeat)
     for row in rows:
