@@ -2,6 +2,7 @@
 
     python scripts/benchmarks/benchmark_start.py
     python scripts/benchmarks/benchmark_start.py --against OTHER/src --repeat 21 -o start.csv
+    python scripts/benchmarks/benchmark_start.py --device cuda --only "tauslab run -n 1000"
 
 Each command runs in a process of its own; those of two trees of source take turns, and each is run
 once before, so that byte code and kernels are in their caches.
@@ -22,22 +23,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = ("--t-end", "1", "--device", "cpu", "--seed", "1", "--quiet", "--overwrite", "-o", "out.h5")
+RUN = ("--t-end", "1", "--seed", "1", "--quiet", "--overwrite", "-o", "out.h5")
 PROGRAM = ("-m", "tauslab")
 Command = tuple[str, ...]
 
 
-def commands(examples: Path) -> dict[str, Command]:
+def commands(examples: Path, device: str) -> dict[str, Command]:
     """What is timed, by name."""
+    run = ("--device", device, *RUN)
     sbml, toml = str(examples / "schlogl.xml"), str(examples / "schlogl.toml")
     return {
         "import tauslab": ("-c", "import tauslab"),
         "ts.run, not called": ("-c", "import tauslab as ts; ts.run"),
         "tauslab --help": (*PROGRAM, "--help"),
         "tauslab check": (*PROGRAM, "check", toml),
-        "tauslab run -n 10": (*PROGRAM, "run", toml, "-n", "10", *RUN),
-        "tauslab run -n 1000": (*PROGRAM, "run", toml, "-n", "1000", *RUN),
-        "tauslab run -n 1000, SBML": (*PROGRAM, "run", sbml, "-n", "1000", *RUN),
+        "tauslab run -n 10": (*PROGRAM, "run", toml, "-n", "10", *run),
+        "tauslab run -n 1000": (*PROGRAM, "run", toml, "-n", "1000", *run),
+        "tauslab run -n 1000, SBML": (*PROGRAM, "run", sbml, "-n", "1000", *run),
     }
 
 
@@ -82,12 +84,19 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="src of another tree, to take turns with")
     parser.add_argument("--repeat", type=int, default=11, help="timed rounds (11)")
     parser.add_argument("-o", "--output", type=Path, help=".csv")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of runs (cpu)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="of the commands (all)")
     given = parser.parse_args()
     trees = {"this": ROOT / "src"} | ({"other": given.against.resolve()} if given.against else {})
     cases: list[tuple[str, str, Command, Path | None]] = [
         ("none", "import numpy, h5py", ("-c", "import numpy, h5py"), None)
     ]
-    for name, command in commands(ROOT / "examples").items():
+    if given.device == "cuda":
+        opened = "import cupy; cupy.cuda.Device(0).use(); cupy.empty(1)"
+        cases.append(("none", "import cupy, open a GPU", ("-c", opened), None))
+    for name, command in commands(ROOT / "examples", given.device).items():
+        if given.only and name not in given.only:
+            continue
         cases += [(tree, name, command, source) for tree, source in trees.items()]
     rows = measured(cases, given.repeat)
     for row in rows:

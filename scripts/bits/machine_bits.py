@@ -98,6 +98,23 @@ equation = "C -> A + B + B"
 rate = 70
 """
 
+# So many that the device places them, and some find their sites full.
+MANY = """
+name = "many"
+t_end = 1e-3
+[lattice]
+shape = [32, 96, 96]
+spacing = 1e-8
+step = 1e-3
+slots = 16
+[species]
+A = 1300000
+B = 900000
+[[diffusion]]
+species = "*"
+coefficient = 1e-14
+"""
+
 SBML, NET = "tests/data/sbml", "tests/data/net"
 SCHLOGL, VILAR = f"run {SBML}/schlogl.xml", f"run {SBML}/vilar_oscillator.xml"
 TOGGLE, LARGE = f"run {SBML}/toggle_switch.xml", f"run {NET}/multistate.net --t-end 0.2 --points 5"
@@ -140,6 +157,7 @@ CASES = {
     "dbn quantiles": f"dbn {MAPK} --unknown J0_V1 --range J0_V1=1:4"
     " --samples 200 --t-end 300 --points 5 --spacing quantile --substeps 100",
     "rdme crowded": "rdme crowded.toml --count-every 1 --frame-every 10 --replicas 2",
+    "rdme many": "rdme many.toml --frame-every 1",
     "rdme membrane": "rdme examples/minde.toml --t-end 0.0005 --count-every 2 --frame-every 5",
     "rdme ball": "rdme examples/isomerisation_ball.toml --t-end 0.002 --count-every 5",
 }  # fmt: skip
@@ -149,6 +167,7 @@ def write_models(folder: Path) -> None:
     """Write the models that are no files of the repository."""
     (folder / "functions.toml").write_text(FUNCTIONS, encoding="utf-8")
     (folder / "crowded.toml").write_text(CROWDED, encoding="utf-8")
+    (folder / "many.toml").write_text(MANY, encoding="utf-8")
 
 
 def digests(names: list[str], folder: Path) -> Iterator[tuple[str, str]]:

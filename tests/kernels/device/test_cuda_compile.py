@@ -274,7 +274,8 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
         # A block of many lattices has to know where the one that it does begins.
         assert max(stack, stores) <= (320 if name == "rdme_replicas" else 160)
         assert registers <= 128
-    check(compile_usage("lattice/count.cc", texts, architecture), {"rdme_count"})
+    usage = compile_usage("lattice/count.cc", texts, architecture)
+    check(usage, {"rdme_count", "rdme_filled_tiles"})
 
 
 @pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])
@@ -282,6 +283,11 @@ def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
     usage = compile_usage("lattice/halo.cc", lattice_texts(slots, species), architecture)
     check(usage, {"halo_pack", "halo_wait", "halo_unpack", "halo_advance"})
     assert max(registers for *_, registers in usage.values()) <= 64
+
+
+def test_placing_stays_in_registers(architecture):
+    usage = compile_usage("lattice/place.cc", csrc_texts(), architecture)
+    check(usage, {"place_sites", "place_given", "place_drawn", "place_again"})
 
 
 def test_statistics_stay_in_registers(architecture):
@@ -332,6 +338,7 @@ def test_the_oldest_device_takes_every_file():
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
+        "lattice/place.cc": "",
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
         "lattice/sparse/steps.cc": lattice,

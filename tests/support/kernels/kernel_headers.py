@@ -51,10 +51,10 @@ FEW = ("toggle_switch",)  # laws with functions
 
 
 def headers(models=MODELS):
-    yield "ensemble/gather.cc", ""
-    yield "ensemble/statistics.cc", ""
-    yield "ensemble/summaries.cc", ""
-    yield "dbn/count.cc", ""
+    of_no_model = ("ensemble/gather", "ensemble/statistics", "ensemble/summaries", "dbn/count",
+                   "lattice/place")  # fmt: skip
+    for name in of_no_model:
+        yield f"{name}.cc", ""
     for model in models:
         network = lowered(model)
         yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))

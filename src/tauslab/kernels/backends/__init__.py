@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tauslab.kernels.backends import cpu, cuda, cuda_peers
 from tauslab.kernels.backends.base import (
     Backend,
@@ -10,11 +12,13 @@ from tauslab.kernels.backends.base import (
     device_count,
     get_backend,
     peer_matrix,
+    prepare_backend,
     register,
 )
+from tauslab.model.cuda_context import begin_context
 from tauslab.model.errors import one_of
 
-register("cuda", cuda.make, cuda.count, cuda_peers.measure)
+register("cuda", cuda.make, cuda.count, cuda_peers.measure, begin_context)
 register("cpu", cpu.make, cpu.count)
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "device_count",
     "get_backend",
     "peer_matrix",
+    "prepare_device",
 ]
 
 
@@ -40,3 +45,10 @@ def choose_backend(name: str) -> str:
     if name != "auto":
         return name
     return next(known for known in backend_names() if device_count(known) > 0)
+
+
+def prepare_device(name: str, index_of: Callable[[int], int]) -> None:
+    """Start what opening a device of ``--device NAME`` will wait for, beside the caller."""
+    for known in backend_names():
+        if name in ("auto", known):
+            prepare_backend(known, index_of)

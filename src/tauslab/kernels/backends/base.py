@@ -232,7 +232,11 @@ class BackendOptions:
 # Gigabytes a second that copies between two devices reach, [from][to]; None where they cannot.
 PeerMatrix = list[list[float | None]]
 
+# Given what chooses one of so many devices.
+Prepare = Callable[[Callable[[int], int]], None]
+
 _PEERS: dict[str, Callable[[], PeerMatrix]] = {}
+_PREPARES: dict[str, Prepare] = {}
 _REGISTRY: dict[str, Callable[[BackendOptions], Backend]] = {}
 _AVAILABLE: dict[str, Callable[[], int]] = {}
 
@@ -242,12 +246,14 @@ def register(
     make: Callable[[BackendOptions], Backend],
     count: Callable[[], int],
     peers: Callable[[], PeerMatrix] = list,
+    prepare: Prepare = lambda _: None,
 ) -> None:
     """Add a backend; `count` says how many of its devices this machine has.
 
-    `peers` measures copies between them; none by default.
+    `peers` measures copies between them; none by default. `prepare` starts what takes long.
     """
     _PEERS[name] = peers
+    _PREPARES[name] = prepare
     _REGISTRY[name] = make
     _AVAILABLE[name] = count
 
@@ -265,6 +271,14 @@ def device_count(name: str) -> int:
 def peer_matrix(name: str) -> PeerMatrix:
     """Copy between every two devices of a backend, and say how fast that is."""
     return _PEERS[name]()
+
+
+def prepare_backend(name: str, index_of: Callable[[int], int]) -> None:
+    """Start what takes long before device ``index_of(how many there are)`` can be opened.
+
+    It goes on beside the caller, and raises nothing where the device is missing or broken.
+    """
+    _PREPARES[name](index_of)
 
 
 def get_backend(name: str, options: BackendOptions) -> Backend:

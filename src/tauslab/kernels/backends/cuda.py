@@ -34,6 +34,7 @@ from tauslab.kernels.backends.cache import (
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
 from tauslab.model.arrays import Array
+from tauslab.model.cuda_context import wait_for_context
 from tauslab.model.errors import DeviceError
 from tauslab.model.files.extras import installing
 from tauslab.model.option_names import opt
@@ -439,6 +440,7 @@ def count() -> int:
         import cupy
     except ImportError:  # for another CUDA, or with a library that is gone: doctor says so
         return 0
+    wait_for_context()
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:

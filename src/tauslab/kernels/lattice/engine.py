@@ -24,11 +24,12 @@ from tauslab.kernels.lattice.codegen import (
     tile_of,
 )
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.segments import planes_of_a_block
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
-from tauslab.model.arrays import Array
+from tauslab.model.arrays import Array, IntArray
 
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
@@ -133,7 +134,7 @@ class LatticeEngine:
         self.program: Program = backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
-            KernelSource("lattice/count.cc", ("rdme_count",), self.header)
+            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
         )
         self.stream: Stream = backend.stream()
         self.tile = tile_of(lattice, small=small, tall=tall)
@@ -195,11 +196,17 @@ class LatticeEngine:
 
     def load_start(self) -> None:
         """Put the model's particles at t = 0 on the device."""
-        lattice = self.lattice
-        particles = lattice.particles(self.slab.begin, self.slab.end, self.seed, self.replica)
-        none = np.zeros(0, WAITING)
+        lattice, slab = self.lattice, self.slab
         fired = np.zeros(len(lattice.reactions), np.int64)
-        self.load(LatticeState(particles, none, 0, fired, 0))
+        state = LatticeState(np.zeros(0), np.zeros(0, WAITING), 0, fired, 0)
+        if not are_many(lattice.start, slab):
+            particles = lattice.particles(slab.begin, slab.end, self.seed, self.replica)
+            self.load(replace(state, particles=particles))
+            return
+        self._make_room(state)
+        placing = Placing(self.backend, lattice.start, slab, self.particles[self._own], self.stream)
+        placing.run(self.seed, self.replica)
+        self._take_up_rest(state)
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state; planes beside the slab are the caller's to fill."""
@@ -207,7 +214,19 @@ class LatticeEngine:
 
     def take_up(self, state: LatticeState, particles: Any) -> None:
         """As `load`, with the slab's particles on the device; those of `state` are not read."""
-        backend, slab = self.backend, self.slab
+        self._make_room(state)
+        self.particles[self._own] = particles
+        self._take_up_rest(state)
+
+    @property
+    def _own(self) -> slice:
+        """The slab's own planes among those in memory."""
+        slab = self.slab
+        return slice(slab.below, slab.below + slab.end - slab.begin)
+
+    def _make_room(self, state: LatticeState) -> None:
+        """Empty all sites."""
+        backend = self.backend
         self.synchronize()
         if len(state.waiting) > self.capacity // 2:
             self._waiting = backend.empty((2, 4 * len(state.waiting), 3), np.uint64)
@@ -215,8 +234,10 @@ class LatticeEngine:
         for buffer in (self.particles, self._moved, self._waiting):
             backend.clear(buffer, self.stream)
         self.synchronize()
-        own = np.s_[slab.below : slab.below + slab.end - slab.begin]
-        self.particles[own] = particles
+
+    def _take_up_rest(self, state: LatticeState) -> None:
+        """Go on from a state whose particles stand in the sites."""
+        backend = self.backend
         self.step = state.step
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
@@ -267,9 +288,7 @@ class LatticeEngine:
     def save(self) -> LatticeState:
         """The state on the host."""
         self.synchronize()
-        slab = self.slab
-        own = self.particles[slab.below : slab.below + slab.end - slab.begin]
-        return replace(self.rest(), particles=self.host(own))
+        return replace(self.rest(), particles=self.host(self.particles[self._own]))
 
     def rest(self) -> LatticeState:
         """The state on the host, with no particles in sites: these stay on the device."""
@@ -285,8 +304,7 @@ class LatticeEngine:
         Returns what waits for them and gives the state, to be called by any thread. Its particles
         lie in buffers of `place` (0, 1, ...), which the next call with that place uses again.
         """
-        slab, backend = self.slab, self.backend
-        own = self.particles[slab.below : slab.below + slab.end - slab.begin]
+        backend, own = self.backend, self.particles[self._own]
         if place not in self._frames:
             buffer = backend.empty(own.shape, own.dtype)
             self._frames[place] = (buffer, backend.mirror(buffer), backend.stream())
@@ -515,6 +533,18 @@ class LatticeEngine:
         self.backend.clear(rows, self.stream)
         self._count(rows[0])
         return self._samples(self.host(rows))
+
+    def filled_tiles(self) -> IntArray:
+        """How many tiles of each of the slab's own planes hold particles in slots."""
+        own, (_, ny, nx) = self.particles[self._own], self.lattice.shape
+        counts = self.backend.upload(np.zeros(len(own), np.uint64))
+        threads = self.tile.threads
+        grid = LaunchGrid(min(-(-len(own) * self.tiles // threads), self._counting), threads)
+        arguments = self._counter.arguments(
+            "rdme_filled_tiles", sites=own, planes=len(own), ny=ny, nx=nx, counts=counts
+        )
+        self._counter.launch_blocks("rdme_filled_tiles", grid, arguments, self.stream)
+        return self.host(counts).astype(np.int64)
 
     def _row(self) -> int:
         lattice = self.lattice

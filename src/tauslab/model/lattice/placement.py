@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ PATCH = 4096
 _CHUNK_BITS = 20
 _CHUNK = 1 << _CHUNK_BITS  # draws at a time; more than the slots of any patch
 _MOST_THREADS = 16
-_FIRST, _AGAIN = 1, 2  # streams: the second word of the Philox key
+_FIRST, _AGAIN = 1, 2  # streams: the second word of the Philox key; csrc/lattice/place.cc has them
 
 Particles = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -66,7 +67,7 @@ class ParticleStart:
         """
         _, y, x = self.sites.shape
         out: Particles = np.zeros((z1 - z0, y * x, self.slots), self.dtype)
-        fixed, per_plane = self._at_positions(), self.sites.per_plane
+        fixed, per_plane = self.at_positions(), self.sites.per_plane
         # Each piece repeats the draws of all particles, which take a tenth of the time of the rest.
         cuts = np.linspace(z0, z1, self._pieces(z1 - z0) + 1).astype(int).tolist()
 
@@ -74,9 +75,9 @@ class ParticleStart:
             own = out[begin - z0 : end - z0].reshape(-1, self.slots)
             put = _Slab(own, begin * y * x)
             put(fixed.cells, fixed.slots, fixed.species)
-            for site_type in sorted({p.site_type for p in self.placed if p.positions is None}):
+            for site_type in self.spread_types:
                 counted = per_plane[:, site_type]
-                patches = _Patches.around(self.sites, counted, site_type, begin, end)
+                patches = Patches.around(self.sites, counted, site_type, begin, end)
                 if patches is not None:
                     self._spread(put, patches, fixed.cells, seed, replica)
 
@@ -87,12 +88,21 @@ class ParticleStart:
 
     def _pieces(self, planes: int) -> int:
         """Into how many pieces to cut so many planes, a thread each."""
-        share = planes / self.sites.shape[0]
-        particles = share * sum(p.count for p in self.placed if p.positions is None)
+        particles = self.spread * planes / self.sites.shape[0]
         cores = allowed_cores()
         return max(1, min(planes, cores, _MOST_THREADS, int(particles) >> _CHUNK_BITS))
 
     @property
+    def spread(self) -> int:
+        """Particles of all placements by count."""
+        return sum(p.count for p in self.placed if p.positions is None)
+
+    @property
+    def spread_types(self) -> list[int]:
+        """Site types that have such particles."""
+        return sorted({p.site_type for p in self.placed if p.positions is None})
+
+    @cached_property
     def crowding(self) -> float:
         """Particles a site on average, of the kind of site that holds most; without positions."""
         sites = self.sites.per_plane.sum(axis=0)
@@ -102,7 +112,7 @@ class ParticleStart:
                 placed[one.site_type] += one.count
         return float((placed / np.maximum(sites, 1)).max(initial=0.0))
 
-    @property
+    @cached_property
     def density(self) -> float:
         """Particles a site on average, of all kinds of sites that particles are spread over."""
         sites = self.sites.per_plane.sum(axis=0)
@@ -110,7 +120,7 @@ class ParticleStart:
         room = sum(int(sites[one]) for one in spread) or int(sites.sum())
         return float(sum(one.count for one in self.placed)) / max(1, room)
 
-    def _at_positions(self) -> _Fixed:
+    def at_positions(self) -> Fixed:
         """All particles with positions."""
         shape = self.sites.shape
         given = [(p.species, p.positions) for p in self.placed if p.positions is not None]
@@ -126,10 +136,10 @@ class ParticleStart:
                 f"positions: {slot.max() + 1} particles or more at {[int(i) for i in full]}; "
                 f"a site holds {self.slots}"
             )
-        return _Fixed(places, slot, species)
+        return Fixed(places, slot, species)
 
     def _spread(
-        self, put: _Slab, patches: _Patches, fixed: IntArray, seed: int, replica: int
+        self, put: _Slab, patches: Patches, fixed: IntArray, seed: int, replica: int
     ) -> None:
         """Put down all particles of placements in the type of `patches`."""
         cells = patches.cells
@@ -155,7 +165,7 @@ class ParticleStart:
                 drawn, slot = self._again(len(mine), filled[start:stop], words, patches.site_type)
                 put(cells[start + drawn], slot, species_of[mine])
 
-    def _draws(self, patches: _Patches, seed: int, replica: int) -> Iterator[tuple[IntArray, int]]:
+    def _draws(self, patches: Patches, seed: int, replica: int) -> Iterator[tuple[IntArray, int]]:
         """Sites drawn, as indices of ``patches.cells``, and their species, in the order placed."""
         for number, placed in enumerate(self.placed):
             if placed.positions is not None or placed.site_type != patches.site_type:
@@ -171,10 +181,7 @@ class ParticleStart:
     ) -> tuple[IntArray, IntArray]:
         """Sites of one patch and free slots there, for particles that found none so far."""
         if particles > self.slots * len(filled) - filled.sum():
-            raise ModelError(
-                f"site type {self.type_names[site_type]!r}: more particles are placed than "
-                f"{self.slots} slots a site can hold in some region; use more slots"
-            )
+            raise self.too_many(site_type)
         place, slot = np.zeros(particles, np.int64), np.zeros(particles, np.int64)
         left = np.arange(particles)
         while len(left):
@@ -186,9 +193,16 @@ class ParticleStart:
             left = left[~stands]
         return place, slot
 
+    def too_many(self, site_type: int) -> ModelError:
+        """What is raised where the particles of a patch do not fit."""
+        return ModelError(
+            f"site type {self.type_names[site_type]!r}: more particles are placed than "
+            f"{self.slots} slots a site can hold in some region; use more slots"
+        )
+
 
 @dataclass(frozen=True)
-class _Fixed:
+class Fixed:
     """Particles with positions: flat numbers of their sites in order, slots there, and species."""
 
     cells: IntArray
@@ -212,7 +226,38 @@ class _Slab:
 
 
 @dataclass(frozen=True)
-class _Patches:
+class Reach:
+    """Which sites of a type are in the patches that touch a slab: first to stop - 1 of `total`.
+
+    They are in planes `top` to ``bottom - 1``, of whose sites of this type the first `skip` are not
+    among them.
+    """
+
+    first: int
+    stop: int
+    total: int
+    top: int
+    bottom: int
+    skip: int
+
+    @classmethod
+    def around(cls, per_plane: IntArray, z0: int, z1: int) -> Reach | None:
+        """Patches with a site in planes z0 to z1 - 1; None if there is no such site."""
+        before = np.concatenate([[0], np.cumsum(per_plane)])
+        total, low, high = int(before[-1]), int(before[z0]), int(before[z1])
+        if low == high:
+            return None
+        whole = max(1, total // PATCH)
+        first = min(low // PATCH, whole - 1) * PATCH
+        last = min((high - 1) // PATCH, whole - 1)
+        stop = total if last == whole - 1 else (last + 1) * PATCH
+        top = int(np.searchsorted(before, first, "right")) - 1
+        bottom = int(np.searchsorted(before, stop, "left"))
+        return cls(first, stop, total, top, bottom, first - int(before[top]))
+
+
+@dataclass(frozen=True)
+class Patches:
     """The patches of a site type that touch a slab.
 
     `cells` are the flat numbers of their sites, in order; the first of them is number `first` of
@@ -227,22 +272,15 @@ class _Patches:
     @classmethod
     def around(
         cls, sites: SiteMap, per_plane: IntArray, site_type: int, z0: int, z1: int
-    ) -> _Patches | None:
+    ) -> Patches | None:
         """Patches with a site in planes z0 to z1 - 1; None if there is no such site."""
-        before = np.concatenate([[0], np.cumsum(per_plane)])
-        total, low, high = int(before[-1]), int(before[z0]), int(before[z1])
-        if low == high:
+        reach = Reach.around(per_plane, z0, z1)
+        if reach is None:
             return None
-        whole = max(1, total // PATCH)
-        first = min(low // PATCH, whole - 1) * PATCH
-        last = min((high - 1) // PATCH, whole - 1)
-        stop = total if last == whole - 1 else (last + 1) * PATCH
-        top = int(np.searchsorted(before, first, "right")) - 1
-        bottom = int(np.searchsorted(before, stop, "left"))
-        planes = sites.planes(top, bottom)
-        cells = np.flatnonzero(planes == site_type) + top * planes.shape[1] * planes.shape[2]
-        skip = first - int(before[top])
-        return cls(site_type, cells[skip : skip + stop - first], first, total)
+        planes = sites.planes(reach.top, reach.bottom)
+        cells = np.flatnonzero(planes == site_type) + reach.top * planes.shape[1] * planes.shape[2]
+        cells = cells[reach.skip : reach.skip + reach.stop - reach.first]
+        return cls(site_type, cells, reach.first, reach.total)
 
     def patch_of(self, place: IntArray) -> IntArray:
         """Numbers of the patches of sites that are given as indices of `cells`."""

@@ -14,7 +14,8 @@ from tauslab.model.readers import read as readers
 from tauslab.runner.api.model_reading import read_together
 from tauslab.runner.api.typed import chosen, runs, takes
 from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
-from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
+from tauslab.runner.options.keywords import NetworkKeywords
+from tauslab.runner.options.lattice import LatticeKeywords
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.output.targets import require_no_input

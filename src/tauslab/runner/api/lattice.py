@@ -10,8 +10,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.ensemble import PYTHON_COMMAND
-from tauslab.runner.options.keywords import LatticeKeywords
-from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
+from tauslab.runner.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.runner.options.places import GPU, device_settings, file_settings
 from tauslab.runner.options.values.python_values import points_of
 from tauslab.runner.ranks.all_ranks import ranks

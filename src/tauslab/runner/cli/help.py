@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.files.extras import installing
-from tauslab.runner.ranks.all_ranks import ranks
-from tauslab.runner.ranks.launcher import launched_rank
+from tauslab.runner.ranks.launcher import launched_rank, under_launcher
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -97,6 +96,10 @@ _AFTER = 1.0
 
 def speaks() -> bool:
     """Whether this rank tells the error: those that reach the end are the same on all ranks."""
+    if not under_launcher():
+        return True
+    from tauslab.runner.ranks.all_ranks import ranks
+
     try:
         return ranks().rank == 0
     except TauslabError as error:  # the ranks did not find each other

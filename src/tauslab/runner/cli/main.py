@@ -6,6 +6,7 @@ A command that is given imports what it needs, the others nothing.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +24,14 @@ from tauslab.runner.cli.tools import (
     require_text,
     shortened,
 )
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.ranks.launcher import under_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 BAD_INPUT = 2
+# Words of a command that computes on no GPU of this process.
+_ELSEWHERE = frozenset(("cpu", "--device=cpu", "dask", "--executor=dask", "-h", "--help"))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,15 +42,21 @@ def main(argv: list[str] | None = None) -> int:
     0 done, 1 failure, 2 bad input, 75 stopped early on request and resumable, 130 interrupted
     before there was anything to resume.
     """
-    with safe_streams() as out, command_line():
-        return _main(argv, out)
+    try:
+        with safe_streams() as out, command_line():
+            return _main(argv, out)
+    finally:
+        if argv is None:
+            gc.freeze()  # the process ends, and nobody needs to look for garbage once more
 
 
 def _main(argv: list[str] | None, out: SafeStream) -> int:
     try:
         words = sys.argv[1:] if argv is None else argv
         require_text(words)
-        arguments = _parser(words).parse_args(words)
+        if argv is None:
+            _begin_context(words)
+        arguments = _parsed(words, alone=argv is None)
         out.forgiving = hasattr(arguments, "resume")  # its answer is a file
         require_safe_output(arguments)
         with reading_result(arguments):
@@ -63,10 +72,47 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
         return 0
     except (KeyboardInterrupt, OSError) as error:
         code = code_alone(error)
-        if code is None or ranks().size > 1:  # the other ranks end when this one fails
+        if code is None or _has_company():  # the other ranks end when this one fails
             raise
         return code
     return 0
+
+
+def _has_company() -> bool:
+    """Whether this is one of several ranks."""
+    if not under_launcher():
+        return False
+    from tauslab.runner.ranks.all_ranks import ranks
+
+    return ranks().size > 1
+
+
+def _begin_context(words: Sequence[str]) -> None:
+    """Start what takes long before a GPU can be opened, before the modules of a run are imported.
+
+    Of several ranks each has to find its GPU first, and does it when it knows the others.
+    """
+    if words[:1] not in (["run"], ["rdme"]) or under_launcher() or not _ELSEWHERE.isdisjoint(words):
+        return
+    from tauslab.model.cuda_context import begin_context
+
+    begin_context(lambda _: 0)
+
+
+def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
+    """What a command line asks for.
+
+    A process that is `alone` with it ends with it, and keeps its modules until then: the garbage
+    collector leaves them out, for it would go through them again and again.
+    """
+    if alone:
+        gc.disable()
+    try:
+        return _parser(words).parse_args(words)
+    finally:
+        if alone:
+            gc.freeze()
+            gc.enable()
 
 
 def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:

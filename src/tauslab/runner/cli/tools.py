@@ -15,7 +15,7 @@ from typing import Any
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.runner.cli.streams import discard, printable
-from tauslab.runner.options.values.checks import require_result_name
+from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.output.targets import (
     inputs_of,
     require_no_input,

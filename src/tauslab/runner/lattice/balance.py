@@ -21,18 +21,7 @@ _RESOLUTION = 1 << 30  # of weights made of seconds
 
 def plane_costs(engine: LatticeEngine) -> IntArray:
     """Estimated cost of each of the slab's own planes: by its tiles that hold particles."""
-    engine.synchronize()
-    slab, tile = engine.slab, engine.tile
-    _, ny, nx = engine.lattice.shape
-    down, across = -(-ny // tile.y), -(-nx // tile.x)
-    padded = engine.backend.upload(np.zeros((down * tile.y, across * tile.x), np.uint8))
-    costs = np.zeros(slab.end - slab.begin, np.int64)
-    for z in range(len(costs)):  # sites are filled from their first slot on
-        padded[:ny, :nx] = engine.particles[slab.below + z, :, :, 0] != 0
-        tiles = padded.reshape(down, tile.y, across, tile.x).max(axis=(1, 3))
-        costs[z] = down * across + (_OCCUPIED - 1) * int(tiles.sum())
-    engine.wait_for_arrays()
-    return costs
+    return engine.tiles + (_OCCUPIED - 1) * engine.filled_tiles()
 
 
 def filled_share(costs: Sequence[int], tiles: int) -> float:

@@ -1,8 +1,8 @@
-"""The options of `tauslab.run`, of ``tauslab run`` and ``tauslab rdme``, each said once."""
+"""The options of `tauslab.run` and ``tauslab run``, each said once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
-from tauslab.runner.options.lattice import Hook, LatticeChoices
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
@@ -245,32 +244,6 @@ class SimulatorKeywords(_CommonKeywords, CommonChoices, _Times):
 
     seed: int | None = option(
         0, doc="Where the seeds of the calls come from, 64 bits; None draws one.",
-    )  # fmt: skip
-
-
-@declared
-@dataclass(frozen=True, kw_only=True)
-class LatticeKeywords(PointsKeywords, LatticeChoices):
-    """What `tauslab.run` takes for a lattice."""
-
-    set: Mapping[str, float] | None = option(
-        None, "value of a parameter, or number of particles of a species at the start",
-        flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
-        doc="Values of parameters, and numbers of particles of species at the start, by name.",
-    )  # fmt: skip
-    hooks: Sequence[tuple[int, Hook]] = option(
-        (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "
-        "so many steps, between two of them; on every rank.",
-    )  # fmt: skip
-    device: Device = device_option()
-    output: Name | Output | None = option(
-        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
-        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
-        "lies in a temporary file.",
-    )  # fmt: skip
-    stop: Callable[[], bool] | None = option(
-        None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
-        "`StoppedEarly`, and ``resume=True`` goes on; without `output` nothing is left.",
     )  # fmt: skip
 
 

@@ -18,11 +18,13 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError, ModelError, TauslabError
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.option_names import assigned, opt, warn
+from tauslab.runner.options.keywords import PointsKeywords, device_option
+from tauslab.runner.options.places import Device, Name, Output
 from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.python_values import whole
 from tauslab.runner.options.values.recurring import quiet_option
-from tauslab.runner.options.values.texts import count
+from tauslab.runner.options.values.texts import assignments, count
 
 if TYPE_CHECKING:
     from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -115,6 +117,32 @@ class LatticeChoices:
         action="store_true", doc="Complete a file that a run left unfinished.",
     )  # fmt: skip
     quiet: bool = quiet_option()
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class LatticeKeywords(PointsKeywords, LatticeChoices):
+    """What `tauslab.run` takes for a lattice."""
+
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter, or number of particles of a species at the start",
+        flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters, and numbers of particles of species at the start, by name.",
+    )  # fmt: skip
+    hooks: Sequence[tuple[int, Hook]] = option(
+        (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "
+        "so many steps, between two of them; on every rank.",
+    )  # fmt: skip
+    device: Device = device_option()
+    output: Name | Output | None = option(
+        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
+        "lies in a temporary file.",
+    )  # fmt: skip
+    stop: Callable[[], bool] | None = option(
+        None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
+        "`StoppedEarly`, and ``resume=True`` goes on; without `output` nothing is left.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

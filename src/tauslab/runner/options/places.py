@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.option_names import assigned
 from tauslab.runner.options.dask import EXECUTORS, DaskOptions, dask_options
-from tauslab.runner.options.values.checks import require_result_name, within
+from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import declared, option
+from tauslab.runner.options.values.result_name import require_result_name
 
 DeviceWord: TypeAlias = Literal["auto", "cpu", "cuda"]
 Writer: TypeAlias = Literal["auto", "parts", "mpio"]

@@ -18,6 +18,7 @@ from tauslab.kernels.backends import (
     choose_backend,
     device_count,
     get_backend,
+    prepare_device,
 )
 from tauslab.model.errors import ConfigError
 from tauslab.model.host_cores import allowed_cores
@@ -68,6 +69,7 @@ def devices(
     device: str, threads: int, comm: Communicator, *, share: bool = False
 ) -> Iterator[Backend]:
     """The device of this rank, which is given back in the end. Collective."""
+    prepare(device, comm, share=share)
     backend = in_turn(comm, lambda: open_backend(device, threads, comm, share=share))
     try:
         yield backend
@@ -85,14 +87,24 @@ def failing_together(comm: Communicator) -> Iterator[None]:
         raise
 
 
+def prepare(device: str, comm: Communicator, *, share: bool = False) -> None:
+    """Start what `open_backend` will wait for, beside what the caller does until then."""
+    prepare_device(device, lambda count: _index(count, comm, share=share))
+
+
+def _index(count: int, comm: Communicator, *, share: bool) -> int:
+    """Which of the GPUs that this rank sees it takes."""
+    index = gpu_index(count, comm.gpu_rank)
+    return index % count if share and count else index
+
+
 def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
     """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
 
     With `share`, ranks beyond the GPUs there are begin again with the first.
     """
+    prepare(device, comm, share=share)
     name = choose_backend(device)
-    count = device_count(name)
-    index = gpu_index(count, comm.gpu_rank)
-    index = index % count if share and count else index
+    index = _index(device_count(name), comm, share=share)
     own = threads or max(1, allowed_cores() // comm.local_size)
     return get_backend(name, BackendOptions(index=index, threads=own))

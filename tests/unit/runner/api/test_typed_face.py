@@ -25,7 +25,8 @@ from tauslab.kernels.ode.settings import (
 )
 from tauslab.runner.api import typed
 from tauslab.runner.options import dbn, methods
-from tauslab.runner.options.keywords import LatticeKeywords, NetworkKeywords
+from tauslab.runner.options.keywords import NetworkKeywords
+from tauslab.runner.options.lattice import LatticeKeywords
 
 SCRIPT = """\
 import tauslab as ts

@@ -27,9 +27,16 @@ NOT_OF_SSA = (
     "tauslab.kernels.leaping.event_tau", "tauslab.kernels.ode.engine",
     "tauslab.kernels.ode.layouts", "tauslab.kernels.ode.lowering", "tauslab.model.readers.sbml",
     "tauslab.runner.ensemble.growth", "tauslab.runner.output.writers.mpio",
-    "tauslab.runner.output.writers.parts", "tauslab.runner.results.export",
+    "tauslab.runner.options.lattice", "tauslab.runner.output.writers.parts",
+    "tauslab.runner.results.export",
 )  # fmt: skip
-NOT_OF_HELP = ("h5py", "tauslab.kernels", "tauslab.model.network", "tauslab.runner.ensemble")
+NOT_OF_HELP = (
+    "h5py",
+    "numpy",
+    "tauslab.kernels",
+    "tauslab.model.network",
+    "tauslab.runner.ensemble",
+)
 
 
 def loaded_by(program: str, folder: str) -> set[str]:

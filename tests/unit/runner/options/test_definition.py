@@ -11,7 +11,7 @@ import tauslab as ts
 from tauslab.model.option_names import assigned
 from tauslab.runner.cli.commands import dbn, lattice, run
 from tauslab.runner.cli.main import main
-from tauslab.runner.options.keywords import LatticeKeywords
+from tauslab.runner.options.lattice import LatticeKeywords
 from tauslab.runner.options.values.definition import (
     GROUPS,
     declared,

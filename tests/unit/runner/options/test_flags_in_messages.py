@@ -31,7 +31,7 @@ FLAG = re.compile(r"(?<![\w/.=-])--[a-z][a-z-]*|(?<![\w-])-[no]\b")
 OTHERS = {
     "kernels/backends/nvrtc.py": "NVRTC", "kernels/backends/compilers.py": "compilers",
     "kernels/backends/cpu.py": "compilers", "runner/ranks/launcher.py": "srun",
-    "runner/options/values/sbatch.py": "sbatch", "runner/options/values/checks.py": "said()",
+    "runner/options/values/sbatch.py": "sbatch", "runner/options/values/result_name.py": "said()",
     "runner/plots/report.py": "a command", "runner/results/lattice/recorded.py": "Spelling()",
     "model/option_names.py": "the rule",
 }  # fmt: skip

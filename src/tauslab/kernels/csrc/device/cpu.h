@@ -30,6 +30,7 @@ typedef u64 Word;
 #define LANE_LOOP
 // Draws a trajectory makes at a time; 16 are slower, 64 not faster (Schlögl, g++ 12, AVX-512).
 #define DRAWS_AHEAD 32u
+#define DRAWS_BESIDE 8u
 // Columns of samples that an item of statistics adds side by side, as vectors do.
 #define COLUMNS_TOGETHER 16
 #define RELOAD static_cast<void>(0)
@@ -43,6 +44,7 @@ typedef u64 Word;
 #define FMA_SINGLE(a, b, c) __builtin_fmaf((a), (b), (c))
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
+#define MULHI64(a, b) ((u64)(((unsigned __int128)(a) * (unsigned __int128)(b)) >> 64))
 #define TABLE static constexpr
 // A CPU has few registers, and reads its memory as fast.
 template <class Numbers>
@@ -196,6 +198,10 @@ DEVICE float reciprocal(float a) {
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
+    return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
+}
+
+DEVICE u32 atomic_add(u32 *cell, u32 value) {
     return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
 }
 

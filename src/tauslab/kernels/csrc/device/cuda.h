@@ -74,6 +74,7 @@ DEVICE void barrier_arrive_(int number, int threads) {
 
 // Registers are worth more than draws in store.
 #define DRAWS_AHEAD 1u
+#define DRAWS_BESIDE 1u
 // A column of samples for each item of statistics: neighbouring threads read neighbouring columns.
 #define COLUMNS_TOGETHER 1
 // Values that were stored are loaded again, not kept in registers.
@@ -90,6 +91,7 @@ DEVICE void barrier_arrive_(int number, int threads) {
 #define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
 #define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
+#define MULHI64(a, b) __umul64hi((a), (b))
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would
 // have to be put together first. For indices known at compile time only.
@@ -232,6 +234,10 @@ DEVICE float reciprocal(float a) {
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
+    return atomicAdd(cell, value);
+}
+
+DEVICE u32 atomic_add(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
 }
 

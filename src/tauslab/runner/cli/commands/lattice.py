@@ -13,12 +13,13 @@ from tauslab.model.readers import read as readers
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.lattice.run import run_lattice
-from tauslab.runner.options.keywords import LatticeKeywords, PointsKeywords, TimeLimitFlag
-from tauslab.runner.options.lattice import LatticeChoices, LatticeOptions
+from tauslab.runner.options.keywords import PointsKeywords, TimeLimitFlag
+from tauslab.runner.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.runner.options.places import CPU, GPU, OverwriteFlag
 from tauslab.runner.options.values.python_values import points_of
 from tauslab.runner.options.values.texts import assignments
 from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.ranks.job import prepare
 from tauslab.runner.ranks.stopping import PATIENCE, stop_in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.lattice.info import lattice_summary
@@ -31,6 +32,7 @@ OPTIONS = (LatticeKeywords, CPU, GPU, OverwriteFlag, TimeLimitFlag)
 def process_rdme(arguments: argparse.Namespace) -> None:
     """``tauslab rdme``: read, simulate, write, say what came out."""
     comm = ranks()
+    prepare(arguments.device, comm, share=arguments.share_gpu)
     stop = stop_in_order(arguments.max_time, comm, PATIENCE)
     with telling_warnings(comm.rank):
         model, options = agree(comm, lambda: _lattice_job(arguments))

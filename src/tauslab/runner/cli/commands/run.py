@@ -31,6 +31,7 @@ from tauslab.runner.options.keywords import (
 from tauslab.runner.options.methods import METHOD_CLASSES, ODE, SSA, TauLeaping
 from tauslab.runner.options.places import CPU, Dask, ExecutorFlags, Output
 from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.job import prepare
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import stop_in_order
 from tauslab.runner.results.result import Result
@@ -57,6 +58,8 @@ def process_run(arguments: argparse.Namespace) -> None:
         return
     arguments.quiet = arguments.quiet or arguments.json
     comm = ranks_for(arguments.executor)
+    if arguments.executor != "dask":
+        prepare(arguments.device, comm)
     stop = stop_in_order(arguments.max_time, comm)
     with telling_warnings(comm.rank):
         # What reads models takes more memory than all else: rank 0 reads for all.

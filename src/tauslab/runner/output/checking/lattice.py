@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from tauslab.model.errors import InputFileError, TauslabError
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.direct_chunks import read_chunk
 from tauslab.model.files.seals import SealedFile
 from tauslab.runner.output.checking.ensemble import points_axis
 from tauslab.runner.output.checking.opening import ended_by_signals, known_attributes
-from tauslab.runner.output.hdf5.direct_chunks import read_chunk
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tauslab.model.files.direct_chunks import write_chunk
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_sum
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
-from tauslab.runner.output.hdf5.direct_chunks import write_chunk
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.lattice.frames import FrameSums, make_frames
 from tauslab.runner.output.lattice.layout import place_of

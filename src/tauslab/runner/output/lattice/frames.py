@@ -10,11 +10,11 @@ import numpy as np
 
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.errors import OutputError
+from tauslab.model.files.direct_chunks import write_chunk
 from tauslab.model.files.text import put_attributes
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
-from tauslab.runner.output.hdf5.direct_chunks import write_chunk
 from tauslab.runner.output.lattice.layout import lead_of, place_of
 from tauslab.runner.output.lattice.parts import LEVEL, PartName, covering, open_part, packed
 

@@ -26,12 +26,12 @@ from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.direct_chunks import write_chunk
 from tauslab.model.files.seals import FORMAT, SealedFile, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.runner.output.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
-from tauslab.runner.output.hdf5.direct_chunks import write_chunk
 from tauslab.runner.output.hdf5.disk import Disk
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.option_names import opt
-from tauslab.runner.options.values.checks import require_result_name
+from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.output.checking.opening import (
     FILTER,
     POPULATION,

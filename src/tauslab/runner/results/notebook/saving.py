@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
-from tauslab.runner.options.values.checks import require_result_name
+from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.output.writers.join import ResultPiece, join_files, stored_accumulators

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from h5py._objects import phil
 
-from tauslab.runner.output.hdf5.direct_chunks import read_chunk, write_chunk
+from tauslab.model.files.direct_chunks import read_chunk, write_chunk
 
 DATA = zlib.compress(np.arange(4, dtype="<i4").tobytes())
 

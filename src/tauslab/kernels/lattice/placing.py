@@ -1,0 +1,207 @@
+"""Particles at t = 0 placed by a device, where they are many: as `ParticleStart.planes` does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.lattice.state import Slab
+from tauslab.model.arrays import Array, IntArray
+from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
+
+# Particles of the lattice from which a device places them: a thread of the host takes 0.2 s.
+MANY = 1 << 21
+_MOST_SITES = 1 << 32  # that a kernel numbers
+_CHUNK = 1024  # sites that a thread looks at
+_ROOM = 1 << 16  # at first for particles that find their sites full
+_DRAWS = 4  # of a thread at a time
+_ENTRIES = ("place_sites", "place_given", "place_drawn", "place_again")
+
+
+def are_many(start: ParticleStart, slab: Slab) -> bool:
+    """Whether a device is to place the particles of a slab."""
+    z, y, x = start.sites.shape
+    # The patches of a rare type of site may reach through the whole lattice.
+    planes = slab.end - slab.begin if len(start.type_names) == 1 else z
+    return start.spread >= MANY and planes * y * x < _MOST_SITES // 2
+
+
+class Placing:
+    """Puts the particles of a start into the own planes of a slab.
+
+    Parameters
+    ----------
+    particles
+        ``[plane, y, x, slot]`` on the device: zeros.
+    stream
+        On which it is done; other streams wait for nothing.
+    """
+
+    def __init__(
+        self, backend: Backend, start: ParticleStart, slab: Slab, particles: Any, stream: Stream
+    ) -> None:
+        self._backend, self._start, self._slab, self._stream = backend, start, slab, stream
+        _, y, x = start.sites.shape
+        self._first, self._own = slab.begin * y * x, (slab.end - slab.begin) * y * x
+        narrow = start.dtype == np.uint8
+        self._into = {
+            "narrow": particles if narrow else None,
+            "wide": None if narrow else particles,
+        }
+        self._program: Program = backend.compile(KernelSource("lattice/place.cc", _ENTRIES))
+
+    def run(self, seed: int, replica: int) -> None:
+        """Place all of them, and wait until they stand.
+
+        Raises
+        ------
+        ModelError
+            More particles than slots at a position, or in a patch.
+        """
+        start, slab = self._start, self._slab
+        fixed, per_plane = start.at_positions(), start.sites.per_plane
+        at = fixed.cells - self._first
+        inside = np.flatnonzero((at >= 0) & (at < self._own))
+        self._put(fixed, inside, at[inside])
+        for site_type in start.spread_types:
+            reach = Reach.around(per_plane[:, site_type], slab.begin, slab.end)
+            if reach is not None:
+                self._spread(self._sites(site_type, reach), fixed, seed, replica)
+
+    def _sites(self, site_type: int, reach: Reach) -> _Sites:
+        """Where the sites of a type are."""
+        backend, sites = self._backend, self._start.sites
+        if len(self._start.type_names) == 1:
+            return _Sites(site_type, reach, reach.first)
+        types = sites.planes(reach.top, reach.bottom).reshape(-1)
+        chunks, kept = -(-len(types) // _CHUNK), reach.stop - reach.first
+        counts, cells = backend.empty((chunks,), np.uint32), backend.empty((kept,), np.uint32)
+        known = {
+            "types": backend.upload(types), "sites": len(types), "chunk": _CHUNK,
+            "site_type": site_type, "counts": counts, "kept": kept, "cells": cells,
+        }  # fmt: skip
+        self._launch("place_sites", chunks, begins=None, **known)
+        before = np.cumsum(self._host(counts), dtype=np.int64)
+        before = np.concatenate([[0], before[:-1]]) - reach.skip
+        self._launch("place_sites", chunks, begins=backend.upload(before), **known)
+        _, y, x = sites.shape
+        return _Sites(site_type, reach, reach.top * y * x, cells, types, before)
+
+    def _put(self, fixed: Fixed, which: IntArray, sites: IntArray, filled: Any = None) -> None:
+        """Put particles with positions into the slab, or, with `filled`, only count them there."""
+        if not len(which):
+            return
+        upload = self._backend.upload
+        self._launch(
+            "place_given",
+            len(which),
+            filled=filled,
+            sites=upload(sites),
+            slots=upload(fixed.slots[which].astype(np.int32)),
+            species=upload(fixed.species[which].astype(np.int32)),
+            count=len(which),
+            slots_of_site=self._start.slots,
+            **self._into,
+        )
+
+    def _spread(self, sites: _Sites, fixed: Fixed, seed: int, replica: int) -> None:
+        """Put down all particles of placements in one type of site."""
+        backend, reach = self._backend, sites.reach
+        filled = backend.empty((reach.stop - reach.first,), np.uint32)
+        of = {
+            **self._into, "filled": filled,
+            "cells": sites.cells,
+            "sites": len(filled), "base": sites.begin - self._first, "own": self._own,
+            "first": reach.first, "total": reach.total, "seed": seed, "replica": replica,
+            "slots": self._start.slots,
+        }  # fmt: skip
+        room, found = 0, _ROOM
+        while found > room:  # what was put down is put down again, in the same slots
+            room = found
+            backend.clear(filled, self._stream)
+            self._put(fixed, *sites.numbers(fixed.cells), filled)
+            left, found = self._draw(sites.site_type, of, room)
+        if found:
+            self._again(sites.site_type, of, np.sort(self._host(left)[:found]))
+
+    def _draw(self, site_type: int, of: dict[str, Any], room: int) -> tuple[Any, int]:
+        """Put down all that find a slot; a list of the others, and how many they are."""
+        backend = self._backend
+        left, count = backend.empty((room,), np.uint64), backend.upload(np.zeros(1, np.uint64))
+        for number, placed in enumerate(self._start.placed):
+            if placed.positions is None and placed.site_type == site_type and placed.count:
+                self._launch(
+                    "place_drawn", -(-placed.count // _DRAWS), of=of, left=left, count=count,
+                    room=room, placement=number, particles=placed.count, species=placed.species,
+                )  # fmt: skip
+        return left, int(self._host(count)[0])
+
+    def _again(self, site_type: int, of: dict[str, Any], left: Array) -> None:
+        """Find slots in the same patches for those that found none."""
+        upload = self._backend.upload
+        patch = left >> np.uint64(32)
+        begins = np.flatnonzero(np.append(True, patch[1:] != patch[:-1]))
+        refused = upload(np.zeros(1, np.uint64))
+        self._launch(
+            "place_again",
+            len(begins),
+            of=of,
+            left=upload(left),
+            begins=upload(np.append(begins, len(left))),
+            species=upload(np.array([p.species for p in self._start.placed], np.int32)),
+            patches=len(begins),
+            site_type=site_type,
+            refused=refused,
+        )
+        if self._host(refused)[0]:
+            raise self._start.too_many(site_type)
+
+    def _launch(self, entry: str, items: int, **values: Any) -> None:
+        """Launch a kernel, and keep its buffers until it has run."""
+        arguments = self._program.arguments(entry, **values)
+        self._program.launch(entry, items, arguments, self._stream)
+        self._stream.record().wait()
+
+    def _host(self, buffer: Any) -> Array:
+        mirror = self._backend.mirror(buffer)
+        self._backend.download(buffer, mirror, len(buffer), self._stream)
+        self._stream.record().wait()
+        return mirror
+
+
+@dataclass(frozen=True)
+class _Sites:
+    """Sites of a type in the patches that touch a slab.
+
+    `cells` are on the device their numbers from site `begin` of the lattice on; None: they follow
+    each other. `types` are those of the lattice from there on, and `before` how many of this type
+    stand before each chunk of them, without those that are not in the patches.
+    """
+
+    site_type: int
+    reach: Reach
+    begin: int
+    cells: Any = None
+    types: Array | None = None
+    before: IntArray | None = None
+
+    def numbers(self, places: IntArray) -> tuple[IntArray, IntArray]:
+        """Which of some sites of the lattice, in order, are among these, and their numbers here."""
+        at = places - self.begin
+        if self.types is None or self.before is None:
+            which = np.flatnonzero((at >= 0) & (at < self.reach.stop - self.reach.first))
+            return which, at[which]
+        which = np.flatnonzero((at >= 0) & (at < len(self.types)))
+        which = which[self.types[at[which]] == self.site_type]
+        numbers = np.empty(len(which), np.int64)
+        chunks, firsts = np.unique(at[which] // _CHUNK, return_index=True)
+        ends = [*firsts[1:].tolist(), len(which)]
+        for chunk, first, end in zip(chunks.tolist(), firsts.tolist(), ends, strict=False):
+            begin, mine = chunk * _CHUNK, slice(first, end)
+            found = np.cumsum(self.types[begin : begin + _CHUNK] == self.site_type) - 1
+            numbers[mine] = self.before[chunk] + found[at[which[mine]] - begin]
+        kept = (numbers >= 0) & (numbers < self.reach.stop - self.reach.first)
+        return which[kept], numbers[kept]
