@@ -91,7 +91,9 @@ class TauLeap:
         items = launch.rows
         if self.entry == _LEAP:
             items = self._lanes(launch.rows)
-            values |= {"parked": buffers.scratch, "per_lane": self._per_lane(launch.rows)}
+            values |= {
+                "seed": seed, "parked": buffers.scratch, "per_lane": self._per_lane(launch.rows),
+            }  # fmt: skip
         arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 

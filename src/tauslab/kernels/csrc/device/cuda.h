@@ -29,6 +29,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
+// For loops whose text would be long: some turns at a time.
+#define UNROLL_SOME _Pragma("unroll 4")
 // For loops that end after one or two turns.
 #define NO_UNROLL _Pragma("unroll 1")
 #define LANE_LOOP UNROLL
@@ -229,6 +231,43 @@ DEVICE float reciprocal(float a) {
     rest = fminf(rest, 1.0f);
     asm("fma.rn.ftz.f32 %0, %1, %2, %1;" : "=f"(found) : "f"(estimate), "f"(rest));
     return found;
+}
+
+// Whether estimates in single precision settle most of what is then seldom computed in double precision.
+#define ESTIMATES_FIRST true
+
+// Fast functions of normal numbers, to a few units in the last place; subnormal results are zeros. For
+// estimates whose error is bounded: no result may depend on their bits.
+DEVICE float quick_reciprocal(float a) {
+    float found;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE float quick_root(float a) {
+    float found;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE float quick_log2(float a) {
+    float found;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE float quick_exp2(float a) {
+    float found;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE u32 single_bits(float value) {
+    return __float_as_uint(value);
+}
+
+DEVICE float single_of(u32 bits) {
+    return __uint_as_float(bits);
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {

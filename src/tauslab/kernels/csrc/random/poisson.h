@@ -7,6 +7,7 @@
 
 #include "math/math.h"
 #include "device/prelude.h"
+#include "random/poisson_estimates.h"
 #include "random/streams.h"
 
 // Means are 0 to this, so that every result is a whole double and fits any 64-bit sum.
@@ -191,15 +192,34 @@ DEVICE bool poisson_rejection(double mean, const Philox4 &words, i64 &number) {
     return tl_exponential(weight) >= 2.0 * (poisson_deviance(k, mean) + stirling_error(k));
 }
 
-// Attempt number `attempt` at a Poisson number with this mean, 0 .. 2^50; false if it takes another.
-// For loops in which no lane waits for the attempts of others.
-template <class Bits>
-DEVICE bool poisson_attempt(double mean, const Bits &bits, u32 attempt, i64 &number) {
-    if (mean < POISSON_REJECTION_MEAN) {
-        number = poisson_inversion(mean, bits(0));
+// What estimates leave open.
+DEVICE_SELDOM i64 poisson_inversion_apart(double mean, Philox4 words) {
+    return poisson_inversion(mean, words);
+}
+
+DEVICE_SELDOM i64 poisson_rejection_apart(double mean, Philox4 words) {
+    i64 number;
+    return poisson_rejection(mean, words, number) ? number : FAILED;
+}
+
+// A Poisson number with a mean below 24.
+DEVICE i64 poisson_below(double mean, const Philox4 &words) {
+    if constexpr (ESTIMATES_FIRST) {
+        const int number = estimated_inversion(mean, words);
+        return number == OPEN ? poisson_inversion_apart(mean, words) : number;
+    }
+    return poisson_inversion(mean, words);
+}
+
+// Attempt number `attempt` at one with a mean of 24 or more; false if it takes another.
+DEVICE bool poisson_above(double mean, const Philox4 &words, u32 attempt, i64 &number) {
+    if constexpr (ESTIMATES_FIRST) {
+        number = estimated_rejection(mean, words);
+        if (number == OPEN) number = poisson_rejection_apart(mean, words);
+        if (number != FAILED) return true;
+    } else if (poisson_rejection(mean, words, number)) {
         return true;
     }
-    if (poisson_rejection(mean, bits(attempt), number)) return true;
     number = (i64)mean;
     return attempt == POISSON_ATTEMPTS - 1;
 }
@@ -208,8 +228,9 @@ DEVICE bool poisson_attempt(double mean, const Bits &bits, u32 attempt, i64 &num
 template <class Bits>
 DEVICE i64 poisson(double mean, const Bits &bits) {
     if (!(mean >= 0.0 && mean <= POISSON_LARGEST_MEAN)) return POISSON_UNDEFINED;
+    if (mean < POISSON_REJECTION_MEAN) return poisson_below(mean, bits(0));
     i64 number = 0;
     u32 attempt = 0;
-    while (!poisson_attempt(mean, bits, attempt, number)) ++attempt;
+    while (!poisson_above(mean, bits(attempt), attempt, number)) ++attempt;
     return number;
 }

@@ -1,0 +1,88 @@
+// Poisson numbers decided in single precision, where that is certain: the same numbers as those of
+// random/poisson.h. A decision compares an estimate with a bound on its error; where the difference is less, it is
+// open, and double precision has to decide. docs/poisson.md tells how often.
+#pragma once
+
+#include "random/philox.h"
+#include "device/prelude.h"
+
+// Of an attempt: what it gave, if that is certain.
+enum Decision : int { OPEN = -2, FAILED = -1 };  // or the number
+
+constexpr float LARGEST_ESTIMATED_MEAN = 4096.0f;  // the number would often be open beyond
+// Where u and v are too close to 0 for words of 32 bits.
+constexpr u32 EDGE_WORD = 1u << 23;  // LEAST_EDGE
+constexpr float LEAST_HEIGHT = 0x1p-10f;
+
+DEVICE float size_of(float value) {
+    return single_of(single_bits(value) & 0x7fffffffu);
+}
+
+// `poisson_rejection`, of which symbols and constants are. A number that the squeeze takes is one that the law takes.
+//
+//     error of                    at most                                allowed
+//     number before rounding      1.8e-7 mean + 3.6e-7 slope             5e-7 mean + 1.5e-6 slope
+//     half the logarithm's sum    1e-5 + 1e-6 size of the logarithm      1e-4 + 4e-6 size
+DEVICE int estimated_rejection(double exact_mean, const Philox4 &words) {
+    const float mean = (float)exact_mean;
+    const float b = FMA_SINGLE(2.53f, quick_root(mean), 0.931f);
+    const float a = FMA_SINGLE(0.02483f, b, -0.059f);
+    const u32 u_word = (u32)words.x0, side = (u32)((i32)u_word >> 31);
+    const u32 edge_word = u_word ^ side;
+    const float edge = FMA_SINGLE((float)edge_word, 0x1p-32f, 0x1p-33f);
+    const float inverse = quick_reciprocal(edge);
+    const float steep = a * inverse;
+    const float slope = FMA_SINGLE(2.0f, steep, b);
+    const float u = single_of(single_bits(0.5f - edge) ^ (~side & 0x80000000u));
+    const float number = FMA_SINGLE(slope, u, mean - 0.07f);
+    const float shifted = number + 0x1.8p23f, k = shifted - 0x1.8p23f;
+    const float off = size_of(number - k);
+    const float room = FMA_SINGLE(slope, -1.5e-6f, FMA_SINGLE(mean, -5e-7f, 0.5f));
+
+    const float v = 2.0f - single_of(0x3f800000u + ((u32)words.x2 >> 9)) - 0x1p-24f;
+    const float b_hat = b - 3.4f;
+    const float hat = FMA_SINGLE(steep, inverse, b) * b_hat;
+    const float height = v * FMA_SINGLE(1.1239f, b_hat, 1.2f) * quick_reciprocal(hat);
+    const float logarithm = quick_log2(0x1.921fb6p+2f * k * height * height);
+
+    const float ratio_log = quick_log2(k * quick_reciprocal(mean));
+    const float deviance = FMA_SINGLE(0.69314718f * k, ratio_log, mean - k);
+    const float k_inverse = quick_reciprocal(k);
+    const float stirling = k_inverse * FMA_SINGLE(k_inverse * k_inverse, -1.0f / 360, 1.0f / 12);
+    const float miss = FMA_SINGLE(logarithm, 0.34657359f, deviance) + stirling;
+
+    const float bound = FMA_SINGLE(k, 1.5e-6f, FMA_SINGLE(size_of(logarithm), 4e-6f, 1e-4f));
+    // Comparisons that are false where anything is not a number.
+    const bool rounded = (off < room) & (mean < LARGEST_ESTIMATED_MEAN);
+    const bool compared = (size_of(miss) > bound) & (k > 0.0f) & (v >= LEAST_HEIGHT);
+    if ((edge_word < EDGE_WORD - 1) | (rounded & (k < 0.0f))) return FAILED;
+    if (!(rounded & compared) | (edge_word <= EDGE_WORD)) return OPEN;
+    return miss <= 0.0f ? (int)(single_bits(shifted) - 0x4b400000u) : FAILED;
+}
+
+// `poisson_inversion`. In units of u, `t` is off by 3e-6 before the search, and in its steps by 6e-8 times the
+// sum of k (1 - F(k - 1)), which is mean^2 / 2 + mean, and by 3e-7 mean.
+DEVICE int estimated_inversion(double exact_mean, const Philox4 &words) {
+    const float mean = (float)exact_mean;
+    const float inverse = quick_reciprocal(mean);
+    const float u = FMA_SINGLE((float)(u32)words.x0, 0x1p-32f, 0x1p-33f);
+    float t = u * quick_exp2(mean * 1.44269504f);
+    float ratio = 0.0f;
+    const float largest = 0x1p36f;  // more than exp(24): the end of the law, where t is made of errors
+    do {
+        UNROLL for (int i = 0; i < 4; ++i) {
+            const bool more = t > 1.0f;
+            ratio = more ? ratio + inverse : ratio;
+            t = more ? FMA_SINGLE(t, ratio, -ratio) : t;
+        }
+    } while ((t > 1.0f) & (t < largest));
+    const float shifted = FMA_SINGLE(ratio, mean, 0x1.8p23f), k = shifted - 0x1.8p23f;
+    // log2 of 1 / p(k), by Stirling's formula, which is near enough to k! also for k = 1 and for 0.16 in place of 0.
+    const float k_law = k > 0.0f ? k : 0.16f;
+    const float k_log = quick_log2(k_law);
+    const float rest = FMA_SINGLE(0.5f, k_log, FMA_SINGLE(0.1203f, quick_reciprocal(k_law), 1.33f));
+    const float law = FMA_SINGLE(k, k_log - quick_log2(mean), FMA_SINGLE(mean - k, 1.442695f, rest));
+    const float room = FMA_SINGLE(mean, FMA_SINGLE(mean, 6e-8f, 7e-7f), 6e-6f) * quick_exp2(law);
+    const bool certain = (t > room) & (1.0f - t > room);
+    return certain ? (int)(single_bits(shifted) - 0x4b400000u) : OPEN;
+}
