@@ -16,6 +16,8 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 # networks leap from tables (`tauslab.kernels.leaping.fine_tau`). Part of the method: bits differ.
 LARGEST_LEAPING = 160
 
+_WARP = 32
+
 # Trajectories that take turns on a lane of a GPU: with more to choose from, a warp finds more that
 # do the same. Schlögl, 2^18 trajectories on an H200: 0.095 s with 1, 0.070 s with 2, 0.060 s with
 # 4, 0.081 s with 8, which leaves half of the lanes without any.
@@ -93,21 +95,27 @@ class TauLeap:
             items = self._lanes(launch.rows)
             values |= {
                 "seed": seed, "parked": buffers.scratch, "per_lane": self._per_lane(launch.rows),
+                "width": self._width(launch.rows),
             }  # fmt: skip
         arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 
     def _lanes(self, rows: int) -> int:
-        """Lanes; from half a full device on, each has several trajectories.
-
-        Schlögl, 2^16 trajectories on an H200: 0.031 s so, 0.029 s with a lane for each, 0.039 s
-        from a third on; a chain of 20 species, 2^18: 0.043, 0.042 and 0.060 s.
-        """
+        """Threads of a launch, in whole warps."""
         resident = self.program.resident(_LEAP)
-        return min(rows, resident, max(-(-rows // MOST_PER_LANE), resident // 2))
+        if not self.backend.style.warps:
+            return min(rows, resident)
+        if rows >= resident // 2:
+            return min(rows, resident, max(-(-rows // MOST_PER_LANE), resident // 2))
+        return -(-rows // self._width(rows)) * _WARP
 
     def _per_lane(self, rows: int) -> int:
         return min(MOST_PER_LANE, -(-rows // self._lanes(rows)))
+
+    def _width(self, rows: int) -> int:
+        """Lanes of a warp that begin trajectories: with few of them, all warps of the device have some."""
+        warps = max(1, self.program.resident(_LEAP) // _WARP)
+        return min(_WARP, max(1, -(-rows // warps)))
 
 
 class CheckedTauLeap:

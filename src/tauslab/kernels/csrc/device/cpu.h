@@ -42,6 +42,7 @@ typedef u64 Word;
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
 #define SQRT(a) __builtin_sqrt(a)
 #define FMA_SINGLE(a, b, c) __builtin_fmaf((a), (b), (c))
+#define ABS_SINGLE(a) __builtin_fabsf(a)
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
 #define TABLE static constexpr

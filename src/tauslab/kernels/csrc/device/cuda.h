@@ -90,6 +90,7 @@ DEVICE void barrier_arrive_(int number, int threads) {
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
 #define SQRT(a) __dsqrt_rn(a)
 #define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
+#define ABS_SINGLE(a) fabsf(a)
 #define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
 

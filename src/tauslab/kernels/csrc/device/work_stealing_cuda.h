@@ -1,4 +1,4 @@
-// A warp has `per_lane` times 32 trajectories in slots. A lane holds one of them; the others are
+// A warp has `per_lane` times `width` trajectories in slots. A lane holds one of them; the others are
 // parked in memory [word, slot] with the phase that each is in, 0 or 1.
 #pragma once
 
@@ -27,9 +27,10 @@ struct WorkStealing {
     bool here = false;
     int phase = 0, next_phase = 0;
     u32 *memory;
-    int per_lane, slots, lane, mine = -1, waited = 0;
+    int per_lane, width, slots, lane, mine = -1, waited = 0;
 
-    DEVICE_MEMBER WorkStealing(u32 *all, int turns) : per_lane(turns), slots(turns * WARP) {
+    DEVICE_MEMBER WorkStealing(u32 *all, int turns, int lanes)
+        : per_lane(turns), width(lanes), slots(turns * WARP) {
         lane = (int)(threadIdx.x % WARP);
         memory = all + GLOBAL_ID / WARP * slots * PARKED_WORDS;
     }
@@ -53,7 +54,7 @@ struct WorkStealing {
     template <class Begin>
     DEVICE_MEMBER void fill(State &s, const Begin &begin) {
         for (int i = 0; i < per_lane; ++i) {
-            const bool there = begin(s);
+            const bool there = lane < width && begin(s);
             park(s, i * WARP + lane, there ? 0 : SLOT_EMPTY);
         }
     }

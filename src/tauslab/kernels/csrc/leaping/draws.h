@@ -8,29 +8,62 @@
 
 constexpr bool GROUPED = N_CHANNELS > FEW_CHANNELS;
 constexpr u32 GROUP = N_CHANNELS, PLACES = N_CHANNELS + 1;  // addresses of the group's draws
-constexpr int WORDS = (N_CHANNELS + 63) / 64;
+constexpr int WORDS = (N_CHANNELS + 31) / 32;
 
-// Channels that draw for themselves, a bit for each, and those with a mean of 24 or more among them.
+// A set of channels, a bit for each.
+struct Channels {
+    u32 word[WORDS];
+
+    DEVICE_MEMBER void add(int channel, bool here) {
+        word[channel / 32] |= (u32)here << channel % 32;
+    }
+    DEVICE_MEMBER bool has(int channel) const { return word[channel / 32] >> channel % 32 & 1; }
+};
+
+// Takes the channels of a set one after the other.
+struct Taken {
+    const Channels &channels;
+    u32 left = channels.word[0];
+    int word = 0;
+
+    DEVICE_MEMBER explicit Taken(const Channels &all) : channels(all) { go_on(); }
+    DEVICE_MEMBER bool some() const { return left != 0; }
+    DEVICE_MEMBER int channel() const { return word * 32 + highest(); }
+    DEVICE_MEMBER void next() {
+        left ^= 1u << highest();
+        go_on();
+    }
+
+   private:
+    DEVICE_MEMBER int highest() const { return 31 - leading_zeros(left); }
+    DEVICE_MEMBER void go_on() {
+        while (left == 0 && word < WORDS - 1) left = channels.word[++word];
+    }
+};
+
+// Channels that draw for themselves: with a mean of 24 or more, and others.
 struct Drawn {
-    u64 alone[WORDS], large[WORDS];
+    Channels large, small;
+
+    DEVICE_MEMBER bool has(int channel) const { return large.has(channel) || small.has(channel); }
 };
 
 // Turns propensities into means. `drawn` gets the channels that draw for themselves. Returns the sum of the
 // other means.
 template <class Cells>
 DEVICE double split_means(const Cells &cells, double tau, Drawn &drawn) {
-    double small = 0;
-    for (int word = 0; word < WORDS; ++word) drawn.alone[word] = drawn.large[word] = 0;
+    double rest = 0;
+    drawn = {};
     UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j) {
         const double mean = cells[j] * tau;
         const bool alone = GROUPED ? mean >= SMALL_MEAN : mean > 0;
         const bool large = (i32)high_word(mean) >= (i32)high_word(POISSON_REJECTION_MEAN);
-        drawn.alone[j / 64] |= (u64)alone << j % 64;
-        drawn.large[j / 64] |= (u64)large << j % 64;
+        drawn.large.add(j, large);
+        drawn.small.add(j, alone && !large);
         cells[j] = alone || !GROUPED ? mean : small_cell(mean);
-        if (GROUPED && !alone) small += cells[j];
+        if (GROUPED && !alone) rest += cells[j];
     }
-    return small;
+    return rest;
 }
 
 // Turns means into numbers of firings; false if a mean is beyond what can be drawn. First the large ones, then the
@@ -39,29 +72,21 @@ template <class Cells>
 DEVICE bool draw_firings(const Cells &cells, const PhiloxSeries &series, const PhiloxKeys &keys,
                          const Drawn &drawn) {
     bool possible = true;
-    for (int word = 0; word < WORDS; ++word) {
-        u64 left = drawn.large[word];
-        u32 attempt = 0;
-        while (left) {  // a lane goes on when its own attempt succeeds
-            const int j = word * 64 + lowest_bit(left);
-            const double mean = cells[j];
-            const Philox4 bits = LeapBits{series, keys, (u32)j}(attempt);
-            i64 number = 0;
-            bool found = true;
-            if (mean > POISSON_LARGEST_MEAN)
-                possible = false;
-            else
-                found = poisson_above(mean, bits, attempt, number);
-            ++attempt;
-            if (found) cells[j] = cell_of(number), left &= left - 1, attempt = 0;
-        }
+    u32 attempt = 0;
+    for (Taken large(drawn.large); large.some();) {  // a lane goes on when its own attempt succeeds
+        const int j = large.channel();
+        const double mean = cells[j];
+        i64 number = poisson_above(mean, LeapBits{series, keys, (u32)j}(attempt));
+        if (number == FAILED && ++attempt == POISSON_ATTEMPTS) number = (i64)mean;
+        if (number == FAILED) continue;
+        if (!LIKELY(mean <= POISSON_LARGEST_MEAN)) possible = false, number = 0;
+        cells[j] = cell_of(number);
+        attempt = 0;
+        large.next();
     }
-    for (int word = 0; word < WORDS; ++word) {
-        u64 left = drawn.alone[word] & ~drawn.large[word];
-        for (; left; left &= left - 1) {
-            const int j = word * 64 + lowest_bit(left);
-            cells[j] = cell_of(poisson_below(cells[j], LeapBits{series, keys, (u32)j}(0)));
-        }
+    for (Taken small(drawn.small); small.some(); small.next()) {
+        const int j = small.channel();
+        cells[j] = cell_of(poisson_below(cells[j], LeapBits{series, keys, (u32)j}(0)));
     }
     return possible;
 }
@@ -85,7 +110,7 @@ DEVICE bool draw_group(const Cells &cells, const PhiloxSeries &series, const Phi
         double sum = 0;
         int above = number < PICKS ? (int)number : PICKS;
         for (int j = 0; above > 0; ++j) {
-            if (drawn.alone[j / 64] >> j % 64 & 1) continue;
+            if (drawn.has(j)) continue;
             const u64 cell = as_bits(cells[j]);
             sum += small_cell(cells[j]);
             int still = 0;
@@ -95,7 +120,7 @@ DEVICE bool draw_group(const Cells &cells, const PhiloxSeries &series, const Phi
         }
     }
     UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j)
-        if (!(drawn.alone[j / 64] >> j % 64 & 1))
+        if (!drawn.has(j))
             cells[j] = from_bits(as_bits(cells[j]) & FIRINGS_OF_SMALL);
     return true;
 }

@@ -18,7 +18,6 @@
 #include "device/work_stealing.h"
 
 constexpr int LEAPS_AT_ONCE = 16;  // leaps between two choices of what a warp does next
-constexpr int ENOUGH_LANES = 24;   // if fewer lanes leap, the warp chooses again
 
 struct LeapArguments {
     EnsembleArguments launch;
@@ -26,6 +25,7 @@ struct LeapArguments {
     u64 seed;        // again: numbers in a launch's arguments take neither registers nor loads
     u32 *parked;     // trajectories that wait for their turn, see device/work_stealing.h
     i64 per_lane;    // trajectories of a lane, one after the other
+    i64 width;       // lanes of a warp that begin trajectories
 };
 
 // Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a multiprocessor, 1.19 s with
@@ -40,7 +40,8 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};
-    WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane);
+    WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane, (int)arguments.width);
+    const int enough = (int)arguments.width * 3 / 4;  // if fewer lanes leap, the warp chooses again
     pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, launch); });
     Looks looks = {};
     while (pool.next(s)) {
@@ -58,7 +59,7 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
                     step(s, cells, keys, out, times, max_steps, tolerance, work);
                 if (s.row < 0) pool.here = begin(s, launch);
             }
-            if (lanes_where(pool.here && pool.next_phase == LEAPS) < ENOUGH_LANES) break;
+            if (lanes_where(pool.here && pool.next_phase == LEAPS) < enough) break;
         }
     }
     add_work(launch.work, work);

@@ -206,22 +206,19 @@ DEVICE_SELDOM i64 poisson_rejection_apart(double mean, Philox4 words) {
 DEVICE i64 poisson_below(double mean, const Philox4 &words) {
     if constexpr (ESTIMATES_FIRST) {
         const int number = estimated_inversion(mean, words);
-        return number == OPEN ? poisson_inversion_apart(mean, words) : number;
+        return LIKELY(number >= 0) ? number : poisson_inversion_apart(mean, words);
     }
     return poisson_inversion(mean, words);
 }
 
-// Attempt number `attempt` at one with a mean of 24 or more; false if it takes another.
-DEVICE bool poisson_above(double mean, const Philox4 &words, u32 attempt, i64 &number) {
+// An attempt at one with a mean of 24 or more: the number, or FAILED.
+DEVICE i64 poisson_above(double mean, const Philox4 &words) {
     if constexpr (ESTIMATES_FIRST) {
-        number = estimated_rejection(mean, words);
-        if (number == OPEN) number = poisson_rejection_apart(mean, words);
-        if (number != FAILED) return true;
-    } else if (poisson_rejection(mean, words, number)) {
-        return true;
+        const int number = estimated_rejection(mean, words);
+        return LIKELY(number != OPEN) ? number : poisson_rejection_apart(mean, words);
     }
-    number = (i64)mean;
-    return attempt == POISSON_ATTEMPTS - 1;
+    i64 number;
+    return poisson_rejection(mean, words, number) ? number : FAILED;
 }
 
 // A Poisson number with this mean, 0 .. 2^50; POISSON_UNDEFINED for any other mean.
@@ -229,8 +226,9 @@ template <class Bits>
 DEVICE i64 poisson(double mean, const Bits &bits) {
     if (!(mean >= 0.0 && mean <= POISSON_LARGEST_MEAN)) return POISSON_UNDEFINED;
     if (mean < POISSON_REJECTION_MEAN) return poisson_below(mean, bits(0));
-    i64 number = 0;
-    u32 attempt = 0;
-    while (!poisson_above(mean, bits(attempt), attempt, number)) ++attempt;
-    return number;
+    for (u32 attempt = 0; attempt < POISSON_ATTEMPTS; ++attempt) {
+        const i64 number = poisson_above(mean, bits(attempt));
+        if (number != FAILED) return number;
+    }
+    return (i64)mean;
 }

@@ -6,17 +6,13 @@
 #include "random/philox.h"
 #include "device/prelude.h"
 
-// Of an attempt: what it gave, if that is certain.
-enum Decision : int { OPEN = -2, FAILED = -1 };  // or the number
+// What stands in place of a number: the attempt failed, or nothing is certain.
+constexpr int FAILED = -1, OPEN = -2;
 
 constexpr float LARGEST_ESTIMATED_MEAN = 4096.0f;  // the number would often be open beyond
 // Where u and v are too close to 0 for words of 32 bits.
 constexpr u32 EDGE_WORD = 1u << 23;  // LEAST_EDGE
 constexpr float LEAST_HEIGHT = 0x1p-10f;
-
-DEVICE float size_of(float value) {
-    return single_of(single_bits(value) & 0x7fffffffu);
-}
 
 // `poisson_rejection`, of which symbols and constants are. A number that the squeeze takes is one that the law takes.
 //
@@ -36,7 +32,7 @@ DEVICE int estimated_rejection(double exact_mean, const Philox4 &words) {
     const float u = single_of(single_bits(0.5f - edge) ^ (~side & 0x80000000u));
     const float number = FMA_SINGLE(slope, u, mean - 0.07f);
     const float shifted = number + 0x1.8p23f, k = shifted - 0x1.8p23f;
-    const float off = size_of(number - k);
+    const float off = ABS_SINGLE(number - k);
     const float room = FMA_SINGLE(slope, -1.5e-6f, FMA_SINGLE(mean, -5e-7f, 0.5f));
 
     const float v = 2.0f - single_of(0x3f800000u + ((u32)words.x2 >> 9)) - 0x1p-24f;
@@ -51,10 +47,10 @@ DEVICE int estimated_rejection(double exact_mean, const Philox4 &words) {
     const float stirling = k_inverse * FMA_SINGLE(k_inverse * k_inverse, -1.0f / 360, 1.0f / 12);
     const float miss = FMA_SINGLE(logarithm, 0.34657359f, deviance) + stirling;
 
-    const float bound = FMA_SINGLE(k, 1.5e-6f, FMA_SINGLE(size_of(logarithm), 4e-6f, 1e-4f));
+    const float bound = FMA_SINGLE(k, 1.5e-6f, FMA_SINGLE(ABS_SINGLE(logarithm), 4e-6f, 1e-4f));
     // Comparisons that are false where anything is not a number.
     const bool rounded = (off < room) & (mean < LARGEST_ESTIMATED_MEAN);
-    const bool compared = (size_of(miss) > bound) & (k > 0.0f) & (v >= LEAST_HEIGHT);
+    const bool compared = (ABS_SINGLE(miss) > bound) & (k > 0.0f) & (v >= LEAST_HEIGHT);
     if ((edge_word < EDGE_WORD - 1) | (rounded & (k < 0.0f))) return FAILED;
     if (!(rounded & compared) | (edge_word <= EDGE_WORD)) return OPEN;
     return miss <= 0.0f ? (int)(single_bits(shifted) - 0x4b400000u) : FAILED;
