@@ -23,21 +23,28 @@ struct Channels {
 // Takes the channels of a set one after the other.
 struct Taken {
     const Channels &channels;
-    u32 left = channels.word[0];
+    u32 left = channels.word[0], following = WORDS > 1 ? channels.word[WORDS > 1] : 0;
     int word = 0;
 
     DEVICE_MEMBER explicit Taken(const Channels &all) : channels(all) { go_on(); }
     DEVICE_MEMBER bool some() const { return left != 0; }
     DEVICE_MEMBER int channel() const { return word * 32 + highest(); }
-    DEVICE_MEMBER void next() {
-        left ^= 1u << highest();
+    DEVICE_MEMBER void next(u32 taken) {
+        left ^= taken << highest();
         go_on();
     }
 
    private:
     DEVICE_MEMBER int highest() const { return 31 - leading_zeros(left); }
     DEVICE_MEMBER void go_on() {
-        while (left == 0 && word < WORDS - 1) left = channels.word[++word];
+        if constexpr (WORDS == 2) {  // in registers
+            const bool over = left == 0;
+            left = over ? following : left;
+            following = over ? 0 : following;
+            word = over ? 1 : word;
+        } else if constexpr (WORDS > 2) {
+            while (left == 0 && word < WORDS - 1) left = channels.word[++word];
+        }
     }
 };
 
@@ -66,25 +73,40 @@ DEVICE double split_means(const Cells &cells, double tau, Drawn &drawn) {
     return rest;
 }
 
+constexpr i64 IMPOSSIBLE = -3;  // in place of a number: the mean is beyond what can be drawn
+
+// What estimates leave open of an attempt with a mean of 24 or more, and the number after the last: the number,
+// FAILED or IMPOSSIBLE.
+DEVICE_SELDOM i64 large_apart(double mean, Philox4 bits, u32 attempt) {
+    if (mean > POISSON_LARGEST_MEAN) return IMPOSSIBLE;
+    i64 number;
+    if (poisson_rejection(mean, bits, number)) return number;
+    return attempt == POISSON_ATTEMPTS - 1 ? (i64)mean : FAILED;
+}
+
 // Turns means into numbers of firings; false if a mean is beyond what can be drawn. First the large ones, then the
 // others: lanes that draw by different methods would wait for each other.
 template <class Cells>
 DEVICE bool draw_firings(const Cells &cells, const PhiloxSeries &series, const PhiloxKeys &keys,
                          const Drawn &drawn) {
-    bool possible = true;
-    u32 attempt = 0;
+    u32 possible = 1, attempt = 0;
     for (Taken large(drawn.large); large.some();) {  // a lane goes on when its own attempt succeeds
         const int j = large.channel();
-        const double mean = cells[j];
-        i64 number = poisson_above(mean, LeapBits{series, keys, (u32)j}(attempt));
-        if (number == FAILED && ++attempt == POISSON_ATTEMPTS) number = (i64)mean;
-        if (number == FAILED) continue;
-        if (!LIKELY(mean <= POISSON_LARGEST_MEAN)) possible = false, number = 0;
-        cells[j] = cell_of(number);
-        attempt = 0;
-        large.next();
+        const Philox4 bits = LeapBits{series, keys, (u32)j}(attempt);
+        const int estimate = ESTIMATES_FIRST ? estimated_rejection(cells[j], bits) : OPEN;
+        u32 found = estimate >= 0;
+        if (found) {
+            cells[j] = cell_of((i64)(u32)estimate);
+        } else if (!LIKELY((estimate != OPEN) & (attempt != POISSON_ATTEMPTS - 1))) {
+            const i64 number = large_apart(cells[j], bits, attempt);
+            found = number != FAILED;
+            possible &= number != IMPOSSIBLE;
+            if (found) cells[j] = cell_of(number > 0 ? number : 0);
+        }
+        attempt = found ? 0 : attempt + 1;
+        large.next(found);
     }
-    for (Taken small(drawn.small); small.some(); small.next()) {
+    for (Taken small(drawn.small); small.some(); small.next(1)) {
         const int j = small.channel();
         cells[j] = cell_of(poisson_below(cells[j], LeapBits{series, keys, (u32)j}(0)));
     }

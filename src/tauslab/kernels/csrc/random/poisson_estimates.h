@@ -51,9 +51,11 @@ DEVICE int estimated_rejection(double exact_mean, const Philox4 &words) {
     // Comparisons that are false where anything is not a number.
     const bool rounded = (off < room) & (mean < LARGEST_ESTIMATED_MEAN);
     const bool compared = (ABS_SINGLE(miss) > bound) & (k > 0.0f) & (v >= LEAST_HEIGHT);
-    if ((edge_word < EDGE_WORD - 1) | (rounded & (k < 0.0f))) return FAILED;
-    if (!(rounded & compared) | (edge_word <= EDGE_WORD)) return OPEN;
-    return miss <= 0.0f ? (int)(single_bits(shifted) - 0x4b400000u) : FAILED;
+    const bool failed = (edge_word < EDGE_WORD - 1) | (rounded & (k < 0.0f));
+    const bool certain = rounded & compared & (edge_word > EDGE_WORD);
+    int decided = miss <= 0.0f ? (int)(single_bits(shifted) - 0x4b400000u) : FAILED;
+    decided = certain ? decided : OPEN;
+    return failed ? FAILED : decided;
 }
 
 // `poisson_inversion`. In units of u, `t` is off by 3e-6 before the search, and in its steps by 6e-8 times the
