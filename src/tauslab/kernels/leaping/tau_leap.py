@@ -59,6 +59,7 @@ class TauLeap:
     ) -> None:
         self.backend = backend
         self._epsilon = epsilon
+        self._trajectories = trajectories
         self._parked_words = parked_words(network)
         self._launcher = Launcher(backend, times)
         self.entry = _LANES if leaps_on_lanes(backend, trajectories) else _LEAP
@@ -101,19 +102,22 @@ class TauLeap:
         self.program.launch(self.entry, items, arguments, stream)
 
     def _lanes(self, rows: int) -> int:
-        """Threads of a launch, in whole warps."""
+        """Threads of a launch; several trajectories for each only where all that fit have some."""
         resident = self.program.resident(_LEAP)
-        if not self.backend.style.warps:
+        if self._width(rows) == _WARP:
             return min(rows, resident)
-        if rows >= resident // 2:
-            return min(rows, resident, max(-(-rows // MOST_PER_LANE), resident // 2))
         return -(-rows // self._width(rows)) * _WARP
 
     def _per_lane(self, rows: int) -> int:
         return min(MOST_PER_LANE, -(-rows // self._lanes(rows)))
 
     def _width(self, rows: int) -> int:
-        """Lanes of a warp that begin trajectories: with few of them, all warps of the device have some."""
+        """Lanes of a warp that begin trajectories: fewer if a launch of all has too few.
+
+        Lanes that do different things wait for each other, and warps have schedulers of their own.
+        """
+        if not self.backend.style.warps or not 0 < self._trajectories <= rows:
+            return _WARP
         warps = max(1, self.program.resident(_LEAP) // _WARP)
         return min(_WARP, max(1, -(-rows // warps)))
 

@@ -41,6 +41,17 @@ DEVICE u8 state_of(const Trajectory &s, double a0, u64 max_steps) {
     return s.steps >= max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
+// The numbers of an exact event: its waiting time for a total propensity of 1, and which reaction it is.
+struct EventDraw {
+    double waiting, unit;
+};
+
+DEVICE EventDraw draw_event(const PhiloxSeries &series, const PhiloxKeys &keys, u32 number) {
+    const Philox4 bits = philox_draw(series, keys, number);
+    const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1));
+    return {waiting, unit_half_open(bits.x2, bits.x3)};
+}
+
 // Total propensities that `quotient` takes: high words of 2^-900 and 2^900.
 constexpr u32 SMALLEST_TOTAL = (1023 - 900) << 20, LARGEST_TOTAL = (1023 + 900) << 20;
 
@@ -57,23 +68,25 @@ DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &ke
     PhiloxSeries series = draw_series(keys, STREAM_TAU, s.id, s.point, s.draws);
     double t_next = times[s.k];
     u32 made = 0;
+    EventDraw next = draw_event(series, keys, (u32)s.draws);
     NO_UNROLL while (made < turns) {
         const double a0 = exact.total();
         const bool usual = high_word(a0) - SMALLEST_TOTAL < LARGEST_TOTAL - SMALLEST_TOTAL;
         if (!LIKELY(usual) && !(a0 > 0 && a0 < infinity())) break;
-        const Philox4 bits = philox_draw(series, keys, (u32)s.draws);
+        const EventDraw draw = next;
+        const double t =
+            s.t + (LIKELY(usual) ? quotient(draw.waiting, a0) : draw.waiting / a0);
         if (!LIKELY((u32)++s.draws != 0))
             series = draw_series(keys, STREAM_TAU, s.id, s.point, s.draws);
-        const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1));
-        const double t = s.t + (LIKELY(usual) ? quotient(waiting, a0) : waiting / a0);
         if (!LIKELY(t <= t_next)) {
             for (; s.k < out.n_times && times[s.k] < t; ++s.k)
                 record_sample(out, s.row, s.k, state, s.c);
             if (s.k == out.n_times) break;
             t_next = times[s.k];
         }
-        const double target = unit_half_open(bits.x2, bits.x3) * a0;
-        const bool overflowed = fire_exact(target, s.x, s.c, exact, cells) < 0;
+        // The numbers of the next event are drawn meanwhile: neither waits for the other.
+        next = draw_event(series, keys, (u32)s.draws);
+        const bool overflowed = fire_exact(draw.unit * a0, s.x, s.c, exact, cells) < 0;
         s.t = t;
         ++made;
         if (!LIKELY(!overflowed)) {
