@@ -41,7 +41,8 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
     Trajectory s;
     Work work = {};
     WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane, (int)arguments.width);
-    const int enough = (int)arguments.width * 3 / 4;  // if fewer lanes leap, the warp chooses again
+    // If fewer lanes leap, the warp chooses again: sooner where others wait to take their places.
+    const int enough = (int)arguments.width * (arguments.per_lane > 1 ? 3 : 2) / 4;
     pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, launch); });
     Looks looks = {};
     while (pool.next(s)) {
