@@ -304,9 +304,7 @@ def _check(network: LoweredNetwork) -> str:
         change = f"magnitude((double)({_change(network, species)}))"
         return lambda names: f"holds &= {change} <= allowed_of(tolerance, {names}).noise"
 
-    blocks = [
-        _with_bound(network, i, holds(i), _ANY_ELEMENT) for i in range(len(network.species))
-    ]
+    blocks = [_with_bound(network, i, holds(i), _ANY_ELEMENT) for i in range(len(network.species))]
     return (
         "// Whether no species that a propensity reads changes by more than the leap was to change "
         "it.\n"

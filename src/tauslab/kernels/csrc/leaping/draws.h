@@ -34,7 +34,7 @@ struct Taken {
         go_on();
     }
 
-   private:
+  private:
     DEVICE_MEMBER int highest() const { return 31 - leading_zeros(left); }
     DEVICE_MEMBER void go_on() {
         if constexpr (WORDS == 2) {  // in registers
@@ -122,7 +122,7 @@ DEVICE bool draw_group(const Cells &cells, const PhiloxSeries &series, const Phi
     const LeapBits bits = {series, keys, PLACES};
     for (u32 pair = 0; number > 0; number -= PICKS) {
         double targets[PICKS];  // below the sum, or never reached
-        UNROLL for (int i = 0; i < PICKS; i += 2, ++pair) {
+    UNROLL for (int i = 0; i < PICKS; i += 2, ++pair) {
             const Philox4 words = bits(pair);
             const double first = unit_half_open(words.x0, words.x1) * small;
             const double second = unit_half_open(words.x2, words.x3) * small;

@@ -56,8 +56,7 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
         }
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
             if (pool.here && pool.next_phase == LEAPS) {
-                pool.next_phase =
-                    step(s, cells, keys, out, times, max_steps, tolerance, work);
+                pool.next_phase = step(s, cells, keys, out, times, max_steps, tolerance, work);
                 if (s.row < 0) pool.here = begin(s, launch);
             }
             if (lanes_where(pool.here && pool.next_phase == LEAPS) < enough) break;

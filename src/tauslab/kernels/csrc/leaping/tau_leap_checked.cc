@@ -156,8 +156,7 @@ DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const
 // pay. `cells` holds the propensities to leap with.
 template <class Cells>
 DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cells,
-                 const PhiloxKeys &keys, double t_next, const Tolerance &tolerance,
-                 Work &work) {
+                 const PhiloxKeys &keys, double t_next, const Tolerance &tolerance, Work &work) {
     sort_channels(s, plan, cells, ahead);
     const Row earlier = ahead.earlier();
     for (double limit = FIRST_TRY * plan.limit.time();;) {
@@ -207,8 +206,8 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
 
 // One exact event, or the time to the sample, while something is known of events to come.
 template <class Cells>
-DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys, double t_next,
-                        Work &work) {
+DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
+                        double t_next, Work &work) {
     const Row rates = ahead.propensities();
     channel_propensities(s.x, s.c, rates);
     for (int j = 0; j < N_CHANNELS; ++j) rates[j] = -rates[j], cells[j] = cell_of(0);

@@ -66,9 +66,10 @@ DEVICE int estimated_inversion(double exact_mean, const Philox4 &words) {
     const float u = FMA_SINGLE((float)(u32)words.x0, 0x1p-32f, 0x1p-33f);
     float t = u * quick_exp2(mean * 1.44269504f);
     float ratio = 0.0f;
-    const float largest = 0x1p36f;  // more than exp(24): the end of the law, where t is made of errors
+    const float largest =
+        0x1p36f;  // more than exp(24): the end of the law, where t is made of errors
     do {
-        UNROLL for (int i = 0; i < 4; ++i) {
+    UNROLL for (int i = 0; i < 4; ++i) {
             const bool more = t > 1.0f;
             ratio = more ? ratio + inverse : ratio;
             t = more ? FMA_SINGLE(t, ratio, -ratio) : t;
