@@ -309,6 +309,8 @@ DEVICE void atomic_least(u64 *cell, u64 value) {
 #define DRAW_AHEAD true
 // The lanes of a warp have sites side by side, and exchange what hops between them.
 #define LANES_SIDE_BY_SIDE
+// Warps of a block exchange trajectories (device/work_stealing.h).
+#define WARPS_STEAL
 // Bytes of two words in the order of the nibbles of `selector`: 0 to 3 of `a`, 4 to 7 of `b`; with
 // 8 more, the byte's sign eight times.
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
@@ -412,6 +414,11 @@ DEVICE void or_in_block(u32 *cell, u32 bits) {
 // Orders writes: other threads of the device see earlier writes before later ones.
 DEVICE void threadfence() {
     __threadfence();
+}
+
+// The same for threads of the block.
+DEVICE void fence_in_block() {
+    __threadfence_block();
 }
 
 // As `threadfence`, for the host and other devices too.

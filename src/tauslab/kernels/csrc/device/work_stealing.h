@@ -10,7 +10,7 @@
 // The numbers of a trajectory do not depend on which lane runs it, or when.
 #pragma once
 
-#ifdef __CUDACC__
+#ifdef WARPS_STEAL
 #include "device/work_stealing_cuda.h"
 #else
 #include "device/work_stealing_cpu.h"

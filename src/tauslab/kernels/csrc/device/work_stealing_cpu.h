@@ -15,6 +15,8 @@ struct WorkStealing {
         here = begin(s);
     }
 
+    DEVICE_MEMBER void stop() const {}
+
     DEVICE_MEMBER bool next(State &) {
         phase = next_phase;
         return here;

@@ -41,8 +41,6 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
     Trajectory s;
     Work work = {};
     WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane, (int)arguments.width);
-    // If fewer lanes leap, the warp chooses again: sooner where others wait to take their places.
-    const int enough = (int)arguments.width * (arguments.per_lane > 1 ? 3 : 2) / 4;
     pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, launch); });
     Looks looks = {};
     while (pool.next(s)) {
@@ -54,6 +52,8 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
             pool.next_phase = LEAPS;
             continue;
         }
+        // If a quarter of the lanes leaps no more, the warp chooses again.
+        const int enough = (3 * lanes_where(pool.here) + 3) / 4;
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
             if (pool.here && pool.next_phase == LEAPS) {
                 pool.next_phase = step(s, cells, keys, out, times, max_steps, tolerance, work);
@@ -62,5 +62,6 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
             if (lanes_where(pool.here && pool.next_phase == LEAPS) < enough) break;
         }
     }
+    pool.stop();
     add_work(launch.work, work);
 }
