@@ -8,11 +8,13 @@ from emulation import EmulatedBackend
 from engine_runs import compiler, leap
 
 from tauslab.kernels.backends.base import BackendOptions
+from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.runner.cli.bench import michaelis_menten, schlogl
 
+STEALING = CSRC / "device" / "work_stealing_cuda.h"
 TIMES = [0.0, 0.5, 2.0, 6.0]
 
 
@@ -34,3 +36,7 @@ def test_warps_give_the_numbers_of_a_thread(
         np.testing.assert_array_equal(array, expected)
     assert found[-1][1] > 0
     assert found[-1][2] > 0
+
+
+def test_a_queue_has_room_for_all_trajectories_of_a_block() -> None:
+    assert f"QUEUE = {tau_leap.MOST_PER_LANE} * THREADS_PER_BLOCK;" in STEALING.read_text()
