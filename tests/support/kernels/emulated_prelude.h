@@ -163,7 +163,7 @@ static void atomic_least(u64 *cell, u64 value) {
 #include "csrc_bytes.h"
 
 // For a loop that waits for another block.
-static void wait_a_little() {
+static void wait_a_little(u32 = 0) {
     yield();
 }
 

@@ -437,8 +437,8 @@ DEVICE u64 ticks() {
 }
 
 // Leaves the memory that a thread looks at again and again to others for a while.
-DEVICE void wait_a_little() {
-    __nanosleep(20);
+DEVICE void wait_a_little(u32 nanoseconds = 20) {
+    __nanosleep(nanoseconds);
 }
 
 // Waits until a cell that another device writes holds `value` or more.

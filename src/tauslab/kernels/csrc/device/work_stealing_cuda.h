@@ -10,6 +10,8 @@ constexpr int WARP = 32;
 constexpr int QUEUE = 4 * THREADS_PER_BLOCK;
 static_assert((QUEUE & (QUEUE - 1)) == 0);
 
+constexpr u32 IDLE = 1000;  // nanoseconds in which a warp with nothing to do leaves its scheduler to others
+
 // Shared by the warps of a block. Who holds the lock reads and writes it.
 struct Queues {
     i32 lock;
@@ -130,7 +132,7 @@ struct WorkStealing {
             while (!choose()) {
                 // Others may hold trajectories that change their phase.
                 if (LANES_READ(WARP, (i32)queues->alive, 0) <= 0) return false;
-                wait_a_little();
+                wait_a_little(IDLE);
             }
             const bool gives = here && next_phase != phase;
             if (gives) park(s, mine);
