@@ -59,35 +59,35 @@ DEVICE int estimated_rejection(double exact_mean, const Philox4 &words) {
 }
 
 // `poisson_inversion`. With y = t - 1 a step is y <- y ratio - 1, and the number of steps is that of positive y. In
-// units of u, t is off by 3e-6 before the search, and in its steps by 6e-8 times the sum of k (1 - F(k - 1)), which is
-// mean^2 / 2 + mean, and by 3e-7 mean.
+// units of u, t is off by 3e-6 before the search, and in its steps by 3e-7 times the sum of 1 - F(k - 1), which is
+// mean + 1; twice that is allowed.
 DEVICE int estimated_inversion(double exact_mean, const Philox4 &words) {
     const float mean = (float)exact_mean;
     const float inverse = quick_reciprocal(mean);
     const float u = FMA_SINGLE((float)(u32)words.x0, 0x1p-32f, 0x1p-33f);
-    float y = FMA_SINGLE(u, quick_exp2(mean * 1.44269504f), -1.0f), ratio = 0.0f;
+    float y = FMA_SINGLE(u, quick_exp2(mean * 1.44269504f), -1.0f), k = 0.0f;
     // Four steps at a time, as long as all are taken; y grows only where the law has ended and it is made of errors.
     for (;;) {
-        float next = y, of_next = ratio;
-        UNROLL for (int i = 0; i < 4; ++i) {
-            of_next += inverse;
-            next = FMA_SINGLE(next, of_next, -1.0f);
-        }
+        const float ratio = k * inverse;
+        float next = y;
+        UNROLL for (int i = 1; i <= 4; ++i)
+            next = FMA_SINGLE(next, FMA_SINGLE((float)i, inverse, ratio), -1.0f);
         if (!((next > 0.0f) & (next < 0x1p36f))) break;
-        y = next, ratio = of_next;
+        y = next, k += 4.0f;
     }
     UNROLL for (int i = 0; i < 4; ++i) {
         const bool more = y > 0.0f;
-        ratio = more ? ratio + inverse : ratio;
-        y = more ? FMA_SINGLE(y, ratio, -1.0f) : y;
+        k = more ? k + 1.0f : k;
+        y = more ? FMA_SINGLE(y, k * inverse, -1.0f) : y;
     }
-    const float shifted = FMA_SINGLE(ratio, mean, 0x1.8p23f), k = shifted - 0x1.8p23f;
     // log2 of 1 / p(k), by Stirling's formula, which is near enough to k! also for k = 1 and for 0.16 in place of 0.
     const float k_law = k > 0.0f ? k : 0.16f;
     const float k_log = quick_log2(k_law);
-    const float rest = FMA_SINGLE(0.5f, k_log, FMA_SINGLE(0.1203f, quick_reciprocal(k_law), 1.33f));
-    const float law = FMA_SINGLE(k, k_log - quick_log2(mean), FMA_SINGLE(mean - k, 1.442695f, rest));
-    const float room = FMA_SINGLE(mean, FMA_SINGLE(mean, 6e-8f, 7e-7f), 6e-6f) * quick_exp2(law);
+    const float rest =
+        FMA_SINGLE(0.5f, k_log, FMA_SINGLE(0.1203f, quick_reciprocal(k_law), 1.33f));
+    const float law =
+        FMA_SINGLE(k, k_log - quick_log2(mean), FMA_SINGLE(mean - k, 1.442695f, rest));
+    const float room = FMA_SINGLE(mean, 6e-7f, 7e-6f) * quick_exp2(law);
     const bool certain = (y + 1.0f > room) & (-y > room);
-    return certain ? (int)(single_bits(shifted) - 0x4b400000u) : OPEN;
+    return certain ? (int)(single_bits(k + 0x1.8p23f) - 0x4b400000u) : OPEN;
 }
