@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX C
 
 PROBE = TESTS / "support" / "kernels" / "csrc_poisson_probe.cc"
 KERNELS = {"probe_poisson", "probe_poisson_means", "probe_poisson_bits", "probe_leap_bits",
-           "probe_log_probability"}  # fmt: skip
+           "probe_log_probability", "probe_estimates"}  # fmt: skip
 
 REJECTION = 24.0  # POISSON_REJECTION_MEAN
 BELOW = math.nextafter(REJECTION, 0)
@@ -267,6 +267,52 @@ def digests(probe, n) -> dict[str, str]:
     }
 
 
+FAILED, OPEN = -1, -2  # in place of a number
+ESTIMATED = (1e-300, 1e-6, 0.01, 0.5, 1.0, 2.7, 5.0, 8.0, 12.0, 16.5, 20.0, BELOW, REJECTION, 26.0,
+             31.4, 40.0, 50.0, 64.7, 100.0, 300.0, 1e3, 2500.0, 4095.0)  # fmt: skip
+
+
+def hard_words(mean, n):
+    """Random bits, and between them such as make u or v small, or u close to 1."""
+    random = np.random.default_rng(round(1e3 * mean) % 2**32)
+    words = random.integers(0, 2**32, (n, 4), dtype=np.uint32)
+    small = words[:, 3] >> random.integers(0, 32, n).astype(np.uint32)
+    kind = np.arange(n) % 16
+    words[kind == 1, 0] = small[kind == 1]
+    words[kind == 2, 0] = ~small[kind == 2]
+    words[kind == 3, 2] = small[kind == 3]
+    words[kind == 4, 2] = ~small[kind == 4]
+    return words, kind > 4
+
+
+def estimates(probe, mean, words):
+    """By single and by double precision, of n random bits."""
+    n = len(words)
+    out = np.empty((n, 2), dtype=np.int64)
+    return probe.run("probe_estimates", out, n, np.full(n, float(mean)), words.reshape(-1)).T
+
+
+def check_estimates(probe, n):
+    """What is not open is what double precision makes of it, and little is open."""
+    for mean in ESTIMATED:
+        words, usual = hard_words(mean, n)
+        found, exact = estimates(probe, mean, words)
+        wrong = (found != OPEN) & (found != exact)
+        assert not wrong.any(), (mean, words[wrong][:3], found[wrong][:3], exact[wrong][:3])
+        if mean > 1e-30:  # its reciprocal is too large
+            assert np.mean(found[usual] == OPEN) < (0.005 if mean < 2000 else 0.03), mean
+
+
+def test_estimates_are_right_or_open(probe) -> None:
+    check_estimates(probe, 100_000)
+
+
+def test_means_beyond_estimates_are_open(probe) -> None:
+    for mean in (4096.5, 1e6, 2.0**50, 2.0**60):
+        found, exact = estimates(probe, mean, hard_words(mean, 5000)[0])
+        assert np.all((found == OPEN) | (exact == FAILED))
+
+
 # Of 20,000 numbers a line.
 DIGESTS = TESTS / "support" / "kernels" / "poisson_digests.txt"
 
@@ -292,6 +338,14 @@ def test_cuda_gives_the_same_bits(probe) -> None:
     if not cupy.is_available():
         pytest.skip("no CUDA device here")
     assert digests(CudaProbe(), 500_000) == digests(probe, 500_000)
+
+
+@pytest.mark.gpu
+def test_estimates_of_a_gpu_are_right_or_open() -> None:
+    cupy = pytest.importorskip("cupy")
+    if not cupy.is_available():
+        pytest.skip("no CUDA device here")
+    check_estimates(CudaProbe(), 4_000_000)
 
 
 @pytest.mark.parametrize("architecture", [*OLDER, NEWEST])

@@ -49,3 +49,21 @@ KERNEL(probe_log_probability, i64 n, const double *means, const double *k, doubl
         out[i] = FMA(2.0, miss, tl_log(probability_weight(k[i])));
     }
 }
+
+// What estimates in single precision make of chosen random bits, and what double precision makes of them:
+// out [n, 2], numbers, FAILED or OPEN.
+KERNEL(probe_estimates, i64 n, const double *means, const u32 *words, i64 *out) {
+    for (i64 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) {
+        const u32 *w = words + 4 * i;
+        const Philox4 bits = {w[0], w[1], w[2], w[3]};
+        i64 number = FAILED;
+        if (means[i] < POISSON_REJECTION_MEAN) {
+            out[2 * i] = estimated_inversion(means[i], bits);
+            number = poisson_inversion(means[i], bits);
+        } else {
+            out[2 * i] = estimated_rejection(means[i], bits);
+            if (!poisson_rejection(means[i], bits, number)) number = FAILED;
+        }
+        out[2 * i + 1] = number;
+    }
+}

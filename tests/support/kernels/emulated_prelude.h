@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <ucontext.h>
 
 #include "device/cpu.h"
@@ -162,7 +163,7 @@ static void atomic_least(u64 *cell, u64 value) {
 #include "csrc_bytes.h"
 
 // For a loop that waits for another block.
-static void wait_a_little() {
+static void wait_a_little(u32 = 0) {
     yield();
 }
 
@@ -195,6 +196,11 @@ static void wait_a_little() {
 #define grid_barrier(cell, blocks, arrivals) \
     ((void)(cell), (void)(blocks), (void)(arrivals), block_operation())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
+#define WARPS_STEAL
+#define THREADS_PER_BLOCK FIBERS_OF_BLOCK
+#define lanes_where(condition) __builtin_popcount(warp_ballot(32, (condition)))
+#define any_lane(condition) (warp_ballot(32, (condition)) != 0)
+#define fence_in_block() ((void)0)
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
 #define GLOBAL_SIZE FIBERS

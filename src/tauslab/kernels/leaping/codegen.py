@@ -8,6 +8,7 @@ leap after Anderson & Koyama, Multiscale Model. Simul. 10, 1493 (2012). The limi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from tauslab.kernels.backends.base import Style
@@ -205,32 +206,38 @@ def _species_limit(network: LoweredNetwork, species: int, of: _Element) -> str:
     variance = " + ".join(_times(by * by, j) for j, by in changes)
     parts = ", ".join(of.number(part) for part in (gain, loss, variance))
     turnover = f"TurnoverOf<Real>{{{parts}}}"
-    statement = f"bound(count, order, {turnover}, tolerance, plan.limit)"
+
+    def statement(names: str) -> str:
+        return f"bound(allowed_of(tolerance, {names}), {turnover}, plan.limit)"
+
     return _with_bound(network, species, statement, of)
 
 
-def _with_bound(network: LoweredNetwork, species: int, statement: str, of: _Element) -> str:
-    """A block in which `count` and `order` are those of the species; none where nothing asks."""
+def _with_bound(
+    network: LoweredNetwork, species: int, statement: Callable[[str], str], of: _Element
+) -> str:
+    """A block that says `statement` of the species; none where nothing asks.
+
+    `statement` takes the names of the species' count and, where it is not 1, its order.
+    """
     readers = [(j, r) for j, r in enumerate(network.reactions) if species in r.depends_on()]
     if not readers or not _changes_of(network, species):
         return ""
-    lines = ["    {\n", f"        const Real count = quantity(x[{species}]);\n"]
-    lines.append("        Real order = number<Real>(1.0);\n")
     formulas = [of.number(formula) for formula in _orders(readers, species)]
-    lines += [f"        order = larger(order, {formula});\n" for formula in formulas]
+    orders = [f"        order = larger(order, {formula});\n" for formula in formulas]
     for j, reaction in readers:
         if reaction.law is not None and species in counts_in(reaction.law):
-            lines.append(
+            orders.append(
                 f"        const Real now_{j} = propensity_{j}(x, c);\n"
                 f"        x[{species}] += 1;\n"
                 f"        order = larger(order, law_order(count, now_{j}, "
                 f"propensity_{j}(x, c)));\n"
                 f"        x[{species}] -= 1;\n"
             )
-    lines += [
-        f"        {statement};\n",
-        "    }\n",
-    ]
+    lines = ["    {\n", f"        const Real count = quantity(x[{species}]);\n"]
+    if orders:
+        lines += ["        Real order = number<Real>(1.0);\n", *orders]
+    lines += [f"        {statement('count, order' if orders else 'count')};\n", "    }\n"]
     return "".join(lines)
 
 
@@ -265,7 +272,7 @@ def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[st
         if (order, copies) == (1, 1):
             continue
         terms = [f"{float(copies)!r}"]
-        terms += [f"{float(m)!r} / (count - {float(m)!r})" for m in range(1, copies)]
+        terms += [f"over({float(m)!r}, count - {float(m)!r})" for m in range(1, copies)]
         ratio = order / copies
         text = " + ".join(terms)
         formulas.append(text if ratio == 1.0 else f"{ratio!r} * ({text})")
@@ -292,16 +299,12 @@ def _propensities(network: LoweredNetwork) -> str:
 
 
 def _check(network: LoweredNetwork) -> str:
-    allowed = "allowed(tolerance.noise, count, order)"
-    blocks = [
-        _with_bound(
-            network,
-            i,
-            f"holds &= magnitude((double)({_change(network, i)})) <= {allowed}",
-            _ANY_ELEMENT,
-        )
-        for i in range(len(network.species))
-    ]
+
+    def holds(species: int) -> Callable[[str], str]:
+        change = f"magnitude((double)({_change(network, species)}))"
+        return lambda names: f"holds &= {change} <= allowed_of(tolerance, {names}).noise"
+
+    blocks = [_with_bound(network, i, holds(i), _ANY_ELEMENT) for i in range(len(network.species))]
     return (
         "// Whether no species that a propensity reads changes by more than the leap was to change "
         "it.\n"

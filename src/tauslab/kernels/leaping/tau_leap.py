@@ -9,12 +9,21 @@ import numpy as np
 
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
-from tauslab.kernels.leaping.codegen import channels, leap_header, parked_words, shared_cells
+from tauslab.kernels.leaping.codegen import (
+    LARGEST_IN_REGISTERS,
+    channels,
+    leap_header,
+    parked_words,
+    shared_cells,
+)
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 # A leap is straight-line code over all reactions, which takes g++ 37 s for 300 of them: larger
 # networks leap from tables (`tauslab.kernels.leaping.fine_tau`). Part of the method: bits differ.
 LARGEST_LEAPING = 160
+
+_WARP = 32
+_SCHEDULERS = 4  # of a multiprocessor
 
 # Trajectories that take turns on a lane of a GPU: with more to choose from, a warp finds more that
 # do the same. Schlögl, 2^18 trajectories on an H200: 0.095 s with 1, 0.070 s with 2, 0.060 s with
@@ -57,6 +66,8 @@ class TauLeap:
     ) -> None:
         self.backend = backend
         self._epsilon = epsilon
+        self._trajectories = trajectories
+        self._is_large = len(network.reactions) > LARGEST_IN_REGISTERS
         self._parked_words = parked_words(network)
         self._launcher = Launcher(backend, times)
         self.entry = _LANES if leaps_on_lanes(backend, trajectories) else _LEAP
@@ -91,21 +102,40 @@ class TauLeap:
         items = launch.rows
         if self.entry == _LEAP:
             items = self._lanes(launch.rows)
-            values |= {"parked": buffers.scratch, "per_lane": self._per_lane(launch.rows)}
+            values |= {
+                "seed": seed, "parked": buffers.scratch, "per_lane": self._per_lane(launch.rows),
+                "width": self._width(launch.rows),
+            }  # fmt: skip
         arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 
     def _lanes(self, rows: int) -> int:
-        """Lanes; from half a full device on, each has several trajectories.
-
-        Schlögl, 2^16 trajectories on an H200: 0.031 s so, 0.029 s with a lane for each, 0.039 s
-        from a third on; a chain of 20 species, 2^18: 0.043, 0.042 and 0.060 s.
-        """
-        resident = self.program.resident(_LEAP)
-        return min(rows, resident, max(-(-rows // MOST_PER_LANE), resident // 2))
+        """Threads of a launch: all that fit, or with launches beside it half of them at least."""
+        resident, width = self.program.resident(_LEAP), self._width(rows)
+        if width < _WARP:
+            return -(-rows // width) * _WARP
+        least = resident if self._alone(rows) else resident // 2
+        return min(rows, resident, max(-(-rows // MOST_PER_LANE), least))
 
     def _per_lane(self, rows: int) -> int:
         return min(MOST_PER_LANE, -(-rows // self._lanes(rows)))
+
+    def _width(self, rows: int) -> int:
+        """Lanes of a warp that begin trajectories: fewer if they are few.
+
+        Lanes that do different things wait for each other; warps do not, but for their schedulers
+        and for the program's text, of which large networks have more than a multiprocessor keeps.
+        """
+        if not self.backend.style.warps or not self._alone(rows):
+            return _WARP
+        warps = self.program.resident(_LEAP) // _WARP
+        if self._is_large:
+            warps = min(warps, _SCHEDULERS * self.backend.multiprocessors)
+        return min(_WARP, max(1, -(-rows // max(1, warps))))
+
+    def _alone(self, rows: int) -> bool:
+        """Whether so many are all that the device runs."""
+        return 0 < self._trajectories <= rows
 
 
 class CheckedTauLeap:

@@ -25,6 +25,7 @@ typedef u64 Word;
 #define GLOBAL_ID global_id_
 #define GLOBAL_SIZE global_size_
 #define UNROLL _Pragma("GCC unroll 64")
+#define UNROLL_SOME
 #define NO_UNROLL
 // A loop over lanes, which the compiler turns into vector code if it is left as it is.
 #define LANE_LOOP
@@ -42,6 +43,7 @@ typedef u64 Word;
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
 #define SQRT(a) __builtin_sqrt(a)
 #define FMA_SINGLE(a, b, c) __builtin_fmaf((a), (b), (c))
+#define ABS_SINGLE(a) __builtin_fabsf(a)
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
 #define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
 #define MULHI64(a, b) ((u64)(((unsigned __int128)(a) * (unsigned __int128)(b)) >> 64))
@@ -195,6 +197,38 @@ DEVICE float reciprocal(float a) {
     const float found = 1.0f / a, size = __builtin_fabsf(found);
     const float edge = size > 0x1p126f ? __builtin_inff() : 0.0f;
     return size < 0x1p-126f || size > 0x1p126f ? __builtin_copysignf(edge, found) : found;
+}
+
+// Double precision takes a CPU no longer than estimates would.
+#define ESTIMATES_FIRST false
+
+// Fast functions of a GPU, see device/cuda.h; here for tests of what calls them.
+DEVICE float quick_reciprocal(float a) {
+    return 1.0f / a;
+}
+
+DEVICE float quick_root(float a) {
+    return __builtin_sqrtf(a);
+}
+
+DEVICE float quick_log2(float a) {
+    return __builtin_log2f(a);
+}
+
+DEVICE float quick_exp2(float a) {
+    return __builtin_exp2f(a);
+}
+
+DEVICE u32 single_bits(float value) {
+    u32 bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+DEVICE float single_of(u32 bits) {
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 DEVICE u64 atomic_add(u64 *cell, u64 value) {

@@ -29,6 +29,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
+// For loops whose text would be long: some turns at a time.
+#define UNROLL_SOME _Pragma("unroll 4")
 // For loops that end after one or two turns.
 #define NO_UNROLL _Pragma("unroll 1")
 #define LANE_LOOP UNROLL
@@ -89,6 +91,7 @@ DEVICE void barrier_arrive_(int number, int threads) {
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
 #define SQRT(a) __dsqrt_rn(a)
 #define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
+#define ABS_SINGLE(a) fabsf(a)
 #define SQRT_SINGLE(a) __fsqrt_rn(a)
 #define MULHI32(a, b) __umulhi((a), (b))
 #define MULHI64(a, b) __umul64hi((a), (b))
@@ -233,6 +236,43 @@ DEVICE float reciprocal(float a) {
     return found;
 }
 
+// Whether estimates in single precision settle most of what is then seldom computed in double precision.
+#define ESTIMATES_FIRST true
+
+// Fast functions of normal numbers, to a few units in the last place; subnormal results are zeros. For
+// estimates whose error is bounded: no result may depend on their bits.
+DEVICE float quick_reciprocal(float a) {
+    float found;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE float quick_root(float a) {
+    float found;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE float quick_log2(float a) {
+    float found;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE float quick_exp2(float a) {
+    float found;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(found) : "f"(a));
+    return found;
+}
+
+DEVICE u32 single_bits(float value) {
+    return __float_as_uint(value);
+}
+
+DEVICE float single_of(u32 bits) {
+    return __uint_as_float(bits);
+}
+
 DEVICE u64 atomic_add(u64 *cell, u64 value) {
     return atomicAdd(cell, value);
 }
@@ -275,6 +315,8 @@ DEVICE void atomic_least(u64 *cell, u64 value) {
 #define DRAW_AHEAD true
 // The lanes of a warp have sites side by side, and exchange what hops between them.
 #define LANES_SIDE_BY_SIDE
+// Warps of a block exchange trajectories (device/work_stealing.h).
+#define WARPS_STEAL
 // Bytes of two words in the order of the nibbles of `selector`: 0 to 3 of `a`, 4 to 7 of `b`; with
 // 8 more, the byte's sign eight times.
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
@@ -380,6 +422,11 @@ DEVICE void threadfence() {
     __threadfence();
 }
 
+// The same for threads of the block.
+DEVICE void fence_in_block() {
+    __threadfence_block();
+}
+
 // As `threadfence`, for the host and other devices too.
 DEVICE void threadfence_system() {
     __threadfence_system();
@@ -396,8 +443,8 @@ DEVICE u64 ticks() {
 }
 
 // Leaves the memory that a thread looks at again and again to others for a while.
-DEVICE void wait_a_little() {
-    __nanosleep(20);
+DEVICE void wait_a_little(u32 nanoseconds = 20) {
+    __nanosleep(nanoseconds);
 }
 
 // Waits until a cell that another device writes holds `value` or more.

@@ -8,12 +8,14 @@ struct WorkStealing {
     bool here = false;
     int phase = 0, next_phase = 0;
 
-    WorkStealing(u32 *, int) {}
+    WorkStealing(u32 *, int, int) {}
 
     template <class Begin>
     DEVICE_MEMBER void fill(State &s, const Begin &begin) {
         here = begin(s);
     }
+
+    DEVICE_MEMBER void stop() const {}
 
     DEVICE_MEMBER bool next(State &) {
         phase = next_phase;

@@ -85,14 +85,56 @@ DEVICE Real allowed(double part, Real count, Real order) {
     return larger(part * count / order, number<Real>(1.0));
 }
 
+// The same for each part of the tolerance.
+template <class Real>
+struct AllowedOf {
+    Real drift, noise, loss;
+};
+
+template <class Real>
+DEVICE AllowedOf<Real> allowed_of(const Tolerance &tolerance, Real count, Real order) {
+    return {allowed(tolerance.drift, count, order), allowed(tolerance.noise, count, order),
+            allowed(tolerance.loss, count, order)};
+}
+
+// An order of 1 takes no division.
+template <class Real>
+DEVICE AllowedOf<Real> allowed_of(const Tolerance &tolerance, Real count) {
+    const Real one = number<Real>(1.0);
+    return {larger(tolerance.drift * count, one), larger(tolerance.noise * count, one),
+            larger(tolerance.loss * count, one)};
+}
+
+// Orders that `quotient` divides by: below 2^900. They are at least 1.
+constexpr u32 LARGEST_USUAL_ORDER = (1023 + 900) << 20;
+
+// Of one trajectory: three divisions at once.
+DEVICE AllowedOf<double> allowed_of(const Tolerance &tolerance, double count, double order) {
+    if (LIKELY(high_word(order) < LARGEST_USUAL_ORDER))
+        return {larger(quotient(tolerance.drift * count, order), 1.0),
+                larger(quotient(tolerance.noise * count, order), 1.0),
+                larger(quotient(tolerance.loss * count, order), 1.0)};
+    return {allowed(tolerance.drift, count, order), allowed(tolerance.noise, count, order),
+            allowed(tolerance.loss, count, order)};
+}
+
+// a / (count - m) for a > 0; infinity where no more than m are left over.
+template <class Real>
+DEVICE Real over(double a, Real rest) {
+    return a / rest;
+}
+
+DEVICE double over(double a, double rest) {
+    const double found = quotient(a, rest);
+    return rest != 0 ? found : tl_infinity();
+}
+
 // Applies the limits of one species: drift and noise by eq. 33, and loss.
 template <class Real>
-DEVICE void bound(Real count, Real order, const TurnoverOf<Real> &of, const Tolerance &tolerance,
-                  LimitOf<Real> &limit) {
-    const Real noise = allowed(tolerance.noise, count, order);
-    limit.bound(allowed(tolerance.drift, count, order), magnitude(of.gain - of.loss));
-    limit.bound(noise * noise, of.variance);
-    limit.bound(allowed(tolerance.loss, count, order), of.loss);
+DEVICE void bound(const AllowedOf<Real> &change, const TurnoverOf<Real> &of, LimitOf<Real> &limit) {
+    limit.bound(change.drift, magnitude(of.gain - of.loss));
+    limit.bound(change.noise * change.noise, of.variance);
+    limit.bound(change.loss, of.loss);
 }
 
 // What is known before a leap: the total propensity, that of critical reactions, and the longest leap.

@@ -18,11 +18,11 @@ enum Phase : int { LEAPS = 0, EXACT = 1 };
 // only draws were used.
 template <class Cells>
 DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const PhiloxKeys &keys,
-                 u64 seed, double t_next, Work &work) {
+                 double t_next, Work &work) {
     double limit = plan.limit.time();
     double waiting = infinity(), target = 0;
     if (plan.critical > 0) {
-        const Philox4 bits = next_bits(s, seed);
+        const Philox4 bits = next_bits(s, keys);
         waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / plan.critical;
         target = unit_half_open(bits.x2, bits.x3) * plan.critical;
     }
@@ -31,7 +31,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
     volatile i32 before[N_SPECIES];
     volatile double first[N_CHANNELS];
     for (int i = 0; i < N_SPECIES; ++i) before[i] = s.x[i];
-    for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
+    UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
     for (;;) {
         // The leap ends at its limit, at the critical event or at the sample, whichever is first.
         bool fires = waiting < limit, cut = false;
@@ -62,7 +62,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
             return true;
         }
         for (int i = 0; i < N_SPECIES; ++i) s.x[i] = before[i];
-        for (int j = 0; j < N_CHANNELS; ++j) cells[j] = first[j];
+        UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j) cells[j] = first[j];
         limit *= 0.5;
         ++work.halved;
         if (!(limit * plan.a0 >= WORTH_EVENTS && s.attempts < LARGEST_LEAP)) return false;
@@ -71,11 +71,11 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
 
 // A leap, or the end of the trajectory (its row is then -1). Returns what comes next.
 template <class Cells>
-DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys, u64 seed,
+DEVICE Phase step(Trajectory &s, const Cells &cells, const PhiloxKeys &keys,
                   const Recorder &out, const double *times, u64 max_steps,
                   const Tolerance &tolerance, Work &work) {
     const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
     if (!goes_on(s, plan.a0, out, times, max_steps)) return LEAPS;
     const bool pays = plan.limit.time() * plan.a0 >= WORTH_EVENTS;
-    return pays && leap(s, plan, cells, keys, seed, times[s.k], work) ? LEAPS : EXACT;
+    return pays && leap(s, plan, cells, keys, times[s.k], work) ? LEAPS : EXACT;
 }

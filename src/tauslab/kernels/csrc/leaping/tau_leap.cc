@@ -18,28 +18,29 @@
 #include "device/work_stealing.h"
 
 constexpr int LEAPS_AT_ONCE = 16;  // leaps between two choices of what a warp does next
-constexpr int ENOUGH_LANES = 24;   // if fewer lanes leap, the warp chooses again
 
 struct LeapArguments {
     EnsembleArguments launch;
     double epsilon;  // bound on the expected relative change of a propensity in a leap
+    u64 seed;        // again: numbers in a launch's arguments take neither registers nor loads
     u32 *parked;     // trajectories that wait for their turn, see device/work_stealing.h
     i64 per_lane;    // trajectories of a lane, one after the other
+    i64 width;       // lanes of a warp that begin trajectories
 };
 
 // Ras/cAMP/PKA on an H200, 2^16 trajectories to t = 15: 0.87 s with 4 blocks a multiprocessor, 1.19 s with
 // 3, which leaves more registers, 1.01 s with 5.
 KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
-    const PhiloxKeys &keys = *launch.keys;
-    const u64 seed = seed_of(launch), max_steps = launch.max_steps;
+    const PhiloxKeys keys = philox_keys(arguments.seed);
+    const u64 max_steps = launch.max_steps;
     const double *const times = launch.times;
     const Recorder out = recorder_of(launch);
     const Tolerance tolerance = tolerance_of(arguments.epsilon);
     LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
     Trajectory s;
     Work work = {};
-    WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane);
+    WorkStealing<Trajectory> pool(arguments.parked, (int)arguments.per_lane, (int)arguments.width);
     pool.fill(s, [&](Trajectory &fresh) { return begin(fresh, launch); });
     Looks looks = {};
     while (pool.next(s)) {
@@ -47,18 +48,20 @@ KERNEL_IN_BLOCKS(4, tau_leap, const LeapArguments arguments) {
         if (looks.due() && any_lane(looks.leave(launch.control, work, pool.here ? s.t : -1.0)))
             break;
         if (pool.phase == EXACT) {
-            if (pool.here) exact_events(s, cells, seed, out, times, max_steps, work);
+            if (pool.here) exact_events(s, cells, keys, out, times, max_steps, work);
             pool.next_phase = LEAPS;
             continue;
         }
+        // If a quarter of the lanes leaps no more, the warp chooses again.
+        const int enough = (3 * lanes_where(pool.here) + 3) / 4;
         for (int i = 0; i < LEAPS_AT_ONCE; ++i) {
             if (pool.here && pool.next_phase == LEAPS) {
-                pool.next_phase =
-                    step(s, cells, keys, seed, out, times, max_steps, tolerance, work);
+                pool.next_phase = step(s, cells, keys, out, times, max_steps, tolerance, work);
                 if (s.row < 0) pool.here = begin(s, launch);
             }
-            if (lanes_where(pool.here && pool.next_phase == LEAPS) < ENOUGH_LANES) break;
+            if (lanes_where(pool.here && pool.next_phase == LEAPS) < enough) break;
         }
     }
+    pool.stop();
     add_work(launch.work, work);
 }

@@ -28,7 +28,7 @@ struct Event {
 };
 
 // The first event among the channels that wait for their next firing.
-DEVICE Event first_event(Trajectory &s, const Ahead &ahead, u64 seed) {
+DEVICE Event first_event(Trajectory &s, const Ahead &ahead, const PhiloxKeys &keys) {
     const Row rates = ahead.propensities();
     Event first = {infinity(), -1, {0, 0}};
     double others = 0;  // total propensity of channels without segments
@@ -38,13 +38,13 @@ DEVICE Event first_event(Trajectory &s, const Ahead &ahead, u64 seed) {
             others -= rates[j];
             continue;
         }
-        const Philox4 bits = next_bits(s, seed);
+        const Philox4 bits = next_bits(s, keys);
         const Firing firing = ahead.next(j, unit_open_low(bits.x0, bits.x1));
         const double waiting = firing.internal / -rates[j];
         if (waiting < first.waiting) first = {waiting, j, firing};
     }
     if (!(others > 0)) return first;
-    const Philox4 bits = next_bits(s, seed);
+    const Philox4 bits = next_bits(s, keys);
     const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / others;
     if (!(waiting < first.waiting)) return first;
     const double target = unit_half_open(bits.x2, bits.x3) * others;
@@ -105,7 +105,7 @@ DEVICE bool draw_half(Ahead &ahead, const Row &rates, const Cells &cells, double
         known[j] = cell_of(number);
         cells[j] = extent;
     }
-    u64 drawn[WORDS];
+    Drawn drawn;
     const double small = split_means(cells, 1.0, drawn);
     bool possible = !GROUPED || draw_group(cells, series, keys, small, drawn);
     possible &= draw_firings(cells, series, keys, drawn);
@@ -156,8 +156,7 @@ DEVICE void put_back(Ahead &ahead, const Cells &cells, const Event &event, const
 // pay. `cells` holds the propensities to leap with.
 template <class Cells>
 DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cells,
-                 const PhiloxKeys &keys, u64 seed, double t_next, const Tolerance &tolerance,
-                 Work &work) {
+                 const PhiloxKeys &keys, double t_next, const Tolerance &tolerance, Work &work) {
     sort_channels(s, plan, cells, ahead);
     const Row earlier = ahead.earlier();
     for (double limit = FIRST_TRY * plan.limit.time();;) {
@@ -165,7 +164,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
             return false;
         const u32 attempt = s.attempts;
         s.attempts += HALVES;
-        const Event event = first_event(s, ahead, seed);
+        const Event event = first_event(s, ahead, keys);
         const Stretch stretch = stretch_to(s.t, limit, event.waiting, t_next);
         int halves = 0;
         bool possible = true, holds = true;
@@ -207,12 +206,12 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
 
 // One exact event, or the time to the sample, while something is known of events to come.
 template <class Cells>
-DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, u64 seed, double t_next,
-                        Work &work) {
+DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
+                        double t_next, Work &work) {
     const Row rates = ahead.propensities();
     channel_propensities(s.x, s.c, rates);
     for (int j = 0; j < N_CHANNELS; ++j) rates[j] = -rates[j], cells[j] = cell_of(0);
-    const Event event = first_event(s, ahead, seed);
+    const Event event = first_event(s, ahead, keys);
     const Stretch stretch = stretch_to(s.t, infinity(), event.waiting, t_next);
     pass_waiting(ahead, event, stretch);
     s.t = stretch.cut ? t_next : s.t + stretch.tau;
@@ -224,16 +223,16 @@ DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, u64 see
 
 // A leap, events, or the end of the trajectory (its row is then -1).
 template <class Cells>
-DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys, u64 seed,
+DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
                  const Recorder &out, const double *times, u64 max_steps,
                  const Tolerance &tolerance, Work &work) {
     const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
     if (!goes_on(s, plan.a0, out, times, max_steps)) return;
-    if (leap(s, plan, ahead, cells, keys, seed, times[s.k], tolerance, work)) return;
+    if (leap(s, plan, ahead, cells, keys, times[s.k], tolerance, work)) return;
     if (ahead.channels > 0)
-        known_event(s, ahead, cells, seed, times[s.k], work);
+        known_event(s, ahead, cells, keys, times[s.k], work);
     else
-        exact_events(s, cells, seed, out, times, max_steps, work);
+        exact_events(s, cells, keys, out, times, max_steps, work);
 }
 
 struct CheckedLeapArguments {
@@ -245,7 +244,7 @@ struct CheckedLeapArguments {
 KERNEL_IN_BLOCKS(4, tau_leap_checked, const CheckedLeapArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     const PhiloxKeys &keys = *launch.keys;
-    const u64 seed = seed_of(launch), max_steps = launch.max_steps;
+    const u64 max_steps = launch.max_steps;
     const double *const times = launch.times;
     const Recorder out = recorder_of(launch);
     const Tolerance tolerance = checked_tolerance_of(arguments.epsilon);
@@ -258,7 +257,7 @@ KERNEL_IN_BLOCKS(4, tau_leap_checked, const CheckedLeapArguments arguments) {
     Looks looks = {};
     while (here) {
         if (looks.due() && looks.leave(launch.control, work, s.t)) break;
-        step(s, ahead, cells, keys, seed, out, times, max_steps, tolerance, work);
+        step(s, ahead, cells, keys, out, times, max_steps, tolerance, work);
         if (s.row >= 0) continue;
         here = begin(s, launch);
         ahead.clear();

@@ -29,8 +29,9 @@ struct Trajectory {
     i32 overflowed;
 };
 
-DEVICE Philox4 next_bits(Trajectory &s, u64 seed) {
-    return draw(trajectory_stream(seed, STREAM_TAU, s.id, s.point), s.draws++);
+DEVICE Philox4 next_bits(Trajectory &s, const PhiloxKeys &keys) {
+    const PhiloxSeries series = draw_series(keys, STREAM_TAU, s.id, s.point, s.draws);
+    return philox_draw(series, keys, (u32)s.draws++);
 }
 
 DEVICE u8 state_of(const Trajectory &s, double a0, u64 max_steps) {
@@ -40,28 +41,60 @@ DEVICE u8 state_of(const Trajectory &s, double a0, u64 max_steps) {
     return s.steps >= max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
+// The numbers of an exact event: its waiting time for a total propensity of 1, and which reaction it is.
+struct EventDraw {
+    double waiting, unit;
+};
+
+DEVICE EventDraw draw_event(const PhiloxSeries &series, const PhiloxKeys &keys, u32 number) {
+    const Philox4 bits = philox_draw(series, keys, number);
+    const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1));
+    return {waiting, unit_half_open(bits.x2, bits.x3)};
+}
+
+// Total propensities that `quotient` takes: high words of 2^-900 and 2^900.
+constexpr u32 SMALLEST_TOTAL = (1023 - 900) << 20, LARGEST_TOTAL = (1023 + 900) << 20;
+
 // An end of the trajectory is noticed before the next leap.
 template <class Cells>
-DEVICE void exact_events(Trajectory &s, const Cells &cells, u64 seed, const Recorder &out,
-                         const double *times, u64 max_steps, Work &work) {
+DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &keys,
+                         const Recorder &out, const double *times, u64 max_steps, Work &work) {
     Exact exact;
     const Counts state = {s.x};
     start_exact(s.x, s.c, exact, cells);
-    for (int i = 0; i < EXACT_EVENTS; ++i) {
+    const u64 left = max_steps > s.steps ? max_steps - s.steps : 0;
+    const u32 most = left < EXACT_EVENTS ? (u32)left : EXACT_EVENTS;
+    const u32 turns = s.overflowed || s.attempts >= LARGEST_LEAP ? 0 : most;
+    PhiloxSeries series = draw_series(keys, STREAM_TAU, s.id, s.point, s.draws);
+    double t_next = times[s.k];
+    u32 made = 0;
+    EventDraw next = draw_event(series, keys, (u32)s.draws);
+    NO_UNROLL while (made < turns) {
         const double a0 = exact.total();
-        if (state_of(s, a0, max_steps) != DONE) return;
-        const Philox4 bits = next_bits(s, seed);
-        const double t = s.t + tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
-        if (!(t <= times[s.k])) {
+        const bool usual = high_word(a0) - SMALLEST_TOTAL < LARGEST_TOTAL - SMALLEST_TOTAL;
+        if (!LIKELY(usual) && !(a0 > 0 && a0 < infinity())) break;
+        const EventDraw draw = next;
+        const double t =
+            s.t + (LIKELY(usual) ? quotient(draw.waiting, a0) : draw.waiting / a0);
+        if (!LIKELY((u32)++s.draws != 0))
+            series = draw_series(keys, STREAM_TAU, s.id, s.point, s.draws);
+        if (!LIKELY(t <= t_next)) {
             for (; s.k < out.n_times && times[s.k] < t; ++s.k)
                 record_sample(out, s.row, s.k, state, s.c);
-            if (s.k == out.n_times) return;
+            if (s.k == out.n_times) break;
+            t_next = times[s.k];
         }
-        const double target = unit_half_open(bits.x2, bits.x3) * a0;
-        s.overflowed = fire_exact(target, s.x, s.c, exact, cells) < 0;
+        // The numbers of the next event are drawn meanwhile: neither waits for the other.
+        next = draw_event(series, keys, (u32)s.draws);
+        const bool overflowed = fire_exact(draw.unit * a0, s.x, s.c, exact, cells) < 0;
         s.t = t;
-        ++s.steps, ++work.exact, ++work.firings;
+        ++made;
+        if (!LIKELY(!overflowed)) {
+            s.overflowed = 1;
+            break;
+        }
     }
+    s.steps += made, work.exact += made, work.firings += made;
 }
 
 // The end of a trajectory, after the samples that it reached.

@@ -16,6 +16,16 @@ struct PhiloxKeys {
     u32 k0[PHILOX_ROUNDS], k1[PHILOX_ROUNDS];
 };
 
+// Of a seed.
+DEVICE PhiloxKeys philox_keys(u64 seed) {
+    PhiloxKeys keys;
+    UNROLL for (int round = 0; round < PHILOX_ROUNDS; ++round) {
+        keys.k0[round] = (u32)seed + (u32)round * 0x9E3779B9u;
+        keys.k1[round] = (u32)(seed >> 32) + (u32)round * 0xBB67AE85u;
+    }
+    return keys;
+}
+
 // One round. A full 32 x 32 -> 64 bit product is one instruction on both devices.
 DEVICE Philox4 philox_round(const Philox4 &c, u32 k0, u32 k1) {
     const u64 p0 = wide_product(c.x0, PHILOX_M0);

@@ -7,6 +7,7 @@
 
 #include "math/math.h"
 #include "device/prelude.h"
+#include "random/poisson_estimates.h"
 #include "random/streams.h"
 
 // Means are 0 to this, so that every result is a whole double and fits any 64-bit sum.
@@ -191,25 +192,43 @@ DEVICE bool poisson_rejection(double mean, const Philox4 &words, i64 &number) {
     return tl_exponential(weight) >= 2.0 * (poisson_deviance(k, mean) + stirling_error(k));
 }
 
-// Attempt number `attempt` at a Poisson number with this mean, 0 .. 2^50; false if it takes another.
-// For loops in which no lane waits for the attempts of others.
-template <class Bits>
-DEVICE bool poisson_attempt(double mean, const Bits &bits, u32 attempt, i64 &number) {
-    if (mean < POISSON_REJECTION_MEAN) {
-        number = poisson_inversion(mean, bits(0));
-        return true;
+// What estimates leave open.
+DEVICE_SELDOM i64 poisson_inversion_apart(double mean, Philox4 words) {
+    return poisson_inversion(mean, words);
+}
+
+DEVICE_SELDOM i64 poisson_rejection_apart(double mean, Philox4 words) {
+    i64 number;
+    return poisson_rejection(mean, words, number) ? number : FAILED;
+}
+
+// A Poisson number with a mean below 24.
+DEVICE i64 poisson_below(double mean, const Philox4 &words) {
+    if constexpr (ESTIMATES_FIRST) {
+        const int number = estimated_inversion(mean, words);
+        return LIKELY(number >= 0) ? number : poisson_inversion_apart(mean, words);
     }
-    if (poisson_rejection(mean, bits(attempt), number)) return true;
-    number = (i64)mean;
-    return attempt == POISSON_ATTEMPTS - 1;
+    return poisson_inversion(mean, words);
+}
+
+// An attempt at one with a mean of 24 or more: the number, or FAILED.
+DEVICE i64 poisson_above(double mean, const Philox4 &words) {
+    if constexpr (ESTIMATES_FIRST) {
+        const int number = estimated_rejection(mean, words);
+        return LIKELY(number != OPEN) ? number : poisson_rejection_apart(mean, words);
+    }
+    i64 number;
+    return poisson_rejection(mean, words, number) ? number : FAILED;
 }
 
 // A Poisson number with this mean, 0 .. 2^50; POISSON_UNDEFINED for any other mean.
 template <class Bits>
 DEVICE i64 poisson(double mean, const Bits &bits) {
     if (!(mean >= 0.0 && mean <= POISSON_LARGEST_MEAN)) return POISSON_UNDEFINED;
-    i64 number = 0;
-    u32 attempt = 0;
-    while (!poisson_attempt(mean, bits, attempt, number)) ++attempt;
-    return number;
+    if (mean < POISSON_REJECTION_MEAN) return poisson_below(mean, bits(0));
+    for (u32 attempt = 0; attempt < POISSON_ATTEMPTS; ++attempt) {
+        const i64 number = poisson_above(mean, bits(attempt));
+        if (number != FAILED) return number;
+    }
+    return (i64)mean;
 }

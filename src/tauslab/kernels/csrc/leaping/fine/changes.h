@@ -62,7 +62,7 @@ DEVICE double least_limit(const Tables &tables, const Flight &s, const Tolerance
     Limit least = {1.0, 0.0};
     const auto allow = [&](i32 species, const Turnover &of) {
         const double order = order_of(tables, species, s);
-        if (order > 0) bound((double)s.x[species], order, of, tolerance, least);
+        if (order > 0) bound(allowed_of(tolerance, (double)s.x[species], order), of, least);
     };
     grid.each(0, N_SPECIES, [&](i64 i) {
         const i32 begin = tables.at(AT_FLOW_ROW, i), end = tables.at(AT_FLOW_ROW, i + 1);

@@ -42,7 +42,7 @@ DEVICE_SELDOM void step_alone(Thread &thread, Lanes &lanes, int lane) {
     Trajectory &s = thread.pool[place];
     double numbers[N_REACTIONS];
     const LaneArray cells = {numbers};
-    const Phase next = step(s, cells, thread.keys, thread.seed, thread.out, thread.launch.times,
+    const Phase next = step(s, cells, thread.keys, thread.out, thread.launch.times,
                             thread.launch.max_steps, thread.tolerance, thread.work);
     if (s.row < 0)
         thread.empty.push(place);
@@ -258,7 +258,7 @@ DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
         }
         double numbers[N_REACTIONS];
         const LaneArray cells = {numbers};
-        exact_events(s, cells, thread.seed, thread.out, thread.launch.times, max_steps, thread.work);
+        exact_events(s, cells, thread.keys, thread.out, thread.launch.times, max_steps, thread.work);
         if (!ended_by_overflow(thread, place)) thread.ready.push(place);
     }
     if (lanes.here) fire_exactly(thread, lanes);
@@ -273,7 +273,7 @@ KERNEL(tau_lanes, const LaneLeapArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     const i64 share = (launch.rows + GLOBAL_SIZE - 1) / GLOBAL_SIZE;
     Trajectory pool[POOL];
-    Thread thread = {launch, *launch.keys, seed_of(launch), recorder_of(launch),
+    Thread thread = {launch, *launch.keys, recorder_of(launch),
                      tolerance_of(arguments.epsilon), {KeysOnLanes(*launch.keys), log_columns()},
                      pool, share < POOL ? (int)share : POOL};
     for (int place = 0; place < POOL; ++place) thread.empty.push(place);

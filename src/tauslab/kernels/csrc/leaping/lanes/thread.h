@@ -18,7 +18,6 @@ struct Places {
 struct Thread {
     const EnsembleArguments &launch;
     const PhiloxKeys &keys;
-    const u64 seed;
     const Recorder out;
     const Tolerance tolerance;
     const Drawing drawing;
