@@ -56,6 +56,7 @@ def unrolled_header(network: LoweredNetwork, style: Style) -> str:
     parts += [check_constants(network), _all_propensities(network)]
     parts += [_fire_together(network), _events_before_overflow(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
+    parts.append(_before_last(network, fires_all=not style.branches))
     parts.append(_records(network, writer))
     return "\n".join(parts)
 
@@ -437,6 +438,16 @@ def _fire_selects(network: LoweredNetwork) -> str:
         "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
         "double *cumulative) {\n"
         f"    fire_together(target, x, c, a, cumulative);\n    return {signs};\n}}\n"
+    )
+
+
+def _before_last(network: LoweredNetwork, *, fires_all: bool) -> str:
+    """How a trajectory may begin with an event: where `fire` computes all propensities."""
+    lines = [f"    x[{i}] = plus(x[{i}], {-by});\n" for i, by in network.reactions[-1].change]
+    return (
+        f"constexpr bool FIRES_ALL = {str(fires_all).lower()};\n"
+        "// Counts from which the last reaction leads to these.\n"
+        f"DEVICE void before_last([[maybe_unused]] i32 *x) {{\n{''.join(lines)}}}\n"
     )
 
 

@@ -153,7 +153,7 @@ DEVICE Numbers in_registers(const Numbers &table, const volatile i64 &count) {
     Numbers copy;
     UNROLL for (u32 i = 0; i < sizeof(Numbers) / sizeof(double); ++i)
         ((double *)&copy)[i] =
-            from_bits(as_bits(((const double *)&table)[i]) ^ ((u64)count >> 62));
+            from_bits(as_bits(((const double *)&table)[i]) ^ (u64)(count >> 63));
     return copy;
 }
 

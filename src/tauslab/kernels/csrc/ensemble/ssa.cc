@@ -25,7 +25,10 @@ constexpr int RESIDENT_BLOCKS = (N_REACTIONS >= 8 || N_CONSTANTS > 0) && WEIGHT 
 
 KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
     const Recorder out = recorder_of(launch);
-    const i64 n_times = launch.n_times, rows = launch.rows;
+    Recorder samples = out;
+    samples.n_times = 1;  // rows of one sample: `sample` counts those of all trajectories
+    const i64 rows = launch.rows;
+    const i32 n_times = (i32)launch.n_times;
     const double *const times = launch.times;
     i32 x[N_SPECIES] = {};
     double c[N_CONSTANTS + 1] = {};
@@ -36,7 +39,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
     StepDraws draws = {};
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
     const LogSeries &logs = in_registers(LOG_SERIES, launch.rows);
-    i64 row = -1, k = 0;
+    i64 row = -1, sample = 0;
+    i32 k = 0;
     u64 fired = 0;
     u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
     double t = 0, t_next = 0;
@@ -45,7 +49,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
     for (;;) {
         // When the next event happens.
         const u32 now = step % DRAWS_AHEAD;
-        const double a0 = cumulative[N_REACTIONS - 1];
+        double a0 = cumulative[N_REACTIONS - 1];
         const double waiting = draws.waiting[now];
         double t_event = t + quotient(waiting, a0);
 
@@ -68,51 +72,65 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
 
             // Samples before the event.
             bool valid = ended <= ABSORBED;
-            if (LIKELY(valid && row >= 0))
-                for (; k < n_times && times[k] < t_event; ++k) record_sample(out, row, k, state, c);
-
-            if (valid && row >= 0 && k < n_times && step == pause) {
-                const u64 number = (u64)era << 32 | step;
-                if (number >= launch.max_steps) {
-                    ended = STEP_LIMIT, valid = false;
-                } else {
-                    if (must_leave(launch.control, LOOK_EVERY, t)) break;
-                    if (step == 0xffffffffu) {
-                        ++era;
-                        const Place place = place_in(launch, row);
-                        series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
-                                             number + 1);
-                    }
-                    pause = next_pause(number + 1, launch.max_steps);
+            if (LIKELY(valid)) {
+                NO_UNROLL while (t_next < t_event) {
+                    record_sample(samples, sample, 0, state, c);
+                    ++sample;
+                    t_next = ++k < n_times ? times[k] : infinity();
                 }
             }
 
-            // The end of the trajectory, and the start of the next.
-            if (!valid || k == n_times || row < 0) {
-                if (row >= 0) {
-                    if (!valid) record_missing(out, row, k);
-                    record_end(out, row, ended, valid, state);
-                    fired += (u64)era << 32 | step;
+            if (!LIKELY(valid & (k < n_times) & (step != pause))) {
+                if (valid && k < n_times) {
+                    const u64 number = (u64)era << 32 | step;
+                    if (number >= launch.max_steps) {
+                        ended = STEP_LIMIT, valid = false;
+                    } else {
+                        if (must_leave(launch.control, LOOK_EVERY, t)) break;
+                        if (step == 0xffffffffu) {
+                            ++era;
+                            const Place place = place_in(launch, row);
+                            series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
+                                                 number + 1);
+                        }
+                        pause = next_pause(number + 1, launch.max_steps);
+                    }
                 }
-                row = take_row(launch.control, rows);
-                if (row >= rows) break;
-                const Place place = place_in(launch, row);
-                series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
-                load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
-                load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
-                check_constants(c);
-                all_propensities(x, c, a, cumulative);
-                k = 0, era = 0, step = 0, pause = next_pause(0, launch.max_steps);
-                t = 0, t_next = times[0], signs = 0;
-                draw_ahead(series, keys, 0, draws, logs);
-                fires = 0;
-            } else {
-                t_next = times[k];
+
+                // The end of the trajectory, and the start of the next.
+                if (!valid || k >= n_times) {
+                    if (row >= 0) {
+                        if (!valid) record_missing(out, row, k);
+                        record_end(out, row, ended, valid, state);
+                        fired += (u64)era << 32 | step;
+                    }
+                    row = take_row(launch.control, rows);
+                    if (row >= rows) break;
+                    const Place place = place_in(launch, row);
+                    series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
+                    load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
+                    load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
+                    check_constants(c);
+                    k = 0, sample = row * n_times;
+                    era = 0, pause = next_pause(0, launch.max_steps);
+                    t_next = times[0];
+                    if constexpr (FIRES_ALL) {
+                        // The last reaction leads to the start.
+                        UNROLL for (int j = 0; j < N_REACTIONS; ++j) cumulative[j] = 0;
+                        before_last(x);
+                        draws.unit[now] = 2, a0 = 0;
+                        t_event = 0, step = 0xffffffffu;
+                    } else {
+                        all_propensities(x, c, a, cumulative);
+                        draw_ahead(series, keys, 0, draws, logs);
+                        t = 0, step = 0, signs = 0, fires = 0;
+                    }
+                }
             }
         }
 
-        GO_ON_TOGETHER(fires);
-        if (fires) {
+        GO_ON_TOGETHER(step);
+        if (FIRES_ALL || fires) {
             // The reaction is the first whose cumulative propensity exceeds the target. The numbers of the next
             // event are drawn meanwhile: neither waits for the other.
             const double target = scaled_half_open(draws.unit[now], a0);
