@@ -63,7 +63,7 @@ class ExactSsa:
             vectors = vectors_of(backend, expected.trajectories)
             self.entry = "ssa_lanes" if vectors else "ssa"
             file = f"ensemble/{self.entry}.cc"
-            header = unrolled_header(network, backend.style)
+            header = unrolled_header(network, backend.style, numbers=backend.style.warps)
             if vectors:
                 header = lanes_header(network, vectors)
             lane_bytes = 0

@@ -31,7 +31,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
     const i32 n_times = (i32)launch.n_times;
     const double *const times = launch.times;
     i32 x[N_SPECIES] = {};
-    double c[N_CONSTANTS + 1] = {};
+    double c[N_CONSTANTS + N_NUMBERS + 1] = {};
     double a[N_REACTIONS] = {};
     double cumulative[N_REACTIONS] = {};
     const Counts state = {x};
@@ -39,6 +39,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
     StepDraws draws = {};
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
     const LogSeries &logs = in_registers(LOG_SERIES, launch.rows);
+    const Numbers numbers = in_registers(NUMBERS, launch.rows);
+    UNROLL for (int i = 0; i < N_NUMBERS; ++i) c[N_CONSTANTS + i] = numbers.of[i];
     i64 row = -1, sample = 0;
     i32 k = 0;
     u64 fired = 0;
