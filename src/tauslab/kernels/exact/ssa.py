@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
@@ -22,6 +24,8 @@ from tauslab.model.arrays import FloatArray
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
+
+_PARKED_WORDS = 9  # PARKED_WORDS of csrc/ensemble/parking.h, less one for each species
 
 
 class ExactSsa:
@@ -58,6 +62,7 @@ class ExactSsa:
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._launcher = Launcher(backend, times)
+        self._parked_words = _PARKED_WORDS + len(network.species)
         self._large: LargeNetwork | None = None
         if self.selector == "linear":
             vectors = vectors_of(backend, expected.trajectories)
@@ -110,7 +115,10 @@ class ExactSsa:
     def scratch(self, rows: int) -> Any:
         """State of at most `rows` trajectories in flight, or None where registers hold it."""
         if self._large is None:
-            return None
+            if self.entry != "ssa" or not self.backend.style.warps:
+                return None
+            lanes = self.backend.launched_items(min(rows, self.program.resident(self.entry)))
+            return self.backend.empty((lanes, self._parked_words), np.uint32)
         items = min(rows * self.team, self.resident(LAUNCHES_IN_FLIGHT))
         return self._large.scratch(self.backend.launched_items(items) // self.team)
 
@@ -128,6 +136,8 @@ class ExactSsa:
         if self._large is None:
             resident = self.program.resident(self.entry)
             items = self.backend.work_stealing_items(launch.rows, resident, _EACH)
+            if self.entry == "ssa":
+                values = {"launch": values, "parked": buffers.scratch}
         else:
             values = {"launch": values, **self._large.arguments(buffers.scratch)}
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team

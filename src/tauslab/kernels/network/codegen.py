@@ -43,7 +43,7 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
-_MOST_NUMBERS = 8  # that a warp keeps in registers of its own
+_MOST_LITERALS = 8  # that a warp keeps in registers of its own
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
 _MOST_COPIED = 64  # laws of a network with events in tables
@@ -355,7 +355,7 @@ def _long_literals(network: LoweredNetwork) -> tuple[list[float], dict[int, str]
             if not isinstance(part, Number) or not struct.pack("<d", part.value)[:4].strip(b"\0"):
                 continue
             if part.value not in values:
-                if len(values) == _MOST_NUMBERS:
+                if len(values) == _MOST_LITERALS:
                     continue
                 values.append(part.value)
             names[id(part)] = f"c[{len(network.constants) + values.index(part.value)}]"
@@ -365,9 +365,9 @@ def _long_literals(network: LoweredNetwork) -> tuple[list[float], dict[int, str]
 def _numbers(values: list[float]) -> str:
     texts = ", ".join(literal(value) for value in values or [0.0])
     return (
-        f"constexpr int N_NUMBERS = {len(values)};\n"
-        "struct Numbers {\n    double of[N_NUMBERS + 1];\n};\n"
-        f"TABLE Numbers NUMBERS = {{{{{texts}}}}};\n"
+        f"constexpr int N_LITERALS = {len(values)};\n"
+        "struct Literals {\n    double of[N_LITERALS + 1];\n};\n"
+        f"TABLE Literals LITERALS = {{{{{texts}}}}};\n"
     )
 
 

@@ -146,14 +146,14 @@ DEVICE u32 high_word(double value) {
 }
 
 // A copy of a table of doubles that stays in registers, those of a warp where it has such: a loop would read
-// constant memory again in each turn, one instruction of ten in exact SSA. `count` is at least 0, which the
-// compiler does not know, so what is made with its sign is no constant.
+// constant memory again in each turn, one instruction of ten in exact SSA. The compiler does not follow what
+// goes through volatile memory, so it takes no number of the copy for one that it could load again.
 template <class Numbers>
 DEVICE Numbers in_registers(const Numbers &table, const volatile i64 &count) {
     Numbers copy;
+    
     UNROLL for (u32 i = 0; i < sizeof(Numbers) / sizeof(double); ++i)
-        ((double *)&copy)[i] =
-            from_bits(as_bits(((const double *)&table)[i]) ^ (u64)(count >> 63));
+        ((double *)&copy)[i] = ((const double *)&table)[i + (u32)((u64)count >> 63)];
     return copy;
 }
 

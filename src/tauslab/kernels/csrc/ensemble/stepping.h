@@ -29,6 +29,13 @@ DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 s
     for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i], logs);
 }
 
+// Of a GPU: what the bits of a draw say. They are made beside the division that tells when the event before
+// happens: neither waits for the other.
+DEVICE void read_draw(const Philox4 &bits, StepDraws &draws, const LogSeries &logs) {
+    draws.waiting[0] = tl_exponential(unit_open_low(bits.x0, bits.x1), logs);
+    draws.unit[0] = unit_one_to_two(bits.x2, bits.x3);
+}
+
 template <int N, class T>
 DEVICE void load([[maybe_unused]] T *to, [[maybe_unused]] const T *from) {
     UNROLL for (int i = 0; i < N; ++i) to[i] = from[i];
