@@ -30,7 +30,3 @@ static inline T kept(T value) {
     return value;
 }
 
-template <class T>
-static inline T *kept_in_block(T *pointer) {
-    return pointer;
-}

@@ -25,8 +25,6 @@ from tauslab.model.arrays import FloatArray
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
 
-_PARKED_WORDS = 9  # PARKED_WORDS of csrc/ensemble/parking.h, less one for each species
-
 
 class ExactSsa:
     """Gillespie's direct method on one backend for one network.
@@ -62,7 +60,8 @@ class ExactSsa:
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._launcher = Launcher(backend, times)
-        self._parked_words = _PARKED_WORDS + len(network.species)
+        # PARKED_WORDS of csrc/ensemble/parking.h.
+        self._parked_words = (9 + len(network.species)) // 2 * 2
         self._large: LargeNetwork | None = None
         if self.selector == "linear":
             vectors = vectors_of(backend, expected.trajectories)

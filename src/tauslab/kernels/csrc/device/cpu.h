@@ -46,7 +46,7 @@ typedef u64 Word;
 #define TABLE static constexpr
 // A CPU has few registers, and reads its memory as fast.
 template <class Numbers>
-DEVICE const Numbers &in_registers(const Numbers &table, i64) {
+DEVICE const Numbers &in_registers(const Numbers &table) {
     return table;
 }
 
@@ -264,6 +264,17 @@ DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
 DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
+}
+
+// A pointer into the block's memory.
+template <class T>
+DEVICE T *kept_in_block(T *pointer) {
+    return pointer;
+}
+
+// A cell of the block's memory that others change meanwhile.
+DEVICE u32 read_in_block(const u32 *cell) {
+    return *(const volatile u32 *)cell;
 }
 
 // Adds to a cell of the block's memory; returns what was there.

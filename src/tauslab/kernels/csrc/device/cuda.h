@@ -146,14 +146,15 @@ DEVICE u32 high_word(double value) {
 }
 
 // A copy of a table of doubles that stays in registers, those of a warp where it has such: a loop would read
-// constant memory again in each turn, one instruction of ten in exact SSA. The compiler does not follow what
-// goes through volatile memory, so it takes no number of the copy for one that it could load again.
+// constant memory again in each turn, one instruction of ten in exact SSA. What a warp makes together the compiler
+// can not make again in the loop. All lanes of the warp call it.
 template <class Numbers>
-DEVICE Numbers in_registers(const Numbers &table, const volatile i64 &count) {
-    Numbers copy;
-    
-    UNROLL for (u32 i = 0; i < sizeof(Numbers) / sizeof(double); ++i)
-        ((double *)&copy)[i] = ((const double *)&table)[i + (u32)((u64)count >> 63)];
+DEVICE Numbers in_registers(const Numbers &table) {
+    Numbers copy = table;
+#if __CUDA_ARCH__ >= 800
+    UNROLL for (u32 i = 0; i < sizeof(Numbers) / sizeof(u32); ++i)
+        ((u32 *)&copy)[i] = __reduce_or_sync(0xffffffffu, ((const u32 *)&table)[i]);
+#endif
     return copy;
 }
 
@@ -357,6 +358,11 @@ DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
 
 DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     return atomicCAS(cell, expected, value);
+}
+
+// A cell of the block's memory that others change meanwhile.
+DEVICE u32 read_in_block(const u32 *cell) {
+    return *(const volatile u32 *)cell;
 }
 
 // Adds to a cell of the block's memory; returns what was there.

@@ -17,81 +17,83 @@
 #define PARK_FLOOR 16
 #endif
 
+#ifndef PARK_PART
+#define PARK_PART 8
+#define PARK_FLOOR 16
+#endif
+
 // What a trajectory is made of at a moment between two events.
 struct Parked {
     i64 row;
     u64 number;  // of its next draw
     double t;
-    i32 k;  // samples so far
+    i32 k;       // samples so far
+    u32 before;  // 1 + the lane that parked before this one; 0: none did
     i32 x[N_SPECIES];
 };
 
-// Words of a lane in memory: the state, and which lane parked before. The host gives a lane so many.
-constexpr int PARKED_WORDS = 9 + N_SPECIES;
-static_assert(sizeof(Parked) < 4 * PARKED_WORDS);
+// Words of 32 bits for each lane. The host gives them (kernels/exact/ssa.py).
+constexpr int PARKED_WORDS = (9 + N_SPECIES) / 2 * 2;
+static_assert(sizeof(Parked) == 4 * PARKED_WORDS);
 
 struct Parking {
-    u64 *word;     // lanes that have ended << 32 | 1 + the lane that parked last; 0: nothing is parked
-    u32 *memory;   // [lanes, PARKED_WORDS]; null: nobody parks
-    u32 *working;  // lanes of the block that have a trajectory
+    u64 *word;        // lanes that have ended << 32 | 1 + the lane that parked last; 0: nothing is parked
+    Parked *parked;   // [lanes]; null: nobody parks
+    u32 *spare;       // lanes of the block that may end before it is sparse
 
     // One lane of each block calls it.
-    DEVICE_MEMBER void begin() const { *working = memory ? (u32)BLOCK_THREADS : 0xffffffffu; }
-
-    DEVICE_MEMBER u32 *place_of_lane(i64 number) const { return memory + number * PARKED_WORDS; }
+    DEVICE_MEMBER void begin() const {
+        *spare = parked ? (u32)(BLOCK_THREADS - BLOCK_THREADS * PARK_PART / 16) : 0x7fffffffu;
+    }
 
     // Whether the block should end, as far as it knows.
     DEVICE_MEMBER bool sparse() const {
-        return *(const volatile u32 *)working <= (u32)BLOCK_THREADS * PARK_PART / 16;
+        return (i32)read_in_block(spare) <= 0;
     }
 
-    // The lane's trajectory waits for another lane. False: it does not, since hardly any lane would come.
+    // The lane's trajectory waits for another lane, which there is. False: it does not.
     DEVICE_MEMBER bool park(const Parked &state) const {
-        u32 words[PARKED_WORDS] = {};
-        memcpy(words, &state, sizeof state);
         const i64 lane = GLOBAL_ID, lanes = GLOBAL_SIZE;
-        u32 *const place = place_of_lane(lane);
+        volatile Parked &place = parked[lane];
         u64 seen = read_now(word);
-        if (lanes - (i64)(seen >> 32) <= lanes / PARK_FLOOR + 1) return false;
-        UNROLL for (int i = 0; i < PARKED_WORDS - 1; ++i) place[i] = words[i];
-        for (;;) {
-            place[PARKED_WORDS - 1] = (u32)seen;
+        i64 least = lanes / PARK_FLOOR;
+        while (lanes - (i64)(seen >> 32) > least + 1) {
+            place.row = state.row, place.number = state.number, place.t = state.t, place.k = state.k;
+            UNROLL for (int i = 0; i < N_SPECIES; ++i) place.x[i] = state.x[i];
+            place.before = (u32)seen;
             threadfence();
             const u64 now = ((seen >> 32) + 1) << 32 | (u64)(lane + 1);
             const u64 found = atomic_compare_exchange(word, seen, now);
-            if (found == seen) break;
+            if (found == seen) {
+                add_in_block(spare, 0xffffffffu);
+                return true;
+            }
             seen = found;
-            if (lanes - (i64)(seen >> 32) <= 1) return false;
         }
-        add_in_block(working, 0xffffffffu);
-        return true;
+        return false;
     }
 
     // A lane that has none takes a trajectory. False: nothing is parked, and the lane has ended.
     DEVICE_MEMBER bool take(Parked &state) const {
-        if (!memory) return false;
+        if (!parked) return false;
         u64 seen = read_now(word);
         for (;;) {
-            const u32 top = (u32)seen;
+            const u32 last = (u32)seen;
             u64 now = seen + (1ull << 32);
-            const volatile u32 *place = memory;
-            if (top) {
-                place = place_of_lane((i64)top - 1);
-                now = (seen >> 32) << 32 | place[PARKED_WORDS - 1];
-            }
+            if (last) now = (seen >> 32) << 32 | ((const volatile Parked *)parked)[last - 1].before;
             const u64 found = atomic_compare_exchange(word, seen, now);
             if (found != seen) {
                 seen = found;
                 continue;
             }
-            if (!top) break;
+            if (!last) break;
             threadfence();
-            u32 words[PARKED_WORDS] = {};
-            UNROLL for (int i = 0; i < PARKED_WORDS - 1; ++i) words[i] = place[i];
-            memcpy(&state, words, sizeof state);
+            const volatile Parked &place = parked[last - 1];
+            state.row = place.row, state.number = place.number, state.t = place.t, state.k = place.k;
+            UNROLL for (int i = 0; i < N_SPECIES; ++i) state.x[i] = place.x[i];
             return true;
         }
-        add_in_block(working, 0xffffffffu);
+        add_in_block(spare, 0xffffffffu);
         return false;
     }
 };

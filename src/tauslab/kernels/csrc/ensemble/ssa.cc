@@ -29,13 +29,13 @@ constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
 
 struct SsaArguments {
     EnsembleArguments launch;
-    u32 *parked;  // [lanes, PARKED_WORDS], see ensemble/parking.h; null: nobody parks
+    Parked *parked;  // [lanes], see ensemble/parking.h; null: nobody parks
 };
 
 KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
-    SHARED u32 working;
-    const Parking parking = {launch.control + PARKED, arguments.parked, &working};
+    SHARED u32 spare;
+    const Parking parking = {launch.control + PARKED, arguments.parked, kept_in_block(&spare)};
     if (THREAD_ID == 0) parking.begin();
     BARRIER();
     const Recorder out = recorder_of(launch);
@@ -52,8 +52,8 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     PhiloxSeries series = {};
     StepDraws draws = {};
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
-    const LogSeries &logs = in_registers(LOG_SERIES, launch.rows);
-    const Literals literals = in_registers(LITERALS, launch.rows);
+    const LogSeries &logs = in_registers(LOG_SERIES);
+    const Literals literals = in_registers(LITERALS);
     UNROLL for (int i = 0; i < N_LITERALS; ++i) c[N_CONSTANTS + i] = literals.of[i];
     i64 row = -1, sample = 0;
     i32 k = 0;
@@ -101,7 +101,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                 }
                 bool valid = ended <= ABSORBED;
                 if (valid && k < n_times && row >= 0 && parking.sparse()) {
-                    Parked parked = {row, (u64)era << 32 | step, t, k, {}};
+                    Parked parked = {row, (u64)era << 32 | step, t, k, 0, {}};
                     load<N_SPECIES>(parked.x, x);
                     if (parking.park(parked)) break;
                 }
