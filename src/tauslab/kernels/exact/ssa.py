@@ -61,7 +61,7 @@ class ExactSsa:
         self.team = team if backend.style.warps else 1
         self._launcher = Launcher(backend, times)
         # PARKED_WORDS of csrc/ensemble/parking.h.
-        self._parked_words = (9 + len(network.species)) // 2 * 2
+        self._parked_words = (8 + len(network.species)) // 2 * 2
         self._large: LargeNetwork | None = None
         if self.selector == "linear":
             vectors = vectors_of(backend, expected.trajectories)
@@ -117,7 +117,8 @@ class ExactSsa:
             if self.entry != "ssa" or not self.backend.style.warps:
                 return None
             lanes = self.backend.launched_items(min(rows, self.program.resident(self.entry)))
-            return self.backend.empty((lanes, self._parked_words), np.uint32)
+            empty = self.backend.empty
+            return empty((2 * lanes, self._parked_words), np.uint32), empty((2 * lanes,), np.uint8)
         items = min(rows * self.team, self.resident(LAUNCHES_IN_FLIGHT))
         return self._large.scratch(self.backend.launched_items(items) // self.team)
 
@@ -136,7 +137,10 @@ class ExactSsa:
             resident = self.program.resident(self.entry)
             items = self.backend.work_stealing_items(launch.rows, resident, _EACH)
             if self.entry == "ssa":
-                values = {"launch": values, "parked": buffers.scratch}
+                queue, ready = buffers.scratch or (None, None)
+                if ready is not None:
+                    self.backend.clear(ready, stream)
+                values = {"launch": values, "queue": queue, "ready": ready}
         else:
             values = {"launch": values, **self._large.arguments(buffers.scratch)}
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team

@@ -204,6 +204,10 @@ DEVICE u64 read_now(const u64 *cell) {
     return __atomic_load_n(cell, __ATOMIC_RELAXED);
 }
 
+DEVICE u8 read_now(const u8 *cell) {
+    return __atomic_load_n(cell, __ATOMIC_RELAXED);
+}
+
 // The cell becomes `value` where that is larger.
 DEVICE void atomic_largest(u64 *cell, u64 value) {
     u64 found = read_now(cell);
@@ -292,6 +296,10 @@ DEVICE void or_in_block(u32 *cell, u32 bits) {
 // Orders writes: other threads see earlier writes before later ones.
 DEVICE void threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+// Leaves memory that a thread looks at again and again to others for a while.
+DEVICE void wait_a_little() {
 }
 
 // A clock of the processor, for comparing parts of a kernel; 0 where none is known.

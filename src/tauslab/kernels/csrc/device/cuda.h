@@ -241,6 +241,10 @@ DEVICE u64 read_now(const u64 *cell) {
     return *(const volatile u64 *)cell;
 }
 
+DEVICE u8 read_now(const u8 *cell) {
+    return *(const volatile u8 *)cell;
+}
+
 // The cell becomes `value` where that is larger; fewer writes than threads.
 DEVICE void atomic_largest(u64 *cell, u64 value) {
     if (value > read_now(cell)) atomicMax(cell, value);

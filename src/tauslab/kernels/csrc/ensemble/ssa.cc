@@ -29,13 +29,15 @@ constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
 
 struct SsaArguments {
     EnsembleArguments launch;
-    Parked *parked;  // [lanes], see ensemble/parking.h; null: nobody parks
+    Parked *queue;  // [2 * lanes], see ensemble/parking.h; null: nobody parks
+    u8 *ready;      // [2 * lanes], zeros
 };
 
 KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     SHARED u32 spare;
-    const Parking parking = {launch.control + PARKED, arguments.parked, kept_in_block(&spare)};
+    const Parking parking = {launch.control + PARKED, arguments.queue, arguments.ready,
+                             kept_in_block(&spare)};
     if (THREAD_ID == 0) parking.begin();
     BARRIER();
     const Recorder out = recorder_of(launch);
@@ -101,9 +103,14 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                 }
                 bool valid = ended <= ABSORBED;
                 if (valid && k < n_times && row >= 0 && parking.sparse()) {
-                    Parked parked = {row, (u64)era << 32 | step, t, k, 0, {}};
+                    // As many events are to come, for each sample, as there were so far.
+                    Parked parked = {row, (u64)era << 32 | step, t, k, {}};
                     load<N_SPECIES>(parked.x, x);
-                    if (parking.park(parked)) break;
+                    if (parked.number * (u64)(n_times - k) >= (u64)k * PARK_EVENTS) {
+                        const Parking::Outcome how = parking.park(parked, GLOBAL_SIZE);
+                        if (how == Parking::PARKED_AND_LEFT) break;
+                        if (how == Parking::PARKED_AND_LAST) row = -1;
+                    }
                 }
                 if (valid && k < n_times && row >= 0 && step == pause) {
                     const u64 number = (u64)era << 32 | step;
