@@ -20,7 +20,7 @@
 #include "device/prelude.h"
 
 #ifndef PARK_PART
-#define PARK_PART 8
+#define PARK_PART 12
 #define PARK_FLOOR 16
 #define PARK_EVENTS 1024
 #endif

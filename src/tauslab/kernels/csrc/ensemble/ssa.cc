@@ -18,11 +18,11 @@
 #include "ensemble/stepping.h"
 #include "random/streams.h"
 
-// Registers for seven blocks on a multiprocessor, where some reactions need little more: 28 warps hide what a
-// thread waits for better than 20 that keep all in registers. (Vilar's 16 reactions would take 102 registers, and
-// 14 % more time; fewer than eight fit as they are, and 61 take half as long again if they must wait in memory.)
+// Registers for nine blocks on a multiprocessor where a network is small, for seven up to sixteen reactions: 36
+// and 28 warps hide what a thread waits for. With few registers the keys of the random bits, which all lanes
+// share, go to those of the warp.
 constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS;
-constexpr int RESIDENT_BLOCKS = (N_REACTIONS >= 8 || N_CONSTANTS > 0) && WEIGHT <= 16 ? 7 : 0;
+constexpr int RESIDENT_BLOCKS = WEIGHT < 8 ? 9 : WEIGHT <= 16 ? 7 : WEIGHT <= 28 ? 4 : WEIGHT <= 44 ? 3 : 0;
 
 // Whether what begins a trajectory is the end of an event, so that there is one copy of that.
 constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
@@ -36,9 +36,12 @@ struct SsaArguments {
 KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     SHARED u32 spare;
+    SHARED LogEntry log_table[LOG_ENTRIES];
+    const LogEntry *const entries = kept_in_block(log_table);
     const Parking parking = {launch.control + PARKED, arguments.queue, arguments.ready,
                              kept_in_block(&spare)};
     if (THREAD_ID == 0) parking.begin();
+    for (int i = THREAD_ID; i < LOG_ENTRIES; i += BLOCK_THREADS) log_table[i] = log_entry((u32)i);
     BARRIER();
     const Recorder out = recorder_of(launch);
     Recorder samples = out;
@@ -159,7 +162,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                         bits = philox_draw(series, keys, step + 1);
                     } else {
                         all_propensities(x, c, a, cumulative);
-                        draw_ahead(series, keys, step - step % DRAWS_AHEAD, draws, logs);
+                        draw_ahead(series, keys, step - step % DRAWS_AHEAD, draws);
                         t = next.t, signs = 0, fires = 0;
                     }
                 }
@@ -174,9 +177,9 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
             t = t_event;
             ++step;
             if constexpr (BEGINS_BY_FIRING)
-                read_draw(bits, draws, logs);
+                read_draw(bits, draws, logs, entries);
             else if (step % DRAWS_AHEAD == 0)
-                draw_ahead(series, keys, step, draws, logs);
+                draw_ahead(series, keys, step, draws);
             signs = fire(target, x, c, a, cumulative);
         }
     }
