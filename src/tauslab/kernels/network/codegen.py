@@ -339,6 +339,7 @@ def _sizes(network: LoweredNetwork) -> str:
         f"constexpr int N_SPECIES = {len(network.species)};\n"
         f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
         f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_LAWS = {sum(r.law is not None for r in network.reactions)};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
     )

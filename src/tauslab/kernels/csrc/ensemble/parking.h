@@ -22,6 +22,7 @@
 #ifndef PARK_PART
 #define PARK_PART 12
 #define PARK_FLOOR 16
+#define PARK_SHARE 32
 #define PARK_EVENTS 1024
 #endif
 
@@ -65,7 +66,8 @@ struct Parking {
 
     DEVICE_MEMBER Outcome park(const Parked &state, i64 lanes) const {
         const u64 seen = read_now(word);
-        if (lanes - left(seen) <= lanes / PARK_FLOOR || came(seen) >= lanes) return KEPT;
+        const i64 here = lanes - left(seen), waiting = (i64)came(seen) - (i64)taken(seen);
+        if (here <= lanes / PARK_FLOOR || waiting > here / PARK_SHARE || came(seen) >= lanes) return KEPT;
         const u64 found = atomic_add(word, ONE_CAME + ONE_LEFT);
         if (taken(found) > came(found)) {
             atomic_add(word, 0 - ONE_LEFT);

@@ -21,7 +21,7 @@
 // Registers for nine blocks on a multiprocessor where a network is small, for seven up to sixteen reactions: 36
 // and 28 warps hide what a thread waits for. With few registers the keys of the random bits, which all lanes
 // share, go to those of the warp.
-constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS;
+constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS + 2 * N_LAWS;
 constexpr int RESIDENT_BLOCKS = WEIGHT < 8 ? 9 : WEIGHT <= 16 ? 7 : WEIGHT <= 28 ? 4 : WEIGHT <= 44 ? 3 : 0;
 
 // Whether what begins a trajectory is the end of an event, so that there is one copy of that.
