@@ -29,4 +29,3 @@ template <class T>
 static inline T kept(T value) {
     return value;
 }
-

@@ -112,9 +112,12 @@ class ExactSsa:
         return self.resident(launches) // self.team if self._large else self.resident(launches)
 
     def scratch(self, rows: int) -> Any:
-        """State of at most `rows` trajectories in flight, or None where registers hold it."""
+        """State of at most `rows` trajectories in flight, or None where registers hold it.
+
+        Of lanes that hand over trajectories: the queue of these, csrc/ensemble/parking.h.
+        """
         if self._large is None:
-            if self.entry != "ssa" or not self.backend.style.warps:
+            if not self.backend.style.warps:
                 return None
             lanes = self.backend.launched_items(min(rows, self.program.resident(self.entry)))
             empty = self.backend.empty
@@ -135,9 +138,11 @@ class ExactSsa:
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         if self._large is None:
             resident = self.program.resident(self.entry)
-            items = self.backend.work_stealing_items(launch.rows, resident, _EACH)
+            queue, ready = buffers.scratch or (None, None)
+            items = self.backend.work_stealing_items(
+                launch.rows, resident, _EACH, parks=queue is not None
+            )
             if self.entry == "ssa":
-                queue, ready = buffers.scratch or (None, None)
                 if ready is not None:
                     self.backend.clear(ready, stream)
                 values = {"launch": values, "queue": queue, "ready": ready}

@@ -299,8 +299,7 @@ DEVICE void threadfence() {
 }
 
 // Leaves memory that a thread looks at again and again to others for a while.
-DEVICE void wait_a_little() {
-}
+DEVICE void wait_a_little() {}
 
 // A clock of the processor, for comparing parts of a kernel; 0 where none is known.
 DEVICE u64 ticks() {

@@ -23,9 +23,17 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)
-// At least `blocks` of its blocks fit on a multiprocessor, at the price of local memory.
+// At least `blocks` of its blocks fit on a multiprocessor, at the price of local memory. The oldest have room
+// for fewer, and a bound that asks for more is none.
+#if __CUDA_ARCH__ == 750
+#define BLOCKS_WITH_ROOM(blocks) \
+    ((blocks) * THREADS_PER_BLOCK > 1024 ? 1024 / THREADS_PER_BLOCK : (blocks))
+#else
+#define BLOCKS_WITH_ROOM(blocks) (blocks)
+#endif
 #define KERNEL_IN_BLOCKS(blocks, name, ...) \
-    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, blocks) name(__VA_ARGS__)
+    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, BLOCKS_WITH_ROOM(blocks)) \
+        name(__VA_ARGS__)
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")

@@ -19,12 +19,10 @@
 #include "model.h"
 #include "device/prelude.h"
 
-#ifndef PARK_PART
-#define PARK_PART 12
-#define PARK_FLOOR 16
-#define PARK_SHARE 32
-#define PARK_EVENTS 1024
-#endif
+// A block ends when one lane in PARK_ENDED has. A lane parks nothing that has fewer events than PARK_EVENTS
+// to come; when more than one trajectory in PARK_WAITING waits already, since those stand still; and when
+// one lane in PARK_LEAST is left, since the launch ends soon, and free blocks are of no use to it.
+constexpr i64 PARK_ENDED = 8, PARK_EVENTS = 1024, PARK_WAITING = 32, PARK_LEAST = 16;
 
 // What a trajectory is made of at a moment between two events.
 struct Parked {
@@ -55,7 +53,7 @@ struct Parking {
 
     // One lane of each block calls it.
     DEVICE_MEMBER void begin() const {
-        *spare = queue ? (u32)(BLOCK_THREADS - BLOCK_THREADS * PARK_PART / 16) : 0x7fffffffu;
+        *spare = queue ? (u32)(BLOCK_THREADS / PARK_ENDED) : 0x7fffffffu;
     }
 
     // Whether the block should end, as far as it knows.
@@ -67,7 +65,8 @@ struct Parking {
     DEVICE_MEMBER Outcome park(const Parked &state, i64 lanes) const {
         const u64 seen = read_now(word);
         const i64 here = lanes - left(seen), waiting = (i64)came(seen) - (i64)taken(seen);
-        if (here <= lanes / PARK_FLOOR || waiting > here / PARK_SHARE || came(seen) >= lanes) return KEPT;
+        if (here <= lanes / PARK_LEAST || waiting > here / PARK_WAITING || came(seen) >= lanes)
+            return KEPT;
         const u64 found = atomic_add(word, ONE_CAME + ONE_LEFT);
         if (taken(found) > came(found)) {
             atomic_add(word, 0 - ONE_LEFT);

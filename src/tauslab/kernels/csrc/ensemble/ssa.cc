@@ -22,7 +22,11 @@
 // and 28 warps hide what a thread waits for. With few registers the keys of the random bits, which all lanes
 // share, go to those of the warp.
 constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS + 2 * N_LAWS;
-constexpr int RESIDENT_BLOCKS = WEIGHT < 8 ? 9 : WEIGHT <= 16 ? 7 : WEIGHT <= 28 ? 4 : WEIGHT <= 44 ? 3 : 0;
+constexpr int RESIDENT_BLOCKS = WEIGHT < 8     ? 9
+                                : WEIGHT <= 16 ? 7
+                                : WEIGHT <= 28 ? 4
+                                : WEIGHT <= 44 ? 3
+                                               : 0;
 
 // Whether what begins a trajectory is the end of an event, so that there is one copy of that.
 constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
@@ -109,7 +113,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
                     // As many events are to come, for each sample, as there were so far.
                     Parked parked = {row, (u64)era << 32 | step, t, k, {}};
                     load<N_SPECIES>(parked.x, x);
-                    if (parked.number * (u64)(n_times - k) >= (u64)k * PARK_EVENTS) {
+                    if (parked.number * (u64)(n_times - k) >= (u64)k * (u64)PARK_EVENTS) {
                         const Parking::Outcome how = parking.park(parked, GLOBAL_SIZE);
                         if (how == Parking::PARKED_AND_LEFT) break;
                         if (how == Parking::PARKED_AND_LAST) row = -1;
