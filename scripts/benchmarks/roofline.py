@@ -4,9 +4,9 @@
     python scripts/benchmarks/roofline.py -o docs/benchmarks/h200-roofline
     python scripts/benchmarks/roofline.py --case ssa-schlogl --case lattice-256
 
-Needs `ncu` and the right to read a GPU's counters. Of each case some launches of the kernel are
-counted, and the one that took longest is told: first launches are small, such as those of pilots.
-Times are without the profiler's fixed clocks, but launches are repeated for their counters with
+Needs `ncu` and the right to read a GPU's counters. A case runs twice: the first run takes the times of
+all launches of the kernel, the second counts the one that took longest. (Ensembles and equations begin
+with pilots, which are launches of the same kernel.) Times are without the profiler's fixed clocks, but launches are repeated for their counters with
 nothing beside them, so they are not those of a run.
 
     issue slots   share of the cycles in which a scheduler issued an instruction
@@ -25,13 +25,15 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PER_CENT = "pct_of_peak_sustained"
+TIME = "gpu__time_duration.sum"
 METRICS = {
-    "gpu__time_duration.sum": "ms",
+    TIME: "ms",
     f"smsp__issue_active.avg.{PER_CENT}_active": "issue slots",
     "smsp__thread_inst_executed_per_inst_executed.ratio": "lanes",
     f"sm__inst_executed_pipe_alu.avg.{PER_CENT}_active": "ALU",
@@ -49,25 +51,23 @@ MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 
 
 @dataclass(frozen=True)
 class Case:
-    """A program and a kernel of it, by a regular expression; `skip` launches, count `launches`."""
+    """A program and a kernel of it, by a regular expression."""
 
     kernel: str
     command: tuple[str, ...]
-    skip: int = 0
-    launches: int = 3
 
 
-def bench(name: str, kernel: str, skip: int = 0, launches: int = 24) -> Case:
-    """A case of `tauslab bench`."""
+def bench(name: str, kernel: str, scale: float = 1.0) -> Case:
+    """A case of `tauslab bench`, of a share of its trajectories."""
     command = ("-m", "tauslab", "bench", "--device", "cuda", "--repeat", "1", "--case", name)
-    return Case(kernel, command, skip, launches)
+    return Case(kernel, (*command, "--scale", str(scale)))
 
 
 def rdme(name: str, kernel: str, *more: str) -> Case:
     """A case of the lattice's benchmark, in which launches are alike."""
     command = ("scripts/lattice/benchmark_rdme.py", "--device", "cuda", "--case", name)
     steps = ("--warm", "10", "--steps", "20", "--repeat", "1")
-    return Case(kernel, (*command, *steps, *more), 0, 2)
+    return Case(kernel, (*command, *steps, *more))
 
 
 RUN = (
@@ -80,19 +80,19 @@ RUN = (
 def run(model: str, kernel: str, n: int, t_end: float, method: str = "'ssa'") -> Case:
     """A run of a file."""
     text = RUN.format(model=f"tests/data/{model}", n=n, t_end=t_end, method=method)
-    return Case(kernel, ("-c", text), 0, 4)
+    return Case(kernel, ("-c", text))
 
 
 CASES = {
-    "ssa-schlogl": bench("schlogl_statistics", "^ssa$"),
+    "ssa-schlogl": bench("schlogl_statistics", "^ssa$", 0.25),
     "ssa-birth-death": bench("birth_death", "^ssa$"),
     "ssa-michaelis-menten": bench("michaelis_menten", "^ssa$"),
     "ssa-vilar": bench("vilar_oscillator", "^ssa$"),
-    "ssa-chain": bench("chain_ssa", "^ssa$"),
+    "ssa-chain": bench("chain_ssa", "^ssa$", 0.25),
     "tau-enzyme": bench("enzyme_tau", "^tau_leap.*"),
     "tau-schlogl": bench("schlogl_tau", "^tau_leap.*"),
     "tau-chain": bench("chain_tau", "^tau_leap.*"),
-    "statistics": bench("schlogl_statistics", "^count_statistics$"),
+    "statistics": bench("schlogl_statistics", "^count_statistics$", 0.25),
     "lattice-256-xy": rdme("256-frequent", "^rdme_xy$"),
     "lattice-256-z": rdme("256-frequent", "^rdme_z$"),
     "lattice-256-2%-xy": rdme("256-fill2", "^rdme_xy$"),
@@ -106,21 +106,20 @@ CASES = {
     "tables-egfr": run("net/egfr_net.net", "^ssa_(table|rejection)$", 4096, 1.0),
     "fine-tau": Case("^fine_tau$", ("scripts/benchmarks/benchmark_fine_tau.py", "--device", "cuda",
                                     "--sizes", "100000", "--trajectories", "1", "--steps", "20",
-                                    "--repeat", "1"), 0, 2),
+                                    "--repeat", "1")),
     "ode-egf-ngf": Case("^ode_.*", ("scripts/ode/benchmark_ode.py", "models", "--case", "EGF-NGF",
-                                    "--scale", "0.02", "--device", "cuda"), 0, 4),
+                                    "--scale", "0.02", "--device", "cuda")),
 }  # fmt: skip
 
 
-def measured(case: Case) -> dict[str, float | str]:
-    """The counters of the launch that took longest."""
+def counted(case: Case, metrics: Iterable[str], *chosen: str) -> list[dict[str, str]]:
+    """Rows of launches, of which the first has the units; `chosen` says which launches."""
     ncu = shutil.which("ncu")
     if ncu is None:
         raise SystemExit("roofline: no ncu (Nsight Compute) on the path")
     command = [
         ncu, "--csv", "--page", "raw", "--clock-control", "none", "--target-processes", "all",
-        "--kernel-name", f"regex:{case.kernel}", "--launch-skip", str(case.skip),
-        "--launch-count", str(case.launches), "--metrics", ",".join(METRICS),
+        "--kernel-name", f"regex:{case.kernel}", *chosen, "--metrics", ",".join(metrics),
         sys.executable, *case.command,
     ]  # fmt: skip
     done = subprocess.run(
@@ -129,15 +128,25 @@ def measured(case: Case) -> dict[str, float | str]:
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if len(lines) < 3:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
-    units, *launches = csv.DictReader(io.StringIO("\n".join(lines)))
+    return list(csv.DictReader(io.StringIO("\n".join(lines))))
 
-    def number(row: dict[str, str], metric: str) -> float:
-        value = float(row[metric].replace(",", ""))
-        return value * MILLISECONDS[units[metric]] if METRICS[metric] == "ms" else value
 
-    longest = max(launches, key=lambda row: number(row, "gpu__time_duration.sum"))
-    found: dict[str, float | str] = {"kernel": longest["Kernel Name"].split("(")[0]}
-    return found | {name: round(number(longest, metric), 4) for metric, name in METRICS.items()}
+def number(row: dict[str, str], units: dict[str, str], metric: str) -> float:
+    """A counter of a launch; times in ms."""
+    value = float(row[metric].replace(",", ""))
+    return value * MILLISECONDS[units[metric]] if METRICS[metric] == "ms" else value
+
+
+def measured(case: Case) -> dict[str, float | str]:
+    """The counters of the launch that takes longest."""
+    units, *launches = counted(case, [TIME])
+    times = [number(row, units, TIME) for row in launches]
+    longest = times.index(max(times))
+    units, row = counted(case, METRICS, "--launch-skip", str(longest), "--launch-count", "1")
+    found: dict[str, float | str] = {
+        "kernel": row["Kernel Name"].split("(")[0], "launches": len(launches),
+    }  # fmt: skip
+    return found | {name: round(number(row, units, metric), 4) for metric, name in METRICS.items()}
 
 
 def table(rows: dict[str, dict[str, float | str]]) -> str:

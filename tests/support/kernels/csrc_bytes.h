@@ -29,8 +29,3 @@ template <class T>
 static inline T kept(T value) {
     return value;
 }
-
-template <class T>
-static inline T *kept_in_block(T *pointer) {
-    return pointer;
-}

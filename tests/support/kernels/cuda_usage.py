@@ -17,7 +17,7 @@ OLDER = [pytest.param(name, marks=pytest.mark.validate) for name in (OLDEST, "sm
 REGISTERS = 255  # that a thread may have
 A_FEW = 24  # bytes that may wait in local memory: of a loop's bounds, not of what it computes with
 # The same of kernels that give registers up so that more of their blocks run at a time.
-SOME = 96
+SOME = 128
 
 Usage = dict[str, tuple[int, int, int, int]]  # by kernel: stack bytes, stores, loads, registers
 

@@ -162,6 +162,16 @@ static void atomic_least(u64 *cell, u64 value) {
 
 #include "csrc_bytes.h"
 
+// Lets the others go on, now and then, where a thread looks at what they write.
+static void give_way() {
+    static u32 some = 1;
+    some = some * 1664525u + 1013904223u;
+    if (some >> 31 && _setjmp(fibers[current].at) == 0) switch_fiber();
+}
+#define atomic_add(cell, value) (give_way(), atomic_add(cell, value))
+#define read_now(cell) (give_way(), read_now(cell))
+#define read_in_block(cell) (give_way(), read_in_block(cell))
+
 // For a loop that waits for another block.
 static void wait_a_little(u32 = 0) {
     yield();

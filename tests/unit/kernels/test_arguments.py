@@ -168,7 +168,7 @@ def test_every_kernel_takes_one_struct():
         kernels = len(re.findall(r"^\s*\w*KERNEL\w*\((?!name)", texts[file], re.MULTILINE))
         assert len(found[file]) == kernels, file
     names = {entry: layout.name for own in found.values() for entry, layout in own.items()}
-    assert names["ssa"] == "EnsembleArguments"
+    assert (names["ssa"], names["ssa_lanes"]) == ("SsaArguments", "EnsembleArguments")
     assert names["ssa_table"] == names["ssa_rejection"] == "TableArguments"
     assert max(layout.size for own in found.values() for layout in own.values()) < 512
 

@@ -205,10 +205,12 @@ class Backend(Protocol):
     def free_memory(self) -> int:
         """Bytes of device memory that can still be taken."""
 
-    def work_stealing_items(self, rows: int, resident: int, each: int = 8) -> int:
+    def work_stealing_items(
+        self, rows: int, resident: int, each: int = 8, *, parks: bool = False
+    ) -> int:
         """Work items for `rows` trajectories that take turns, of `resident` that fit.
 
-        An item has up to `each` of many trajectories.
+        An item has up to `each` of many trajectories. `parks`: items hand over what they have.
         """
 
     def launched_items(self, items: int) -> int:

@@ -331,8 +331,11 @@ class CpuBackend:
         """Bytes of memory that can be taken, at most half of what is left to this process."""
         return available_memory() // 2
 
-    def work_stealing_items(self, rows: int, resident: int, each: int = 8) -> int:  # noqa: ARG002
+    def work_stealing_items(
+        self, rows: int, resident: int, each: int = 8, *, parks: bool = False
+    ) -> int:
         """As many as there are threads."""
+        del each, parks
         return min(rows, resident)
 
     def launched_items(self, items: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
@@ -58,12 +60,14 @@ class ExactSsa:
         self.selector = selector_of(network, selector)
         self.team = team if backend.style.warps else 1
         self._launcher = Launcher(backend, times)
+        # PARKED_WORDS of csrc/ensemble/parking.h.
+        self._parked_words = (8 + len(network.species)) // 2 * 2
         self._large: LargeNetwork | None = None
         if self.selector == "linear":
             vectors = vectors_of(backend, expected.trajectories)
             self.entry = "ssa_lanes" if vectors else "ssa"
             file = f"ensemble/{self.entry}.cc"
-            header = unrolled_header(network, backend.style)
+            header = unrolled_header(network, backend.style, numbers=backend.style.warps)
             if vectors:
                 header = lanes_header(network, vectors)
             lane_bytes = 0
@@ -108,9 +112,16 @@ class ExactSsa:
         return self.resident(launches) // self.team if self._large else self.resident(launches)
 
     def scratch(self, rows: int) -> Any:
-        """State of at most `rows` trajectories in flight, or None where registers hold it."""
+        """State of at most `rows` trajectories in flight, or None where registers hold it.
+
+        Of lanes that hand over trajectories: the queue of these, csrc/ensemble/parking.h.
+        """
         if self._large is None:
-            return None
+            if not self.backend.style.warps:
+                return None
+            lanes = self.backend.launched_items(min(rows, self.program.resident(self.entry)))
+            empty = self.backend.empty
+            return empty((2 * lanes, self._parked_words), np.uint32), empty((2 * lanes,), np.uint8)
         items = min(rows * self.team, self.resident(LAUNCHES_IN_FLIGHT))
         return self._large.scratch(self.backend.launched_items(items) // self.team)
 
@@ -127,7 +138,14 @@ class ExactSsa:
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         if self._large is None:
             resident = self.program.resident(self.entry)
-            items = self.backend.work_stealing_items(launch.rows, resident, _EACH)
+            queue, ready = buffers.scratch or (None, None)
+            items = self.backend.work_stealing_items(
+                launch.rows, resident, _EACH, parks=queue is not None
+            )
+            if self.entry == "ssa":
+                if ready is not None:
+                    self.backend.clear(ready, stream)
+                values = {"launch": values, "queue": queue, "ready": ready}
         else:
             values = {"launch": values, **self._large.arguments(buffers.scratch)}
             items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -42,20 +43,29 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
+_MOST_LITERALS = 8  # that a warp keeps in registers of its own
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
 _MOST_COPIED = 64  # laws of a network with events in tables
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
-def unrolled_header(network: LoweredNetwork, style: Style) -> str:
-    """`model.h` for the unrolled kernels."""
-    writer = LawWriter("x")
-    parts = [_HEADER, _INCLUDES, _sizes(network)]
+def unrolled_header(network: LoweredNetwork, style: Style, *, numbers: bool = False) -> str:
+    """`model.h` for the unrolled kernels.
+
+    Parameters
+    ----------
+    numbers
+        Name long literals of laws, for a kernel that keeps them behind the constants.
+    """
+    literals, names = _long_literals(network) if numbers else ([], {})
+    writer = LawWriter("x", names)
+    parts = [_HEADER, _INCLUDES, _sizes(network), _numbers(literals)]
     parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
     parts += [check_constants(network), _all_propensities(network)]
     parts += [_fire_together(network), _events_before_overflow(network)]
     parts.append(_fire_branches(network) if style.branches else _fire_selects(network))
+    parts.append(_before_last(network, fires_all=not style.branches))
     parts.append(_records(network, writer))
     return "\n".join(parts)
 
@@ -211,7 +221,7 @@ class LawWriter:
 
     def __init__(self, state: str, names: Mapping[int, str] | None = None) -> None:
         self.state = state
-        self._names: Mapping[int, str] = {} if names is None else names
+        self.names: Mapping[int, str] = {} if names is None else names
         self._sizes: dict[int, int] = {}  # operations, a call as many as what it calls
         self._parts = 0
 
@@ -235,8 +245,8 @@ class LawWriter:
         ModelError
             Laws become more parts than any compiler takes.
         """
-        if id(law) in self._names or not self.repeats(law):
-            return "", law_text(law, self.state, self._names)
+        if id(law) in self.names or not self.repeats(law):
+            return "", law_text(law, self.state, self.names)
         order = self._distinct(law)
         self._parts += len(order)
         if self._parts > _MOST_PARTS:
@@ -245,10 +255,10 @@ class LawWriter:
                 "which is the limit"
             )
         uses = Counter(id(part) for node in order for part in self._arguments(node))
-        names = dict(self._names)
+        names = dict(self.names)
         lines: list[str] = []
         for node in order:
-            called = id(node) in self._names or isinstance(node, Operation)
+            called = id(node) in self.names or isinstance(node, Operation)
             if uses[id(node)] > 1 and called:
                 name = f"part_{len(lines)}"
                 text = law_text(node, self.state, names)
@@ -257,7 +267,7 @@ class LawWriter:
         return "".join(lines), law_text(law, self.state, names)
 
     def _arguments(self, law: Law) -> tuple[Law, ...]:
-        return () if id(law) in self._names else arguments_of(law)
+        return () if id(law) in self.names else arguments_of(law)
 
     def _distinct(self, law: Law) -> list[Law]:
         return parts_first(law, self._arguments)
@@ -329,19 +339,47 @@ def _sizes(network: LoweredNetwork) -> str:
         f"constexpr int N_SPECIES = {len(network.species)};\n"
         f"constexpr int N_REACTIONS = {len(network.reactions)};\n"
         f"constexpr int N_CONSTANTS = {len(network.constants)};\n"
+        f"constexpr int N_LAWS = {sum(r.law is not None for r in network.reactions)};\n"
         f"constexpr int N_RECORDED = {len(network.recorded)};\n"
         f"constexpr int N_OBSERVABLES = {len(network.observables)};\n"
     )
 
 
-def _mass_action(reaction: LoweredReaction, state: str) -> str:
+def _long_literals(network: LoweredNetwork) -> tuple[list[float], dict[int, str]]:
+    """Numbers of reactions that one instruction does not hold, and the places that nodes get."""
+    values: list[float] = []
+    names: dict[int, str] = {}
+    for reaction in network.reactions:
+        law = reaction.constant if reaction.law is None else reaction.law
+        assert law is not None
+        for part in parts_first(law, arguments_of):
+            if not isinstance(part, Number) or not struct.pack("<d", part.value)[:4].strip(b"\0"):
+                continue
+            if part.value not in values:
+                if len(values) == _MOST_LITERALS:
+                    continue
+                values.append(part.value)
+            names[id(part)] = f"c[{len(network.constants) + values.index(part.value)}]"
+    return values, names
+
+
+def _numbers(values: list[float]) -> str:
+    texts = ", ".join(literal(value) for value in values or [0.0])
+    return (
+        f"constexpr int N_LITERALS = {len(values)};\n"
+        "struct Literals {\n    double of[N_LITERALS + 1];\n};\n"
+        f"TABLE Literals LITERALS = {{{{{texts}}}}};\n"
+    )
+
+
+def _mass_action(reaction: LoweredReaction, state: str, names: Mapping[int, str]) -> str:
     assert reaction.constant is not None
     factors = [
         f"quantity({state}[{index}])" if taken == 0 else f"(quantity({state}[{index}]) - {taken}.0)"
         for index, order in reaction.orders
         for taken in range(order)
     ]
-    constant = law_text(reaction.constant, state)
+    constant = law_text(reaction.constant, state, names)
     return f"{constant} * ({' * '.join(factors)})" if factors else constant
 
 
@@ -352,7 +390,7 @@ def guarded_propensity(reaction: LoweredReaction, writer: LawWriter) -> tuple[st
     """
     statements = ""
     if reaction.law is None:
-        text = _mass_action(reaction, writer.state)
+        text = _mass_action(reaction, writer.state, writer.names)
     else:
         statements, text = writer.read(reaction.law)
     constant = reaction.constant
@@ -437,6 +475,16 @@ def _fire_selects(network: LoweredNetwork) -> str:
         "DEVICE i32 fire([[maybe_unused]] double target, i32 *x, const double *c, double *a, "
         "double *cumulative) {\n"
         f"    fire_together(target, x, c, a, cumulative);\n    return {signs};\n}}\n"
+    )
+
+
+def _before_last(network: LoweredNetwork, *, fires_all: bool) -> str:
+    """How a trajectory may begin with an event: where `fire` computes all propensities."""
+    lines = [f"    x[{i}] = plus(x[{i}], {-by});\n" for i, by in network.reactions[-1].change]
+    return (
+        f"constexpr bool FIRES_ALL = {str(fires_all).lower()};\n"
+        "// Counts from which the last reaction leads to these.\n"
+        f"DEVICE void before_last([[maybe_unused]] i32 *x) {{\n{''.join(lines)}}}\n"
     )
 
 

@@ -50,7 +50,7 @@ typedef u64 Word;
 #define TABLE static constexpr
 // A CPU has few registers, and reads its memory as fast.
 template <class Numbers>
-DEVICE const Numbers &in_registers(const Numbers &table, i64) {
+DEVICE const Numbers &in_registers(const Numbers &table) {
     return table;
 }
 
@@ -244,6 +244,10 @@ DEVICE u64 read_now(const u64 *cell) {
     return __atomic_load_n(cell, __ATOMIC_RELAXED);
 }
 
+DEVICE u8 read_now(const u8 *cell) {
+    return __atomic_load_n(cell, __ATOMIC_RELAXED);
+}
+
 // The cell becomes `value` where that is larger.
 DEVICE void atomic_largest(u64 *cell, u64 value) {
     u64 found = read_now(cell);
@@ -306,6 +310,17 @@ DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     return expected;
 }
 
+// A pointer into the block's memory.
+template <class T>
+DEVICE T *kept_in_block(T *pointer) {
+    return pointer;
+}
+
+// A cell of the block's memory that others change meanwhile.
+DEVICE u32 read_in_block(const u32 *cell) {
+    return *(const volatile u32 *)cell;
+}
+
 // Adds to a cell of the block's memory; returns what was there.
 DEVICE u32 add_in_block(u32 *cell, u32 value) {
     const u32 before = *cell;
@@ -322,6 +337,9 @@ DEVICE void or_in_block(u32 *cell, u32 bits) {
 DEVICE void threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
+
+// Leaves memory that a thread looks at again and again to others for a while.
+DEVICE void wait_a_little() {}
 
 // A clock of the processor, for comparing parts of a kernel; 0 where none is known.
 DEVICE u64 ticks() {

@@ -23,9 +23,17 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #define DEVICE_MEMBER __device__ __forceinline__
 #define KERNEL(name, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK) name(__VA_ARGS__)
-// At least `blocks` of its blocks fit on a multiprocessor, at the price of local memory.
+// At least `blocks` of its blocks fit on a multiprocessor, at the price of local memory. The oldest have room
+// for fewer, and a bound that asks for more is none.
+#if __CUDA_ARCH__ == 750
+#define BLOCKS_WITH_ROOM(blocks) \
+    ((blocks) * THREADS_PER_BLOCK > 1024 ? 1024 / THREADS_PER_BLOCK : (blocks))
+#else
+#define BLOCKS_WITH_ROOM(blocks) (blocks)
+#endif
 #define KERNEL_IN_BLOCKS(blocks, name, ...) \
-    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, blocks) name(__VA_ARGS__)
+    extern "C" __global__ void __launch_bounds__(THREADS_PER_BLOCK, BLOCKS_WITH_ROOM(blocks)) \
+        name(__VA_ARGS__)
 #define GLOBAL_ID ((i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GLOBAL_SIZE ((i64)gridDim.x * blockDim.x)
 #define UNROLL _Pragma("unroll")
@@ -151,14 +159,15 @@ DEVICE u32 high_word(double value) {
 }
 
 // A copy of a table of doubles that stays in registers, those of a warp where it has such: a loop would read
-// constant memory again in each turn, one instruction of ten in exact SSA. `count` is at least 0, which the
-// compiler does not know, so what is made with its sign is no constant.
+// constant memory again in each turn, one instruction of ten in exact SSA. What a warp makes together the compiler
+// can not make again in the loop. All lanes of the warp call it.
 template <class Numbers>
-DEVICE Numbers in_registers(const Numbers &table, const volatile i64 &count) {
-    Numbers copy;
-    UNROLL for (u32 i = 0; i < sizeof(Numbers) / sizeof(double); ++i)
-        ((double *)&copy)[i] =
-            from_bits(as_bits(((const double *)&table)[i]) ^ ((u64)count >> 62));
+DEVICE Numbers in_registers(const Numbers &table) {
+    Numbers copy = table;
+#if __CUDA_ARCH__ >= 800
+    UNROLL for (u32 i = 0; i < sizeof(Numbers) / sizeof(u32); ++i)
+        ((u32 *)&copy)[i] = __reduce_or_sync(0xffffffffu, ((const u32 *)&table)[i]);
+#endif
     return copy;
 }
 
@@ -286,6 +295,10 @@ DEVICE u64 read_now(const u64 *cell) {
     return *(const volatile u64 *)cell;
 }
 
+DEVICE u8 read_now(const u8 *cell) {
+    return *(const volatile u8 *)cell;
+}
+
 // The cell becomes `value` where that is larger; fewer writes than threads.
 DEVICE void atomic_largest(u64 *cell, u64 value) {
     if (value > read_now(cell)) atomicMax(cell, value);
@@ -405,6 +418,11 @@ DEVICE i32 atomic_compare_exchange(i32 *cell, i32 expected, i32 value) {
 
 DEVICE u64 atomic_compare_exchange(u64 *cell, u64 expected, u64 value) {
     return atomicCAS(cell, expected, value);
+}
+
+// A cell of the block's memory that others change meanwhile.
+DEVICE u32 read_in_block(const u32 *cell) {
+    return *(const volatile u32 *)cell;
 }
 
 // Adds to a cell of the block's memory; returns what was there.

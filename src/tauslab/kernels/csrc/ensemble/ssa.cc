@@ -13,41 +13,81 @@
 #include "model.h"
 #include "math/math.h"
 #include "device/prelude.h"
+#include "ensemble/parking.h"
 #include "ensemble/sampling.h"
 #include "ensemble/stepping.h"
 #include "random/streams.h"
 
-// Registers for seven blocks on a multiprocessor, where some reactions need little more: 28 warps hide what a
-// thread waits for better than 20 that keep all in registers. (Vilar's 16 reactions would take 102 registers, and
-// 14 % more time; fewer than eight fit as they are, and 61 take half as long again if they must wait in memory.)
-constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS;
-constexpr int RESIDENT_BLOCKS = (N_REACTIONS >= 8 || N_CONSTANTS > 0) && WEIGHT <= 16 ? 7 : 0;
+// Registers for nine blocks on a multiprocessor where a network is small, for seven up to sixteen reactions: 36
+// and 28 warps hide what a thread waits for. With few registers the keys of the random bits, which all lanes
+// share, go to those of the warp.
+constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS + 2 * N_LAWS;
+constexpr int RESIDENT_BLOCKS = WEIGHT < 8     ? 9
+                                : WEIGHT <= 16 ? 7
+                                : WEIGHT <= 28 ? 4
+                                : WEIGHT <= 44 ? 3
+                                               : 0;
 
-KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
+// Whether what begins a trajectory is the end of an event, so that there is one copy of that.
+constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
+
+struct SsaArguments {
+    EnsembleArguments launch;
+    Parked *queue;  // [2 * lanes], see ensemble/parking.h; null: nobody parks
+    u8 *ready;      // [2 * lanes], zeros
+};
+
+KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
+    const EnsembleArguments &launch = arguments.launch;
+    SHARED u32 spare;
+    SHARED LogEntry log_table[LOG_ENTRIES];
+    const LogEntry *const entries = kept_in_block(log_table);
+    const Parking parking = {launch.control + PARKED, arguments.queue, arguments.ready,
+                             kept_in_block(&spare)};
+    if (THREAD_ID == 0) parking.begin();
+    for (int i = THREAD_ID; i < LOG_ENTRIES; i += BLOCK_THREADS) log_table[i] = log_entry((u32)i);
+    BARRIER();
     const Recorder out = recorder_of(launch);
-    const i64 n_times = launch.n_times, rows = launch.rows;
+    Recorder samples = out;
+    samples.n_times = 1;  // rows of one sample: `sample` counts those of all trajectories
+    const i64 rows = launch.rows;
+    const i32 n_times = (i32)launch.n_times;
     const double *const times = launch.times;
     i32 x[N_SPECIES] = {};
-    double c[N_CONSTANTS + 1] = {};
+    double c[N_CONSTANTS + N_LITERALS + 1] = {};
     double a[N_REACTIONS] = {};
     double cumulative[N_REACTIONS] = {};
     const Counts state = {x};
     PhiloxSeries series = {};
     StepDraws draws = {};
     const PhiloxKeys keys = *launch.keys;  // in registers: loaded, so not made again in the loop
-    const LogSeries &logs = in_registers(LOG_SERIES, launch.rows);
-    i64 row = -1, k = 0;
+    const LogSeries &logs = in_registers(LOG_SERIES);
+    const Literals literals = in_registers(LITERALS);
+    UNROLL for (int i = 0; i < N_LITERALS; ++i) c[N_CONSTANTS + i] = literals.of[i];
+    i64 row = -1, sample = 0;
+    i32 k = 0;
     u64 fired = 0;
     u32 era = 0, step = 0, pause = 0;  // halves of the draw's number
     double t = 0, t_next = 0;
     i32 signs = 0;  // negative after an overflow
 
+    const auto record_before = [&](double t_event) {
+        NO_UNROLL while (t_next < t_event) {
+            record_sample(samples, sample, 0, state, c);
+            ++sample;
+            if (++k == n_times) break;
+            t_next = times[k];
+        }
+    };
+
     for (;;) {
         // When the next event happens.
         const u32 now = step % DRAWS_AHEAD;
-        const double a0 = cumulative[N_REACTIONS - 1];
+        double a0 = cumulative[N_REACTIONS - 1];
         const double waiting = draws.waiting[now];
         double t_event = t + quotient(waiting, a0);
+        Philox4 bits = {};
+        if constexpr (BEGINS_BY_FIRING) bits = philox_draw(series, keys, step + 1);
 
         // Everything rare in one branch: a0 that is zero, infinite, NaN, negative or beyond what
         // `quotient` takes, a count that passed its limit (a sign bit), a sample, a pause.
@@ -55,70 +95,95 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const EnsembleArguments launch) {
         const bool usual = size - SMALLEST_USUAL < LARGEST_USUAL - SMALLEST_USUAL;
         i32 fires = 1;
         if (!LIKELY(usual & (t_event <= t_next) & (step != pause))) {
-            u8 ended = DONE;
-            if (!LIKELY(usual)) {
-                t_event = t + waiting / a0;
-                if (signs < 0)
-                    ended = OVERFLOWED;
-                else if (a0 == 0)
-                    ended = ABSORBED, t_event = infinity();
-                else if (!(a0 > 0 && a0 < infinity()))
-                    ended = NOT_A_NUMBER;
-            }
-
-            // Samples before the event.
-            bool valid = ended <= ABSORBED;
-            if (LIKELY(valid && row >= 0))
-                for (; k < n_times && times[k] < t_event; ++k) record_sample(out, row, k, state, c);
-
-            if (valid && row >= 0 && k < n_times && step == pause) {
-                const u64 number = (u64)era << 32 | step;
-                if (number >= launch.max_steps) {
-                    ended = STEP_LIMIT, valid = false;
-                } else {
-                    if (must_leave(launch.control, LOOK_EVERY, t)) break;
-                    if (step == 0xffffffffu) {
-                        ++era;
-                        const Place place = place_in(launch, row);
-                        series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
-                                             number + 1);
+            if (LIKELY(usual)) record_before(t_event);
+            if (!LIKELY(usual & (k < n_times) & (step != pause) & !parking.sparse())) {
+                u8 ended = DONE;
+                if (!usual) {
+                    t_event = t + waiting / a0;
+                    if (signs < 0)
+                        ended = OVERFLOWED;
+                    else if (a0 == 0)
+                        ended = ABSORBED, t_event = infinity();
+                    else if (!(a0 > 0 && a0 < infinity()))
+                        ended = NOT_A_NUMBER;
+                    if (ended <= ABSORBED && row >= 0) record_before(t_event);
+                }
+                bool valid = ended <= ABSORBED;
+                if (valid && k < n_times && row >= 0 && parking.sparse()) {
+                    // As many events are to come, for each sample, as there were so far.
+                    Parked parked = {row, (u64)era << 32 | step, t, k, {}};
+                    load<N_SPECIES>(parked.x, x);
+                    if (parked.number * (u64)(n_times - k) >= (u64)k * (u64)PARK_EVENTS) {
+                        const Parking::Outcome how = parking.park(parked, GLOBAL_SIZE);
+                        if (how == Parking::PARKED_AND_LEFT) break;
+                        if (how == Parking::PARKED_AND_LAST) row = -1;
                     }
-                    pause = next_pause(number + 1, launch.max_steps);
                 }
-            }
+                if (valid && k < n_times && row >= 0 && step == pause) {
+                    const u64 number = (u64)era << 32 | step;
+                    if (number >= launch.max_steps) {
+                        ended = STEP_LIMIT, valid = false;
+                    } else {
+                        if (must_leave(launch.control, LOOK_EVERY, t)) break;
+                        if (step == 0xffffffffu) {
+                            ++era;
+                            const Place place = place_in(launch, row);
+                            series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
+                                                 number + 1);
+                            bits = philox_draw(series, keys, 0);
+                        }
+                        pause = next_pause(number + 1, launch.max_steps);
+                    }
+                }
 
-            // The end of the trajectory, and the start of the next.
-            if (!valid || k == n_times || row < 0) {
-                if (row >= 0) {
-                    if (!valid) record_missing(out, row, k);
-                    record_end(out, row, ended, valid, state);
-                    fired += (u64)era << 32 | step;
+                // The end of the trajectory, and the start of the next.
+                if (!valid || k >= n_times || row < 0) {
+                    if (row >= 0) {
+                        if (!valid) record_missing(out, row, k);
+                        record_end(out, row, ended, valid, state);
+                        fired += (u64)era << 32 | step;
+                    }
+                    Parked next = {};
+                    next.row = take_row(launch.control, rows);
+                    const bool fresh = next.row < rows;
+                    if (!fresh && !parking.take(next)) break;
+                    row = next.row, k = next.k, sample = row * n_times + k;
+                    era = (u32)(next.number >> 32), step = (u32)next.number;
+                    pause = next_pause(next.number, launch.max_steps);
+                    t_next = times[k];
+                    const Place place = place_in(launch, row);
+                    series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, next.number);
+                    load<N_SPECIES>(x, next.x);
+                    if (fresh) load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
+                    load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
+                    check_constants(c);
+                    if constexpr (BEGINS_BY_FIRING) {
+                        // The last reaction leads to this state.
+                        UNROLL for (int j = 0; j < N_REACTIONS; ++j) cumulative[j] = 0;
+                        before_last(x);
+                        draws.unit[now] = 2, a0 = 0;
+                        t_event = next.t, --step;
+                        bits = philox_draw(series, keys, step + 1);
+                    } else {
+                        all_propensities(x, c, a, cumulative);
+                        draw_ahead(series, keys, step - step % DRAWS_AHEAD, draws);
+                        t = next.t, signs = 0, fires = 0;
+                    }
                 }
-                row = take_row(launch.control, rows);
-                if (row >= rows) break;
-                const Place place = place_in(launch, row);
-                series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, 0);
-                load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
-                load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
-                check_constants(c);
-                all_propensities(x, c, a, cumulative);
-                k = 0, era = 0, step = 0, pause = next_pause(0, launch.max_steps);
-                t = 0, t_next = times[0], signs = 0;
-                draw_ahead(series, keys, 0, draws, logs);
-                fires = 0;
-            } else {
-                t_next = times[k];
             }
         }
 
-        GO_ON_TOGETHER(fires);
-        if (fires) {
+        GO_ON_TOGETHER(step);
+        if (BEGINS_BY_FIRING || fires) {
             // The reaction is the first whose cumulative propensity exceeds the target. The numbers of the next
             // event are drawn meanwhile: neither waits for the other.
             const double target = scaled_half_open(draws.unit[now], a0);
             t = t_event;
             ++step;
-            if (step % DRAWS_AHEAD == 0) draw_ahead(series, keys, step, draws, logs);
+            if constexpr (BEGINS_BY_FIRING)
+                read_draw(bits, draws, logs, entries);
+            else if (step % DRAWS_AHEAD == 0)
+                draw_ahead(series, keys, step, draws);
             signs = fire(target, x, c, a, cumulative);
         }
     }

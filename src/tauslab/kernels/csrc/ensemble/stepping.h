@@ -20,13 +20,20 @@ struct StepDraws {
 
 // Draws `step` and up. Two loops, because compilers vectorise each but not both as one.
 DEVICE void draw_ahead(const PhiloxSeries &series, const PhiloxKeys &keys, u32 step,
-                       StepDraws &draws, const LogSeries &logs = LOG_SERIES) {
+                       StepDraws &draws) {
     for (u32 i = 0; i < DRAWS_AHEAD; ++i) {
         const Philox4 bits = philox_draw(series, keys, step + i);
         draws.waiting[i] = unit_open_low(bits.x0, bits.x1);
         draws.unit[i] = unit_one_to_two(bits.x2, bits.x3);
     }
-    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i], logs);
+    for (u32 i = 0; i < DRAWS_AHEAD; ++i) draws.waiting[i] = tl_exponential(draws.waiting[i]);
+}
+
+// Where a draw is read in the innermost loop: with numbers from registers, a table from the block's memory.
+DEVICE void read_draw(const Philox4 &bits, StepDraws &draws, const LogSeries &logs,
+                      const LogEntry *entries) {
+    draws.waiting[0] = tl_exponential(unit_open_low(bits.x0, bits.x1), logs, entries);
+    draws.unit[0] = unit_one_to_two(bits.x2, bits.x3);
 }
 
 template <int N, class T>

@@ -19,8 +19,10 @@ struct alignas(16) LogEntry {
     double reciprocal, log_reciprocal;
 };
 
-DEVICE LogEntry log_entry(u32 index) {
-    static const LogEntry table[32] = {
+constexpr int LOG_ENTRIES = 32;
+
+DEVICE const LogEntry *log_entries() {
+    static const LogEntry table[LOG_ENTRIES] = {
         {0x1.6c16d1c56e028p+0, 0x1.68acb1e50bp-2},  {0x1.642ca24368608p+0, 0x1.522b32f553p-2},
         {0x1.5c9893af657cap+0, 0x1.3c2559466cp-2},  {0x1.555575188c91fp+0, 0x1.2696805cefp-2},
         {0x1.4e5e0fe1b4d9cp+0, 0x1.1178f8c5b8p-2},  {0x1.47ae24112b604p+0, 0x1.f992283688p-3},
@@ -38,7 +40,11 @@ DEVICE LogEntry log_entry(u32 index) {
         {0x1.8f9c2d9cf4cdap-1, -0x1.fb911d118p-3},  {0x1.8618647fbb34p-1, -0x1.1675c2eb6fp-2},
         {0x1.7d060a9f7216dp-1, -0x1.2e8def2191p-2}, {0x1.745d1f92abb36p-1, -0x1.4618a54e6ep-2},
     };
-    return table[index];
+    return table;
+}
+
+DEVICE LogEntry log_entry(u32 index) {
+    return log_entries()[index];
 }
 
 // The part of log(r) that `log_entry` leaves out.
@@ -110,10 +116,11 @@ DEVICE Real negative_log(Real k, PairOf<Real> y, Real log_reciprocal,
 }
 
 // -log(u) for u in (0, 1], a normal number: an exponential variate with mean 1. A kernel that draws in its
-// innermost loop gives the coefficients from registers.
-DEVICE double tl_exponential(double u, const LogSeries &series = LOG_SERIES) {
+// innermost loop gives the coefficients from registers and a copy of the table that is nearer.
+DEVICE double tl_exponential(double u, const LogSeries &series = LOG_SERIES,
+                             const LogEntry *entries = log_entries()) {
     const LogParts part = log_parts(u);
-    const LogEntry entry = log_entry(part.index);
+    const LogEntry entry = entries[part.index];
     const double y = FMA(-part.m, entry.reciprocal, 1.0);
     return negative_log(part.k, {y, 0.0}, entry.log_reciprocal, series);
 }

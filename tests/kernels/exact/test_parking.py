@@ -1,0 +1,51 @@
+"""Lanes that hand over trajectories give the same bits; lanes are emulated without a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulation import EmulatedBackend
+from engine_runs import compiler, simulate
+
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.model.network.network import Network
+
+LANES = 128
+FEWEST = 4  # trajectories that must have been parked
+
+
+def switching() -> Network:
+    """A gene that is seldom on: some trajectories have a hundred times as many events as others."""
+    net = Network("switching")
+    for name, count in (("off", 1), ("on", 0), ("X", 3), ("Y", 0)):
+        net.add_species(name, count)
+    net.add_reaction("off -> on", rate=0.05)
+    net.add_reaction("on -> off", rate=0.02)
+    net.add_reaction("on -> on + X", rate=300.0)
+    net.add_reaction("X -> Y", rate=1.7)
+    net.add_reaction("Y ->", law="0.31 * Y / (1 + 0.001 * Y)")
+    net.add_rule("both", "X + 2 * Y")
+    return net
+
+
+@compiler
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("n", [LANES, 3 * LANES + 5])
+def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, order):
+    times, queues = np.linspace(0, 10, 21), []
+    scratch = ExactSsa.scratch
+
+    def kept(engine, rows):
+        queues.append(scratch(engine, rows))
+        return queues[-1]
+
+    monkeypatch.setattr(ExactSsa, "scratch", kept)
+    alone = simulate(get_backend("cpu", BackendOptions(threads=1)), switching(), times, n, "linear")
+    backend = EmulatedBackend(tmp_path, LANES, order)
+    handed = simulate(backend, switching(), times, n, "linear")
+    for found, expected in zip(handed, alone, strict=True):
+        assert np.array_equal(found, expected)
+    none, (_, ready) = queues
+    assert none is None
+    assert np.count_nonzero(ready) >= FEWEST
