@@ -173,9 +173,7 @@ static void give_way() {
 #define read_in_block(cell) (give_way(), read_in_block(cell))
 
 // For a loop that waits for another block.
-static void wait_a_little(u32 = 0) {
-    yield();
-}
+#define wait_a_little(...) yield()
 
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
