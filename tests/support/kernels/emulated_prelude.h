@@ -32,7 +32,7 @@ constexpr int FIBERS = FIBERS_OF_BLOCK * FIBER_BLOCKS, STACK = 1 << 18;
 struct Fiber {
     jmp_buf at;
     bool done;
-    u64 warp_operations, block_operations;
+    u64 warp_operations, block_operations, grid_operations;
     u64 value[2];
     bool vote[2], block_vote[2];
     char *stack;
@@ -101,6 +101,11 @@ static int block_operation() {
     wait_for(begin, begin + FIBERS_OF_BLOCK,
              [](const Fiber &fiber) { return fiber.block_operations; });
     return slot;
+}
+
+static void grid_operation() {
+    ++fibers[current].grid_operations;
+    wait_for(0, FIBERS, [](const Fiber &fiber) { return fiber.grid_operations; });
 }
 
 // Barriers of a block by number: who came, and how often all had come.
@@ -193,7 +198,7 @@ static void wait_a_little() {
 #define LANES_SIDE_BY_SIDE
 #define any_in_block(condition) block_any(condition)
 #define grid_barrier(cell, blocks, arrivals) \
-    ((void)(cell), (void)(blocks), (void)(arrivals), block_operation())
+    ((void)(cell), (void)(blocks), (void)(arrivals), grid_operation())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current
@@ -217,7 +222,8 @@ static void run_fibers(void (*work)(void *), void *arguments) {
     for (current = 0; current < FIBERS; ++current) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);
-        fiber.done = false, fiber.warp_operations = fiber.block_operations = 0;
+        fiber.done = false;
+        fiber.warp_operations = fiber.block_operations = fiber.grid_operations = 0;
         ucontext_t context;
         getcontext(&context);
         context.uc_stack.ss_sp = fiber.stack, context.uc_stack.ss_size = STACK;

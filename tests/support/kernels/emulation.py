@@ -145,12 +145,15 @@ class EmulatedBackend(CpuBackend):
 
 
 class EmulatedLattices(EmulatedBackend):
-    """Steps of lattices by one block; `counter` is the device that counts."""
+    """Steps of lattices; `counter` is the device that counts."""
 
     sites_of_a_block = 1
 
-    def __init__(self, folder: Path, block: int, order: int, *, counter: CpuBackend) -> None:
-        super().__init__(folder, block, order)
+    def __init__(
+        self, folder: Path, block: int, order: int, blocks: int = 1, *, counter: CpuBackend
+    ) -> None:
+        super().__init__(folder, block, order, blocks)
+        self.multiprocessors = blocks
         self._counter = counter
 
     def compile(self, source: KernelSource) -> Any:

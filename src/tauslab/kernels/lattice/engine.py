@@ -23,6 +23,7 @@ from tauslab.kernels.lattice.codegen import (
     sparse_threads,
     tile_of,
 )
+from tauslab.kernels.lattice.lines import LANES, LinePlan, closed_types, line_plan, list_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.segments import planes_of_a_block
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
@@ -81,6 +82,9 @@ class LatticeEngine:
         Whether a launch of many steps looks for the sites that hold particles, by default as
         `is_sparse` says, and on a CPU where the sites of a step take less time than a launch: this
         launch also counts at many times, where others need two launches for each.
+    lines
+        Whether blocks of a launch of many steps keep lines of sites, by default as `line_plan`
+        says.
     """
 
     def __init__(  # noqa: PLR0913
@@ -97,6 +101,7 @@ class LatticeEngine:
         sharing: int = 1,
         tall: bool | None = None,
         sparse: bool | None = None,
+        lines: bool | None = None,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -119,17 +124,30 @@ class LatticeEngine:
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
         self._sparse = self._together and wants_sparse
         self._rows_known = False  # which sites hold particles, on the device
+        self._lines: Any = None
+        self._lines_types: Any = None  # for which they were listed
         # More of a tile's sites than a warp has lanes: two warps do it, if there are enough.
         self._crowded = not few
         small = self._sparse or (self._together and backend.style.warps)
         tall = whole and sites >= TALL_FROM if tall is None else tall
-        header = lattice_header(lattice, reactions, small=small, tall=tall, together=self._together)
+        self._plan: LinePlan | None = None
+        if self._together and backend.style.warps and not self._sparse:
+            self._plan = line_plan(backend, lattice, sharing=sharing, wanted=lines)
+        header = lattice_header(
+            lattice, reactions, small=small, tall=tall, together=self._together,
+            more=self._plan.sizes() if self._plan else None,
+        )  # fmt: skip
         self.header = {"model.h": header}
         kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
         source = KernelSource("lattice/rdme.cc", kernels, self.header)
         if self._sparse:
             kernels = ("rdme_sparse_steps",)
             source = KernelSource("lattice/sparse/steps.cc", kernels, self.header)
+        if self._plan:
+            kernels = ("rdme_line_steps",)
+            source = KernelSource(
+                "lattice/lines/steps.cc", kernels, self.header, block_bytes=self._plan.bytes
+            )
         self.program: Program = backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._counter: Program = backend.compile(
@@ -140,6 +158,8 @@ class LatticeEngine:
         lanes = lanes_of(lattice, small=small, tall=tall)
         self._warps, rows = lanes if backend.style.warps else (1, 1)
         self._threads = sparse_threads(lattice) if self._sparse else self.tile.threads
+        if self._plan:
+            self._threads = self._plan.threads
         self._resident = self.program.resident_blocks(kernels[-1], self._threads)
         self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
@@ -165,7 +185,13 @@ class LatticeEngine:
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
         bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
-        if self._together:
+        if self._plan:
+            self._after_x = backend.empty(shape, lattice.particle_type)
+            self._y_moves = backend.empty((*shape[:3], 2), np.uint32)
+            self._z_moves = backend.empty((*shape[:3], 2), np.uint32)
+            part = np.uint32 if lattice.particle_type == np.uint8 else np.uint64
+            self._parts = backend.empty((2, len(self._plan.lines), LANES), part)
+        elif self._together:
             self._z_moves = backend.empty((*shape[:3], 2), bits)
             self._listed = backend.empty((6, planes, self.tiles), np.int32)
         if self._sparse:
@@ -409,11 +435,40 @@ class LatticeEngine:
             self.synchronize()
             self.mark_all()
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        if self._sparse:
+        if self._plan:
+            self._run_lines(self._plan, steps)
+        elif self._sparse:
             self._run_sparse(steps, marks, counts)
         else:
             self._run_listed(steps)
         self.step += steps
+
+    def _run_lines(self, plan: LinePlan, steps: int) -> None:
+        """Blocks keep lines of sites."""
+        lines = self._lines_in_use()
+        arguments = self._arguments.of(
+            "rdme_line_steps",
+            lattice=self.arguments(),
+            lines=lines,
+            after_x=self._after_x,
+            y_moves=self._y_moves,
+            z_moves=self._z_moves,
+            minus_out=self._parts[0],
+            plus_out=self._parts[1],
+            n_lines=len(lines),
+            steps=steps,
+        )
+        grid = LaunchGrid(min(plan.blocks, len(lines)), plan.threads, together=True)
+        self.program.launch_blocks("rdme_line_steps", grid, arguments, self.stream)
+
+    def _lines_in_use(self) -> Any:
+        """Those that may hold particles: all, if any is where none can hop to."""
+        types = self.types
+        if self._lines is None or self._lines_types is not types:
+            host = None if types is None else self.host(types)
+            listed = list_lines(self.lattice, host, closed_types(self.lattice))
+            self._lines, self._lines_types = self.backend.upload(listed), types
+        return self._lines
 
     def _run_listed(self, steps: int) -> None:
         """Blocks share out the tiles that may hold particles."""
