@@ -199,6 +199,8 @@ static void wait_a_little() {
 #define any_in_block(condition) block_any(condition)
 #define grid_barrier(cell, blocks, arrivals) \
     ((void)(cell), (void)(blocks), (void)(arrivals), grid_operation())
+#define grid_arrive(cell, blocks, arrivals) ((void)(cell), (void)(blocks), block_operation())
+#define grid_wait(cell, arrivals) ((void)(cell), (void)(arrivals), grid_operation())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 #define FIRST_SET(bits) __builtin_ctz(bits)
 #define GLOBAL_ID current

@@ -7,6 +7,7 @@ particles of a site in registers, so sites are not crowded. Most sites should ho
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,16 +29,10 @@ _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
 
 def in_lines(lattice: LoweredLattice) -> bool:
-    """Whether the sites of a lattice are such that lines serve it."""
+    """Whether the sites of a lattice are such that lines serve it well."""
     nx = lattice.shape[2]
     lanes = nx / (LANES * -(-nx // LANES))
-    return (
-        "held" not in lattice.boundary
-        and lattice.slots * np.dtype(lattice.particle_type).itemsize <= _MOST_BYTES
-        and len(lattice.site_types) <= _MOST_TYPES
-        and lattice.start.crowding <= 0.4 * _HELD
-        and lanes >= _FEWEST_LANES
-    )
+    return lattice.start.crowding <= 0.4 * _HELD and lanes >= _FEWEST_LANES
 
 
 @dataclass(frozen=True)
@@ -47,20 +42,25 @@ class LinePlan:
     Attributes
     ----------
     blocks
-        Of a launch; `threads` of each.
+        Of a launch, at most; `threads` of each.
     most
         Lines that a block has room for, with those beside its own.
     bytes
         Memory of a block for them.
-    lines
-        The list, see `list_lines`.
+    ahead
+        Whether random bits are drawn ahead, while a block waits for others.
     """
 
     blocks: int
     threads: int
     most: int
     bytes: int
-    lines: Int32Array
+    ahead: bool
+
+    @property
+    def room(self) -> int:
+        """Lines of all blocks."""
+        return self.blocks * (self.most - _RIM)
 
     def sizes(self) -> dict[str, int]:
         """Constants of `model.h`."""
@@ -69,30 +69,107 @@ class LinePlan:
             "LINE_BLOCKS": _BLOCKS,
             "MOST_LINES": self.most,
             "LINE_BYTES": self.bytes,
+            "DRAWS_LINES_AHEAD": int(self.ahead),
         }
 
 
 def line_plan(
-    backend: Backend, lattice: LoweredLattice, *, sharing: int = 1, wanted: bool | None = None
+    backend: Backend, lattice: LoweredLattice, lines: int, sharing: int
 ) -> LinePlan | None:
-    """The plan for one of `sharing` engines on a device; None where lines do not serve it.
+    """The plan for so many lines and one of `sharing` engines on a device, if there is room."""
+    slot = np.dtype(lattice.particle_type).itemsize
+    part, site = 4 * slot, lattice.slots * slot
+    if site > _MOST_BYTES or len(lattice.site_types) > _MOST_TYPES or "held" in lattice.boundary:
+        return None
+    blocks = max(1, min(lines, backend.multiprocessors * _BLOCKS // sharing))
+    most = -(-lines // blocks) + _RIM
+    one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
+    sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
+    size = most * (LANES * sites + 2 * part + 24) + 2 * LANES * part + _THREADS * site + 2048
+    drawn = most * (LANES * 24 + 16)
+    room = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
+    if size > room:
+        return None
+    ahead = size + drawn <= room
+    return LinePlan(blocks, _THREADS, most, size + ahead * drawn, ahead)
 
-    `wanted` says so whatever the sites are like, where the kernel can do them.
+
+class DeviceLines:
+    """The list of lines on a device, and memory for what hops between them."""
+
+    def __init__(
+        self, backend: Backend, lattice: LoweredLattice, plan: LinePlan, listed: Int32Array
+    ) -> None:
+        self._backend, self._lattice, self.plan = backend, lattice, plan
+        shape, wide = lattice.shape, lattice.particle_type == np.uint16
+        self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
+        self._moves = backend.empty((2, *shape, 2), np.uint32)
+        self._parts = backend.empty((2, plan.room, LANES), np.uint64 if wide else np.uint32)
+        self._known = False  # whether no particle is outside of the lines
+        self._types: Any = None  # for which they were listed, where those were changed
+        self._use(listed)
+
+    def _use(self, listed: Int32Array) -> None:
+        self._list, sites = self._backend.upload(listed), np.prod(self._lattice.shape)
+        self.blocks = min(self.plan.blocks, len(listed))
+        self._known = False
+        outside = sites_outside(self._lattice, listed)
+        self._outside = self._backend.upload(outside) if len(outside) else None
+        del sites
+
+    def forget(self) -> None:
+        """Particles were changed from outside."""
+        self._known = False
+
+    def update(self, types: Any, particles: Any) -> bool:
+        """List other lines if site types, or particles, ask for it; whether there is room.
+
+        `types` and `particles` are on the device.
+        """
+        if types is not self._types and self._types is not None:
+            host = self._backend.mirror(types)
+            host[...] = types.get() if hasattr(types, "get") else types
+            listed = list_lines(self._lattice, host, closed_types(self._lattice))
+            if len(listed) > self.plan.room:
+                return False
+            self._use(listed)
+        self._types = types
+        if not self._known and self._outside is not None:
+            first = particles.reshape(-1, self._lattice.slots)[self._outside, 0]
+            if bool(first.any()):
+                listed = list_lines(self._lattice, None, closed_types(self._lattice))
+                if len(listed) > self.plan.room:
+                    return False
+                self._use(listed)
+        self._known = True
+        return True
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of `rdme_line_steps` by name."""
+        return {
+            "lines": self._list,
+            "after_x": self._after_x,
+            "y_moves": self._moves[0],
+            "z_moves": self._moves[1],
+            "minus_out": self._parts[0],
+            "plus_out": self._parts[1],
+            "n_lines": len(self._list),
+        }
+
+
+def device_lines(
+    backend: Backend, lattice: LoweredLattice, *, sharing: int = 1, wanted: bool | None = None
+) -> DeviceLines | None:
+    """Lines of a lattice for one of `sharing` engines on a device; None where they do not serve it.
+
+    `wanted` says whether they do, where the kernel can do them.
     """
     if not (in_lines(lattice) if wanted is None else wanted):
         return None
     types = None if len(lattice.site_types) == 1 else lattice.sites(0, lattice.shape[0])
-    lines = list_lines(lattice, types, closed_types(lattice))
-    blocks = max(1, min(len(lines), backend.multiprocessors * _BLOCKS // sharing))
-    most = -(-len(lines) // blocks) + _RIM
-    slot = np.dtype(lattice.particle_type).itemsize
-    part, site = 4 * slot, lattice.slots * slot
-    one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
-    sites = 2 * part + 8 * slot + 4 + 1 + (0 if one_kind else 8)
-    size = most * (LANES * sites + 2 * part + 24) + 2 * LANES * part + _THREADS * site + 1024
-    if size + _TABLES > (backend.fast_memory + _RESERVED) // _BLOCKS:
-        return None
-    return LinePlan(blocks, _THREADS, most, size, lines)
+    listed = list_lines(lattice, types, closed_types(lattice))
+    plan = line_plan(backend, lattice, len(listed), sharing) if len(listed) else None
+    return DeviceLines(backend, lattice, plan, listed) if plan else None
 
 
 def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
@@ -105,28 +182,34 @@ def list_lines(
 ) -> Int32Array:
     """Lines with a site that may hold particles, int32 ``[line, 6]``: `Line` of lattice/lines.
 
-    `types` are those of all sites, `closed` of which types none is listed for. Lines begin where
-    there are fewest.
+    `types` are those of all sites, `closed` of which types none is listed for; without types all
+    lines are. Lines begin where there are fewest.
     """
-    nz, ny, nx = lattice.shape
+    _, ny, nx = lattice.shape
     opened = np.ones(lattice.shape, bool) if types is None else ~closed[types]
-    if opened.all():
-        shift, held = 0, _lines_with(opened, 0)
-    else:
-        few = min(range(LANES), key=lambda by: int(_lines_with(opened, by).sum()))
-        shift, held = few, _lines_with(opened, few)
-    strips = held.shape[2]
-    order = held.transpose(0, 2, 1)  # along y first
+    shift = 0
+    if not opened.all():
+        shift = min(range(LANES), key=lambda by: int(_lines_with(opened, by).sum()))
+    order = _lines_with(opened, shift).transpose(0, 2, 1)  # along y first
     number = np.full(order.shape, NONE, np.int32)
-    number[order] = np.arange(int(held.sum()))
     z, strip, y = np.nonzero(order)
+    number[z, strip, y] = np.arange(len(z))
     x = LANES * strip - shift
     columns = [(z * ny + y) * nx + x, x]
     for axis, face in ((2, 2), (0, 0)):
         for step in (-1, 1):
             columns.append(_beside(number, axis, step, lattice.boundary[face])[z, strip, y])
-    del strips
     return np.ascontiguousarray(np.stack(columns, axis=1), np.int32)
+
+
+def sites_outside(lattice: LoweredLattice, listed: Int32Array) -> npt.NDArray[np.int64]:
+    """Numbers of the sites that no line has."""
+    nx, sites = lattice.shape[2], int(np.prod(lattice.shape))
+    lane = np.arange(LANES)
+    x, index = listed[:, 1:2] + lane, listed[:, :1] + lane
+    covered = np.zeros(sites, bool)
+    covered[index[(x >= 0) & (x < nx)]] = True
+    return np.flatnonzero(~covered)
 
 
 def _lines_with(opened: npt.NDArray[np.bool_], shift: int) -> npt.NDArray[np.bool_]:

@@ -402,11 +402,16 @@ DEVICE void wait_for_signal(const u64 *cell, u64 value) {
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the start of
 // the launch and counts arrivals; `arrivals` is 0 then too, each thread's own, and says how many have to come.
-DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
+// In two parts, between which a block does what does not depend on the others.
+DEVICE void grid_arrive(u64 *cell, i64 blocks, u32 &arrivals) {
     arrivals += (u32)blocks;
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         asm volatile("red.release.gpu.global.add.u32 [%0], 1;" : : "l"(cell) : "memory");
+}
+
+DEVICE void grid_wait(u64 *cell, u32 arrivals) {
+    if (threadIdx.x == 0) {
         u32 now;
         // Each load with acquire semantics empties the multiprocessor's cache: one, when all are here.
         do {
@@ -415,6 +420,11 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
         asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
     }
     __syncthreads();
+}
+
+DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
+    grid_arrive(cell, blocks, arrivals);
+    grid_wait(cell, arrivals);
 }
 
 // 1 + the upper 52 of 64 bits / 2^52.

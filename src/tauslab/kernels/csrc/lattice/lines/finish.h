@@ -70,7 +70,7 @@ DEVICE void finish_line(const Lattice &l, const LatticeStream &s, const LineBuff
     const bool whole = is_whole(bits, many ? MANY_PART : 0, parts.under, parts.over);
     const int type = type_in_line(work, place, lane);
     const bool still = whole && !some_wait &&
-                       nothing_reacts(l, type, work.upper[place][lane], bits / SLOT_BITS);
+                       nothing_reacts(l, type, work.upper[l.step & 1][place][lane], bits / SLOT_BITS);
     if (!at.inside) return;
     if (LIKELY(still)) {
         Site to;

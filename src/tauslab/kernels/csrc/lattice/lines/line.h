@@ -37,12 +37,23 @@ struct alignas(8) SiteKinds {
 constexpr bool ONE_KIND = N_TYPES == 1 && face_kind(0) == PERIODIC && face_kind(2) == PERIODIC &&
                           face_kind(4) == PERIODIC;
 
+// Whether a block draws random bits for the next hops while it waits for others, which takes memory.
+constexpr int DRAWN_LINES = DRAWS_LINES_AHEAD ? MOST_LINES : 1;
+
+struct alignas(16) DrawnBits {
+    u32 word[4];
+};
+
 // Memory of a block, an entry for each of its lines and those of its rim.
 struct LinesWork {
     Part minus[MOST_LINES + 1][LANES], plus[MOST_LINES + 1][LANES];  // who leaves along y
     u64 low[MOST_LINES][LANES], high[OF_BYTES ? 1 : MOST_LINES][LANES];  // Held: who stays
     SiteKinds kinds[ONE_KIND ? 1 : MOST_LINES][LANES];
-    u32 upper[MOST_LINES][LANES];  // random bits of the reaction
+    u32 upper[2][MOST_LINES][LANES];  // random bits of the reaction, of even and odd steps
+    // Bits drawn ahead: for hops along x and y, for those along z, and of the sites beside the lines.
+    DrawnBits xy_bits[DRAWN_LINES][LANES];
+    u64 z_bits[DRAWN_LINES][LANES];
+    u64 beside_bits[DRAWN_LINES][2];
     u8 count[MOST_LINES][LANES];   // of those who stay
     Part beside[MOST_LINES][2];    // who hops in from left and right
     Line lines[MOST_LINES];        // `below` and `above` are places here

@@ -46,28 +46,32 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
     const i64 thread = BLOCK_ID + BLOCKS * THREAD_ID, threads = BLOCKS * BLOCK_THREADS;
     u32 arrivals = 0;
     BARRIER();
+    if (DRAWS_LINES_AHEAD) {
+        draw_along_xy(l, l.step, lines, warp, lane, work);
+        draw_along_z(l, l.step, lines, warp, lane, work);
+        LANES_BARRIER(LANES);
+    }
     NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
-        const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
+        Site next;
+        if (warp < lines.all) next = load_of_line(l, work.lines[warp], lane);
         if (thread == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
         for (i64 tile = thread; tile < tiles; tile += threads)
             *tile_head(l, (l.step + 1) & 1, tile) = -1;
-        const PhiloxSeries series =
-            philox_series(s.keys, lattice_c1(0, PURPOSE_XY, 0, 0), s.c2, s.c3);
-        look_beside(l, s, lines, warp, lane, work);
-        Site next;
-        if (warp < lines.all) next = load_of_line(l, work.lines[warp], lane);
+        const LineDraws along_xy = line_draws(l, l.step, PURPOSE_XY);
+        look_beside(l, along_xy.s, lines, warp, lane, work);
         NO_UNROLL for (int i = warp; i < lines.all; i += LINE_WARPS) {
             const Site content = next;
             if (i + LINE_WARPS < lines.all)
                 next = load_of_line(l, work.lines[i + LINE_WARPS], lane);
-            hop_along_x(l, s, series, b, i < lines.own, i, lane, content, work);
+            hop_along_x(l, along_xy, b, i < lines.own, i, lane, content, work);
         }
         BARRIER();
-        const PhiloxSeries along_z =
-            philox_series(s.keys, lattice_c1(0, PURPOSE_Z, 0, 0), s.c2, s.c3);
+        const LineDraws along_z = line_draws(l, l.step, PURPOSE_Z);
         NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS)
-            hop_along_y(l, s, along_z, b, lines, i, lane, work);
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+            hop_along_y(l, along_z, b, lines, i, lane, work);
+        grid_arrive(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (DRAWS_LINES_AHEAD) draw_along_z(l, l.step + 1, lines, warp, lane, work);
+        grid_wait(l.work + BARRIER_CELL, arrivals);
         const bool some_wait = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
         PartsAlongZ parts = {0, 0};
         if (warp < lines.own) parts = load_parts(b, work.lines[warp], lane);
@@ -75,9 +79,11 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
             const PartsAlongZ here = parts;
             if (i + LINE_WARPS < lines.own)
                 parts = load_parts(b, work.lines[i + LINE_WARPS], lane);
-            finish_line(l, s, b, i, lane, some_wait, here, work);
+            finish_line(l, along_z.s, b, i, lane, some_wait, here, work);
         }
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        grid_arrive(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (DRAWS_LINES_AHEAD) draw_along_xy(l, l.step + 1, lines, warp, lane, work);
+        grid_wait(l.work + BARRIER_CELL, arrivals);
     }
     for (i64 tile = thread; tile < tiles; tile += threads)
         l.state_stamps[tile] = (u32)(l.step + 1);
