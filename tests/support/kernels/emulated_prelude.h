@@ -171,6 +171,17 @@ static void wait_a_little() {
     yield();
 }
 
+// Blocks that wait for some others only.
+static void tell_blocks(u32 *cell, u32 number) {
+    block_operation();
+    if (current % FIBERS_OF_BLOCK == 0) *cell = number;
+}
+
+static void wait_for_blocks(const u32 *cell, u32 number) {
+    while (current % FIBERS_OF_BLOCK < 32 && cell && (i32)(*cell - number) < 0) yield();
+    block_operation();
+}
+
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define LANES_BARRIER(lanes) warp_operation(lanes)

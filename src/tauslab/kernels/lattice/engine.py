@@ -170,6 +170,9 @@ class LatticeEngine:
         self.program: Program = self.backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._resident = self.program.resident_blocks(kernels[-1], self._threads)
+        if lines and self._resident // self._sharing < lines.blocks:
+            self._lines = None
+            self._compile()
 
     # ---------------------------------------------------------------- memory
 
@@ -454,7 +457,7 @@ class LatticeEngine:
     def _run_lines(self, lines: DeviceLines, steps: int) -> None:
         """Blocks keep lines of sites."""
         arguments = self._arguments.of(
-            "rdme_line_steps", lattice=self.arguments(), **lines.arguments(), steps=steps
+            "rdme_line_steps", lattice=self.arguments(), **lines.arguments(steps)
         )
         grid = LaunchGrid(lines.blocks, lines.plan.threads, together=True)
         self.program.launch_blocks("rdme_line_steps", grid, arguments, self.stream)
@@ -613,6 +616,8 @@ class LatticeEngine:
         for name in ("particles", "_fired", "_heads", "work"):
             self.backend.copy(before[name], getattr(self, name), self.stream)
         self.synchronize()
+        if self._lines:
+            self._lines.apart = False
         capacity = _GROWTH * self.capacity
         self._waiting = self.backend.empty((2, capacity, 3), np.uint64)
         kept = before["_waiting"]  # of the first try

@@ -25,6 +25,7 @@ _FEWEST_LANES = 0.75  # of a line's that have a site
 _RIM = 4  # lines beside those of a block whose hops along x it repeats
 _THREADS, _BLOCKS = 768, 1  # of a block; of a multiprocessor
 _TABLES = 36 * 1024  # bytes of other tables in a block's memory
+_PHASES = 2  # of a step, behind which blocks wait
 _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
 
@@ -85,7 +86,7 @@ def line_plan(
     most = -(-lines // blocks) + _RIM
     one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
     sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
-    size = most * (LANES * sites + 2 * part + 24) + 2 * LANES * part + _THREADS * site + 2048
+    size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 2048
     drawn = most * (LANES * 24 + 16)
     room = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
     if size > room:
@@ -105,6 +106,9 @@ class DeviceLines:
         self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
         self._moves = backend.empty((2, *shape, 2), np.uint32)
         self._parts = backend.empty((2, plan.room, LANES), np.uint64 if wide else np.uint32)
+        self._reached = backend.upload(np.zeros((plan.blocks, LANES), np.uint32))
+        self._phases = 0  # that blocks have done: as in `_reached`
+        self.apart = True  # whether blocks wait for those near them only
         self._known = False  # whether no particle is outside of the lines
         self._types: Any = None  # for which they were listed, where those were changed
         self._use(listed)
@@ -113,6 +117,9 @@ class DeviceLines:
         self._list, sites = self._backend.upload(listed), np.prod(self._lattice.shape)
         self.blocks = min(self.plan.blocks, len(listed))
         self._known = False
+        near = blocks_near(listed, self.blocks)
+        self.apart = self.apart and near is not None
+        self._near = self._backend.upload(np.zeros((1, LANES), np.int32) if near is None else near)
         outside = sites_outside(self._lattice, listed)
         self._outside = self._backend.upload(outside) if len(outside) else None
         del sites
@@ -144,9 +151,15 @@ class DeviceLines:
         self._known = True
         return True
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of `rdme_line_steps` by name."""
+    def arguments(self, steps: int) -> dict[str, Any]:
+        """Arguments of `rdme_line_steps` by name, for so many steps."""
+        phases, self._phases = self._phases, self._phases + self.apart * _PHASES * steps
         return {
+            "near": self._near,
+            "reached": self._reached,
+            "phases": phases,
+            "apart": self.apart,
+            "steps": steps,
             "lines": self._list,
             "after_x": self._after_x,
             "y_moves": self._moves[0],
@@ -180,7 +193,7 @@ def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
 def list_lines(
     lattice: LoweredLattice, types: Array | None, closed: npt.NDArray[np.bool_]
 ) -> Int32Array:
-    """Lines with a site that may hold particles, int32 ``[line, 6]``: `Line` of lattice/lines.
+    """Lines with a site that may hold particles, int32 ``[line, 8]``: `Line` of lattice/lines.
 
     `types` are those of all sites, `closed` of which types none is listed for; without types all
     lines are. Lines begin where there are fewest.
@@ -196,10 +209,42 @@ def list_lines(
     number[z, strip, y] = np.arange(len(z))
     x = LANES * strip - shift
     columns = [(z * ny + y) * nx + x, x]
-    for axis, face in ((2, 2), (0, 0)):
+    for axis, face in ((2, 2), (0, 0), (1, 4)):
         for step in (-1, 1):
             columns.append(_beside(number, axis, step, lattice.boundary[face])[z, strip, y])
     return np.ascontiguousarray(np.stack(columns, axis=1), np.int32)
+
+
+def blocks_near(listed: Int32Array, blocks: int) -> Int32Array | None:
+    """Blocks ``[block, LANES]`` with lines beside those of each, -1 behind them.
+
+    Of such two blocks one reads what the other writes: sites beside a line and its rim, parts that
+    hop along z. None where a block has more than `LANES`.
+    """
+    firsts = len(listed) * np.arange(1, blocks, dtype=np.int64) // blocks
+    block = np.searchsorted(firsts, np.arange(len(listed)), side="right")
+    pairs = np.zeros((blocks, blocks), bool)
+
+    def join(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> None:
+        both = (a != NONE) & (b != NONE)
+        pairs[block[a[both]], block[b[both]]] = pairs[block[b[both]], block[a[both]]] = True
+
+    lines = np.arange(len(listed))
+    beside = listed[:, 2:].astype(np.int64)
+    for column in beside.T:
+        join(lines, column)
+    for along_y in (beside[:, 0], beside[:, 1]):
+        there = along_y != NONE
+        for side in (4, 5):
+            join(lines[there], beside[along_y[there], side])
+    np.fill_diagonal(pairs, False)
+    if pairs.sum(axis=1).max(initial=0) > LANES:
+        return None
+    near = np.full((blocks, LANES), NONE, np.int32)
+    for own in range(blocks):
+        others = np.flatnonzero(pairs[own])
+        near[own, : len(others)] = others
+    return near
 
 
 def sites_outside(lattice: LoweredLattice, listed: Int32Array) -> npt.NDArray[np.int64]:

@@ -17,6 +17,7 @@ struct Line {
     i32 x;             // of that site
     i32 below, above;  // neighbours along y
     i32 under, over;   // and along z
+    i32 left, right;   // and along x
 };
 
 // Particles that do not fit registers go through memory. An entry is valid if a part of that site is MANY_PART.
@@ -82,7 +83,7 @@ DEVICE int place_of_line(const LineBuffers &b, const OwnLines &lines, int line, 
     if (line < 0) return NOTHING;
     if ((u32)(line - lines.first) < (u32)lines.own) return line - lines.first;
     const int place = lines.own + (int)add_in_block(&work.rim, 1);
-    work.lines[place] = {b.lines[line].first, b.lines[line].x, NOTHING, NOTHING, -1, -1};
+    work.lines[place] = {b.lines[line].first, b.lines[line].x, NOTHING, NOTHING, -1, -1, -1, -1};
     return place;
 }
 
@@ -105,7 +106,7 @@ DEVICE OwnLines take_lines(const Lattice &l, const LineBuffers &b, i64 count, i6
     for (int i = THREAD_ID; i < lines.own; i += BLOCK_THREADS) {
         const Line line = b.lines[first + i];
         work.lines[i] = {line.first, line.x, place_of_line(b, lines, line.below, work),
-                         place_of_line(b, lines, line.above, work), line.under, line.over};
+                         place_of_line(b, lines, line.above, work), line.under, line.over, -1, -1};
     }
     for (int i = THREAD_ID; i < LANES; i += BLOCK_THREADS)
         work.minus[NOTHING][i] = work.plus[NOTHING][i] = 0;

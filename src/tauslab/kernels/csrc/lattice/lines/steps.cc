@@ -17,9 +17,66 @@ struct LineStepArguments {
     Moves *z_moves;
     Part *minus_out;
     Part *plus_out;
+    const i32 *near;  // [block, LANES]: blocks that have lines beside those of a block, -1 for none
+    u32 *reached;     // [block, CELL]: phases that a block has done, in this launch and before
+    i64 phases;       // done before this launch, as in `reached`
     i64 n_lines;
+    i64 apart;  // whether blocks wait for those near them only
     i64 steps;
 };
+
+constexpr int CELL = 32;  // numbers from a block's cell to the next
+
+// How a block waits for others behind each of the two phases of a step. Where particles wait for room, in a list of
+// the whole lattice, all blocks wait for each other; elsewhere for those that have lines beside its own.
+struct Meeting {
+    bool apart;
+    u64 *cell;  // of all
+    u32 arrivals;
+    u32 *own;         // of this block
+    const u32 *near;  // of one near it, another for each lane of the first warp
+    u32 phases;
+
+    DEVICE_MEMBER void arrive() {
+        if (apart)
+            tell_blocks(own, ++phases);
+        else
+            grid_arrive(cell, BLOCKS, arrivals);
+    }
+
+    DEVICE_MEMBER void wait() {
+        if (apart)
+            wait_for_blocks(near, phases);
+        else
+            grid_wait(cell, arrivals);
+    }
+};
+
+// All blocks have to call it, before the first step.
+DEVICE Meeting start_meeting(const Lattice &l, const LineStepArguments &a) {
+    Meeting m = {false, l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID, nullptr, (u32)a.phases};
+    if (!a.apart) return m;
+    m.apart = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
+    const i32 near = THREAD_ID < LANES ? a.near[BLOCK_ID * LANES + THREAD_ID] : -1;
+    if (near >= 0) m.near = a.reached + CELL * near;
+    grid_barrier(m.cell, BLOCKS, m.arrivals);
+    return m;
+}
+
+// Empties the list of particles that will wait after the step.
+DEVICE void empty_list(const Lattice &l) {
+    const i64 tiles = l.planes * tiles_of_plane(l), threads = BLOCKS * BLOCK_THREADS;
+    const i64 thread = BLOCK_ID + BLOCKS * THREAD_ID;
+    if (thread == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+    for (i64 tile = thread; tile < tiles; tile += threads)
+        *tile_head(l, (l.step + 1) & 1, tile) = -1;
+}
+
+// Whether the list is not empty, though blocks did not keep it in order: then the host does the steps again.
+DEVICE bool some_found_no_room(const Lattice &l) {
+    const volatile u64 *waiting = l.work + WAITING_0;
+    return (waiting[0] | waiting[1]) != 0;
+}
 
 DEVICE Site load_of_line(const Lattice &l, const Line &line, int lane) {
     const LineSite at = line_site(l, line, lane);
@@ -42,9 +99,8 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
                            arguments.z_moves, arguments.minus_out, arguments.plus_out};
     const OwnLines lines = take_lines(l, b, arguments.n_lines, BLOCK_ID, BLOCKS, work);
     const int warp = THREAD_ID / LANES, lane = THREAD_ID % LANES;
-    const i64 tiles = l.planes * tiles_of_plane(l);
-    const i64 thread = BLOCK_ID + BLOCKS * THREAD_ID, threads = BLOCKS * BLOCK_THREADS;
-    u32 arrivals = 0;
+    empty_list(l);
+    Meeting others = start_meeting(l, arguments);
     BARRIER();
     if (DRAWS_LINES_AHEAD) {
         draw_along_xy(l, l.step, lines, warp, lane, work);
@@ -54,9 +110,7 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
     NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
         Site next;
         if (warp < lines.all) next = load_of_line(l, work.lines[warp], lane);
-        if (thread == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
-        for (i64 tile = thread; tile < tiles; tile += threads)
-            *tile_head(l, (l.step + 1) & 1, tile) = -1;
+        if (!others.apart) empty_list(l);
         const LineDraws along_xy = line_draws(l, l.step, PURPOSE_XY);
         look_beside(l, along_xy.s, lines, warp, lane, work);
         NO_UNROLL for (int i = warp; i < lines.all; i += LINE_WARPS) {
@@ -69,10 +123,11 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
         const LineDraws along_z = line_draws(l, l.step, PURPOSE_Z);
         NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS)
             hop_along_y(l, along_z, b, lines, i, lane, work);
-        grid_arrive(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        others.arrive();
         if (DRAWS_LINES_AHEAD) draw_along_z(l, l.step + 1, lines, warp, lane, work);
-        grid_wait(l.work + BARRIER_CELL, arrivals);
-        const bool some_wait = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
+        others.wait();
+        const bool some_wait =
+            !others.apart && *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
         PartsAlongZ parts = {0, 0};
         if (warp < lines.own) parts = load_parts(b, work.lines[warp], lane);
         NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS) {
@@ -81,10 +136,12 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
                 parts = load_parts(b, work.lines[i + LINE_WARPS], lane);
             finish_line(l, along_z.s, b, i, lane, some_wait, here, work);
         }
-        grid_arrive(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        others.arrive();
         if (DRAWS_LINES_AHEAD) draw_along_xy(l, l.step + 1, lines, warp, lane, work);
-        grid_wait(l.work + BARRIER_CELL, arrivals);
+        others.wait();
     }
-    for (i64 tile = thread; tile < tiles; tile += threads)
+    if (others.apart && THREAD_ID == 0 && some_found_no_room(l)) atomic_add(l.work + LIST_FULL, 1);
+    const i64 tiles = l.planes * tiles_of_plane(l), threads = BLOCKS * BLOCK_THREADS;
+    for (i64 tile = BLOCK_ID + BLOCKS * THREAD_ID; tile < tiles; tile += threads)
         l.state_stamps[tile] = (u32)(l.step + 1);
 }
