@@ -86,7 +86,7 @@ def line_plan(
     most = -(-lines // blocks) + _RIM
     one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
     sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
-    size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 2048
+    size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 4096
     drawn = most * (LANES * 24 + 16)
     room = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
     if size > room:

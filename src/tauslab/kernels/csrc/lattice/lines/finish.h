@@ -32,35 +32,40 @@ DEVICE PartsAlongZ load_parts(const LineBuffers &b, const Line &line, int lane) 
     return parts;
 }
 
-// Finishes a site in which more happens than hops, or which did not fit registers.
-DEVICE_SHARED void finish_site_of_line(const Lattice &l, const LatticeStream &s,
-                                       const LineBuffers &b, const Line &line, int lane, int index,
-                                       int type, bool some_wait, bool whole, const Held &built,
-                                       u32 bits, const Split &own, bool own_many,
-                                       PartsAlongZ parts, Site &to) {
+// Finishes a site in which more happens than hops, or which did not fit registers: of `bits`, with what is `built` of
+// it if that is `whole`.
+DEVICE_SELDOM void finish_site_of_line(LinesWork &work, int place, int lane, bool some_wait,
+                                       bool whole, const Held built, u32 bits,
+                                       const PartsAlongZ parts) {
+    const Lattice &l = work.lattice;
+    const Line &line = work.lines[place];
+    const int index = line.first + lane;
     const i64 tile = tile_of_site(l, index);
     const SpillHere spill = {l, tile, (u64)index, SPILL_Z, true};
+    Site &to = work.of_thread[THREAD_ID];
     int n = (int)bits / SLOT_BITS;
     if (whole) {
         make_site(to, built);
     } else {
+        const LineBuffers &b = work.buffers;
         u32 leaving = 0;
-        if (own_many) {
+        if (work.count[place][lane] == 0xff) {
             to = l.moved[index];
             leaving = b.z_moves[index].minus | b.z_moves[index].plus;
         } else {
-            make_site(to, own.stayed);
+            make_site(to, stayed_in_line(work, place, lane).stayed);
         }
         n = join_one_by_one(l, portion_along_z(l, b, line.under, lane, false, parts.under),
-                            portion_along_z(l, b, line.over, lane, true, parts.over), spill, leaving,
-                            to);
+                            portion_along_z(l, b, line.over, lane, true, parts.over), spill,
+                            leaving, to);
     }
-    finish_site_of_type(l, s, spill, l.state_stamps + tile, index, type, some_wait, false, 0, n, to);
+    finish_site_of_type(l, stream_of_step(l), spill, l.state_stamps + tile, index,
+                        type_in_line(work, place, lane), some_wait, false, 0, n, to);
 }
 
 // The rest of the step in a line of the block.
-DEVICE void finish_line(const Lattice &l, const LatticeStream &s, const LineBuffers &b, int place,
-                        int lane, bool some_wait, PartsAlongZ parts, LinesWork &work) {
+DEVICE void finish_line(const Lattice &l, int place, int lane, bool some_wait, PartsAlongZ parts,
+                        LinesWork &work) {
     const Line &line = work.lines[place];
     const LineSite at = line_site(l, line, lane);
     const Split own = stayed_in_line(work, place, lane);
@@ -69,15 +74,15 @@ DEVICE void finish_line(const Lattice &l, const LatticeStream &s, const LineBuff
     const u32 bits = join(own, parts.under, parts.over, built);
     const bool whole = is_whole(bits, many ? MANY_PART : 0, parts.under, parts.over);
     const int type = type_in_line(work, place, lane);
-    const bool still = whole && !some_wait &&
-                       nothing_reacts(l, type, work.upper[l.step & 1][place][lane], bits / SLOT_BITS);
+    const bool still =
+        whole && !some_wait &&
+        nothing_reacts(l, type, work.upper[l.step & 1][place][lane], bits / SLOT_BITS);
     if (!at.inside) return;
     if (LIKELY(still)) {
         Site to;
         make_site(to, built);
         l.state[at.index] = to;
     } else {
-        finish_site_of_line(l, s, b, line, lane, at.index, type, some_wait, whole, built, bits, own,
-                            many, parts, work.of_thread[THREAD_ID]);
+        finish_site_of_line(work, place, lane, some_wait, whole, built, bits, parts);
     }
 }

@@ -117,23 +117,33 @@ DEVICE Portion portion_along_x(const Lattice &l, const LatticeStream &s, const L
     return portion;
 }
 
-// A site after its hops along x that did not fit registers.
-DEVICE_SHARED void gather_along_x(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
-                                  const Line &line, const LineSite &at, bool own, const Split &split,
-                                  Part left, Part right, Site &to, Held &moved) {
+// Who hops from the site of this thread, which has more than eight particles; `first` are its bits.
+DEVICE_SELDOM Moves moves_beyond(const LinesWork &work, int place, int lane, int axis, u64 first) {
+    const Lattice &l = work.lattice;
+    return decide(l, stream_of_step(l), (u64)(work.lines[place].first + lane), axis,
+                  work.of_thread[THREAD_ID], first, sides_in_line(work, place, lane, axis));
+}
+
+// The site of this thread after its hops along x, which did not fit registers.
+DEVICE_SELDOM void gather_along_x(LinesWork &work, int place, int lane, bool own, bool many,
+                                  const Held stayed, Part left, Part right) {
+    const Lattice &l = work.lattice;
+    const Line &line = work.lines[place];
+    const LatticeStream s = stream_of_step(l);
+    const int index = line.first + lane;
+    Site &to = work.of_thread[THREAD_ID];
     u32 leaving = 0;
-    if (split.plus == MANY_PART) {
-        to = l.state[at.index];
-        const Moves moves = moves_along_x(l, s, at.index, to, hop_bits(s, (u64)at.index, 0, 0));
+    if (many) {
+        to = l.state[index];
+        const Moves moves = moves_along_x(l, s, index, to, hop_bits(s, (u64)index, 0, 0));
         leaving = moves.minus | moves.plus;
     } else {
-        make_site(to, split.stayed);
+        make_site(to, stayed);
     }
-    const SpillHere spill = {l, tile_of_site(l, at.index), (u64)at.index, SPILL_X, own};
-    join_one_by_one(l, portion_along_x(l, s, line, at.x, 0, left),
-                    portion_along_x(l, s, line, at.x, 1, right), spill, leaving, to);
-    b.after_x[at.index] = to;
-    moved = held_of(to);
+    const SpillHere spill = {l, tile_of_site(l, index), (u64)index, SPILL_X, own};
+    join_one_by_one(l, portion_along_x(l, s, line, line.x + lane, 0, left),
+                    portion_along_x(l, s, line, line.x + lane, 1, right), spill, leaving, to);
+    work.buffers.after_x[index] = to;
 }
 
 // Hops along x of a line, and who leaves it along y.
@@ -167,9 +177,9 @@ DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuff
     const u32 all = join(split, left, right, moved);
     bool gathered = !is_whole(all, split.plus, left, right) && at.inside, beyond = false;
     if (gathered) {
-        Site &to = work.of_thread[THREAD_ID];
-        gather_along_x(l, s, b, line, at, own, split, left, right, to, moved);
-        beyond = has_more(to);
+        gather_along_x(work, place, lane, own, split.plus == MANY_PART, split.stayed, left, right);
+        moved = held_of(work.of_thread[THREAD_ID]);
+        beyond = has_more(work.of_thread[THREAD_ID]);
     }
     Site after;
     make_site(after, moved);
@@ -179,8 +189,7 @@ DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuff
     if (at.inside && (split.plus == MANY_PART || split.minus == MANY_PART || beyond)) {
         if (!gathered) b.after_x[at.index] = after;
         Moves moves = unpacked(split.moves);
-        if (beyond)
-            moves = decide(l, s, site, 1, work.of_thread[THREAD_ID], y_bits, sides);
+        if (beyond) moves = moves_beyond(work, place, lane, 1, y_bits);
         b.y_moves[at.index] = moves;
         split.minus = split.plus = MANY_PART;
     }
@@ -210,6 +219,27 @@ DEVICE Portion portion_along_y(const LineBuffers &b, const LinesWork &work, int 
     return portion;
 }
 
+// The site of this thread after its hops along y, which did not fit registers.
+DEVICE_SELDOM void gather_along_y(LinesWork &work, int place, int lane, bool many, Part below,
+                                  Part above) {
+    const Lattice &l = work.lattice;
+    const LineBuffers &b = work.buffers;
+    const Line &line = work.lines[place];
+    const int index = line.first + lane;
+    Site &to = work.of_thread[THREAD_ID];
+    u32 leaving = 0;
+    if (many) {
+        to = b.after_x[index];
+        leaving = b.y_moves[index].minus | b.y_moves[index].plus;
+    } else {
+        make_site(to, stayed_in_line(work, place, lane).stayed);
+    }
+    const SpillHere spill = {l, tile_of_site(l, index), (u64)index, SPILL_Y, true};
+    join_one_by_one(l, portion_along_y(b, work, line.below, lane, false, below),
+                    portion_along_y(b, work, line.above, lane, true, above), spill, leaving, to);
+    l.moved[index] = to;
+}
+
 // Hops along y of a line of the block, and who leaves it along z.
 DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuffers &b,
                         const OwnLines &lines, int place, int lane, LinesWork &work) {
@@ -231,20 +261,9 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
     const u32 all = join(stayed_in_line(work, place, lane), below, above, moved);
     bool gathered = !is_whole(all, own, below, above) && at.inside, beyond = false;
     if (gathered) {
-        Site &to = work.of_thread[THREAD_ID];
-        u32 leaving = 0;
-        if (own == MANY_PART) {
-            to = b.after_x[at.index];
-            leaving = b.y_moves[at.index].minus | b.y_moves[at.index].plus;
-        } else {
-            make_site(to, stayed_in_line(work, place, lane).stayed);
-        }
-        const SpillHere spill = {l, tile_of_site(l, at.index), site, SPILL_Y, true};
-        join_one_by_one(l, portion_along_y(b, work, line.below, lane, false, below),
-                        portion_along_y(b, work, line.above, lane, true, above), spill, leaving, to);
-        l.moved[at.index] = to;
-        moved = held_of(to);
-        beyond = has_more(to);
+        gather_along_y(work, place, lane, own == MANY_PART, below, above);
+        moved = held_of(work.of_thread[THREAD_ID]);
+        beyond = has_more(work.of_thread[THREAD_ID]);
     }
     Site after;
     make_site(after, moved);
@@ -255,8 +274,7 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
     if (at.inside && (split.plus == MANY_PART || split.minus == MANY_PART || beyond)) {
         if (!gathered) l.moved[at.index] = after;
         Moves moves = unpacked(split.moves);
-        if (beyond)
-            moves = decide(l, s, site, 2, work.of_thread[THREAD_ID], z_bits, sides);
+        if (beyond) moves = moves_beyond(work, place, lane, 2, z_bits);
         b.z_moves[at.index] = moves;
         split.minus = split.plus = MANY_PART;
     }

@@ -47,7 +47,7 @@ struct alignas(16) DrawnBits {
 
 // Memory of a block, an entry for each of its lines and those of its rim.
 struct LinesWork {
-    Part minus[MOST_LINES + 1][LANES], plus[MOST_LINES + 1][LANES];  // who leaves along y
+    Part minus[MOST_LINES + 1][LANES], plus[MOST_LINES + 1][LANES];      // who leaves along y
     u64 low[MOST_LINES][LANES], high[OF_BYTES ? 1 : MOST_LINES][LANES];  // Held: who stays
     SiteKinds kinds[ONE_KIND ? 1 : MOST_LINES][LANES];
     u32 upper[2][MOST_LINES][LANES];  // random bits of the reaction, of even and odd steps
@@ -55,9 +55,12 @@ struct LinesWork {
     DrawnBits xy_bits[DRAWN_LINES][LANES];
     u64 z_bits[DRAWN_LINES][LANES];
     u64 beside_bits[DRAWN_LINES][2];
-    u8 count[MOST_LINES][LANES];   // of those who stay
-    Part beside[MOST_LINES][2];    // who hops in from left and right
-    Line lines[MOST_LINES];        // `below` and `above` are places here
+    u8 count[MOST_LINES][LANES];  // of those who stay
+    Part beside[MOST_LINES][2];   // who hops in from left and right
+    Line lines[MOST_LINES];       // `below` and `above` are places here
+    // For functions that are seldom called and so have text of their own; the lattice is that of the step.
+    Lattice lattice;
+    LineBuffers buffers;
     Site of_thread[LINE_THREADS];
     u32 rim;  // lines of it
 };
@@ -105,11 +108,18 @@ DEVICE OwnLines take_lines(const Lattice &l, const LineBuffers &b, i64 count, i6
     BARRIER();
     for (int i = THREAD_ID; i < lines.own; i += BLOCK_THREADS) {
         const Line line = b.lines[first + i];
-        work.lines[i] = {line.first, line.x, place_of_line(b, lines, line.below, work),
-                         place_of_line(b, lines, line.above, work), line.under, line.over, -1, -1};
+        work.lines[i] = {line.first,
+                         line.x,
+                         place_of_line(b, lines, line.below, work),
+                         place_of_line(b, lines, line.above, work),
+                         line.under,
+                         line.over,
+                         -1,
+                         -1};
     }
     for (int i = THREAD_ID; i < LANES; i += BLOCK_THREADS)
         work.minus[NOTHING][i] = work.plus[NOTHING][i] = 0;
+    if (THREAD_ID == 0) work.lattice = l, work.buffers = b;
     BARRIER();
     lines.all = lines.own + (int)work.rim;
     if (!ONE_KIND)
@@ -155,6 +165,10 @@ DEVICE int join_one_by_one(const Lattice &l, const Portion &below, const Portion
     append(to, n, below.site, below.slots, l.packing, spill);
     append(to, n, above.site, above.slots, l.packing, spill);
     return n;
+}
+
+DEVICE LatticeStream stream_of_step(const Lattice &l) {
+    return lattice_stream(l.seed, l.step, (u32)l.replica);
 }
 
 // The tile of a site: where those that wait there are listed.

@@ -54,7 +54,8 @@ struct Meeting {
 
 // All blocks have to call it, before the first step.
 DEVICE Meeting start_meeting(const Lattice &l, const LineStepArguments &a) {
-    Meeting m = {false, l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID, nullptr, (u32)a.phases};
+    Meeting m = {false,   l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID,
+                 nullptr, (u32)a.phases};
     if (!a.apart) return m;
     m.apart = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
     const i32 near = THREAD_ID < LANES ? a.near[BLOCK_ID * LANES + THREAD_ID] : -1;
@@ -134,9 +135,10 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
             const PartsAlongZ here = parts;
             if (i + LINE_WARPS < lines.own)
                 parts = load_parts(b, work.lines[i + LINE_WARPS], lane);
-            finish_line(l, along_z.s, b, i, lane, some_wait, here, work);
+            finish_line(l, i, lane, some_wait, here, work);
         }
         others.arrive();
+        if (THREAD_ID == 0) work.lattice.step = l.step + 1;
         if (DRAWS_LINES_AHEAD) draw_along_xy(l, l.step + 1, lines, warp, lane, work);
         others.wait();
     }
