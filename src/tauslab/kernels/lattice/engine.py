@@ -147,6 +147,8 @@ class LatticeEngine:
         self.tables = LatticeTables(
             backend, lattice, self.slab, self.tile, self._reactions, closed=self._together
         )
+        if self._lines:
+            self._lines.types = self.types
 
     def _compile(self) -> None:
         """The program of the steps."""
@@ -441,7 +443,7 @@ class LatticeEngine:
             self.synchronize()
             self.mark_all()
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        if self._lines and not self._lines.update(self.types, self.particles):
+        if self._lines and not self._lines.update(self.types, self.particles, self.host):
             self._lines = None
             self._compile()
             self._make_lists()

@@ -6,6 +6,7 @@ particles of a site in registers, so sites are not crowded. Most sites should ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ _FEWEST_LANES = 0.75  # of a line's that have a site
 _RIM = 4  # lines beside those of a block whose hops along x it repeats
 _THREADS, _BLOCKS = 768, 1  # of a block; of a multiprocessor
 _TABLES = 36 * 1024  # bytes of other tables in a block's memory
+_MORE = 4  # of the lines there is room for one in so many more, for other site types
 _PHASES = 2  # of a step, behind which blocks wait
 _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
@@ -83,15 +85,17 @@ def line_plan(
     if site > _MOST_BYTES or len(lattice.site_types) > _MOST_TYPES or "held" in lattice.boundary:
         return None
     blocks = max(1, min(lines, backend.multiprocessors * _BLOCKS // sharing))
-    most = -(-lines // blocks) + _RIM
+    nz, ny, nx = lattice.shape
+    room = min(lines + lines // _MORE, nz * ny * -(-nx // LANES))
+    most = -(-max(lines, room) // blocks) + _RIM
     one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
     sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
     size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 4096
     drawn = most * (LANES * 24 + 16)
-    room = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
-    if size > room:
+    memory = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
+    if size > memory:
         return None
-    ahead = size + drawn <= room
+    ahead = size + drawn <= memory
     return LinePlan(blocks, _THREADS, most, size + ahead * drawn, ahead)
 
 
@@ -110,11 +114,11 @@ class DeviceLines:
         self._phases = 0  # that blocks have done: as in `_reached`
         self.apart = True  # whether blocks wait for those near them only
         self._known = False  # whether no particle is outside of the lines
-        self._types: Any = None  # for which they were listed, where those were changed
+        self.types: Any = None  # of all sites on the device, for which they were listed
         self._use(listed)
 
     def _use(self, listed: Int32Array) -> None:
-        self._list, sites = self._backend.upload(listed), np.prod(self._lattice.shape)
+        self._list = self._backend.upload(listed)
         self.blocks = min(self.plan.blocks, len(listed))
         self._known = False
         near = blocks_near(listed, self.blocks)
@@ -122,33 +126,32 @@ class DeviceLines:
         self._near = self._backend.upload(np.zeros((1, LANES), np.int32) if near is None else near)
         outside = sites_outside(self._lattice, listed)
         self._outside = self._backend.upload(outside) if len(outside) else None
-        del sites
 
     def forget(self) -> None:
         """Particles were changed from outside."""
         self._known = False
 
-    def update(self, types: Any, particles: Any) -> bool:
+    def update(self, types: Any, particles: Any, host: Callable[[Any], Array]) -> bool:
         """List other lines if site types, or particles, ask for it; whether there is room.
 
-        `types` and `particles` are on the device.
+        `types` and `particles` are on the device, of which `host` makes a copy.
         """
-        if types is not self._types and self._types is not None:
-            host = self._backend.mirror(types)
-            host[...] = types.get() if hasattr(types, "get") else types
-            listed = list_lines(self._lattice, host, closed_types(self._lattice))
-            if len(listed) > self.plan.room:
+        if types is not self.types:
+            closed = closed_types(self._lattice)
+            if not self._use_if_room(list_lines(self._lattice, host(types), closed)):
                 return False
-            self._use(listed)
-        self._types = types
+            self.types = types
         if not self._known and self._outside is not None:
             first = particles.reshape(-1, self._lattice.slots)[self._outside, 0]
-            if bool(first.any()):
-                listed = list_lines(self._lattice, None, closed_types(self._lattice))
-                if len(listed) > self.plan.room:
-                    return False
-                self._use(listed)
+            if bool(first.any()) and not self._use_if_room(list_lines(self._lattice, None)):
+                return False
         self._known = True
+        return True
+
+    def _use_if_room(self, listed: Int32Array) -> bool:
+        if len(listed) > self.plan.room:
+            return False
+        self._use(listed)
         return True
 
     def arguments(self, steps: int) -> dict[str, Any]:
@@ -191,15 +194,16 @@ def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
 
 
 def list_lines(
-    lattice: LoweredLattice, types: Array | None, closed: npt.NDArray[np.bool_]
+    lattice: LoweredLattice, types: Array | None, closed: npt.NDArray[np.bool_] | None = None
 ) -> Int32Array:
     """Lines with a site that may hold particles, int32 ``[line, 8]``: `Line` of lattice/lines.
 
-    `types` are those of all sites, `closed` of which types none is listed for; without types all
+    `types` are those of all sites, `closed` of which types none is listed for; without them all
     lines are. Lines begin where there are fewest.
     """
     _, ny, nx = lattice.shape
-    opened = np.ones(lattice.shape, bool) if types is None else ~closed[types]
+    all_of_them = types is None or closed is None
+    opened = np.ones(lattice.shape, bool) if all_of_them else ~closed[types]
     shift = 0
     if not opened.all():
         shift = min(range(LANES), key=lambda by: int(_lines_with(opened, by).sum()))
