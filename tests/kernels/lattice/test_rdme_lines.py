@@ -229,7 +229,8 @@ def test_lines_know_their_neighbours(name):
     for number, line in enumerate(listed):
         z, y, x = sites_of(lattice, line)
         inside = np.flatnonzero(owner[z, y] == number)
-        for column, axis, step in ((2, 1, -1), (3, 1, 1), (4, 0, -1), (5, 0, 1), (6, 2, -1), (7, 2, 1)):
+        for column in range(2, 8):
+            axis, step = (1, 0, 2)[column // 2 - 1], column % 2 * 2 - 1
             at = [z, y, inside[0 if step < 0 else -1]]
             at[axis] += step
             if lattice.boundary[0] == "periodic":

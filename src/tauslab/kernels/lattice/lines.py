@@ -202,8 +202,9 @@ def list_lines(
     lines are. Lines begin where there are fewest.
     """
     _, ny, nx = lattice.shape
-    all_of_them = types is None or closed is None
-    opened = np.ones(lattice.shape, bool) if all_of_them else ~closed[types]
+    opened = np.ones(lattice.shape, bool)
+    if types is not None and closed is not None:
+        opened = ~closed[types]
     shift = 0
     if not opened.all():
         shift = min(range(LANES), key=lambda by: int(_lines_with(opened, by).sum()))
@@ -214,8 +215,8 @@ def list_lines(
     x = LANES * strip - shift
     columns = [(z * ny + y) * nx + x, x]
     for axis, face in ((2, 2), (0, 0), (1, 4)):
-        for step in (-1, 1):
-            columns.append(_beside(number, axis, step, lattice.boundary[face])[z, strip, y])
+        below, above = (_beside(number, axis, step, lattice.boundary[face]) for step in (-1, 1))
+        columns += [below[z, strip, y], above[z, strip, y]]
     return np.ascontiguousarray(np.stack(columns, axis=1), np.int32)
 
 
