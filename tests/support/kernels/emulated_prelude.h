@@ -182,6 +182,14 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
     block_operation();
 }
 
+static void publish(u64 *cell, u64 word) {
+    *cell = word;
+}
+
+static u64 published(const u64 *cell) {
+    return *cell;
+}
+
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define LANES_BARRIER(lanes) warp_operation(lanes)

@@ -27,7 +27,6 @@ _RIM = 4  # lines beside those of a block whose hops along x it repeats
 _THREADS, _BLOCKS = 768, 1  # of a block; of a multiprocessor
 _TABLES = 36 * 1024  # bytes of other tables in a block's memory
 _MORE = 4  # of the lines there is room for one in so many more, for other site types
-_PHASES = 2  # of a step, behind which blocks wait
 _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
 
@@ -90,7 +89,7 @@ def line_plan(
     most = -(-max(lines, room) // blocks) + _RIM
     one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
     sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
-    size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 4096
+    size = most * (LANES * sites + 2 * part + 16 + 32) + 2 * LANES * part + _THREADS * site + 4096
     drawn = most * (LANES * 24 + 16)
     memory = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
     if size > memory:
@@ -109,9 +108,9 @@ class DeviceLines:
         shape, wide = lattice.shape, lattice.particle_type == np.uint16
         self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
         self._moves = backend.empty((2, *shape, 2), np.uint32)
-        self._parts = backend.empty((2, plan.room, LANES), np.uint64 if wide else np.uint32)
+        self._parts = backend.upload(np.zeros((2, plan.room, LANES, 1 + wide), np.uint64))
         self._reached = backend.upload(np.zeros((plan.blocks, LANES), np.uint32))
-        self._phases = 0  # that blocks have done: as in `_reached`
+        self._steps = 0  # that blocks have done: numbers in `_reached` and `_parts`
         self.apart = True  # whether blocks wait for those near them only
         self._known = False  # whether no particle is outside of the lines
         self.types: Any = None  # of all sites on the device, for which they were listed
@@ -156,11 +155,11 @@ class DeviceLines:
 
     def arguments(self, steps: int) -> dict[str, Any]:
         """Arguments of `rdme_line_steps` by name, for so many steps."""
-        phases, self._phases = self._phases, self._phases + self.apart * _PHASES * steps
+        before, self._steps = self._steps, self._steps + steps
         return {
             "near": self._near,
             "reached": self._reached,
-            "phases": phases,
+            "before": before,
             "apart": self.apart,
             "steps": steps,
             "lines": self._list,

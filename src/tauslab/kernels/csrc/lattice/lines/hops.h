@@ -25,14 +25,6 @@ struct SecondAlongZ {
     }
 };
 
-// The site before a line (`side` 0) or behind it; -1 where there is none.
-DEVICE int site_beside(const Lattice &l, const Line &line, int side) {
-    const int nx = (int)l.nx, x = side ? line.x + LANES : line.x - 1;
-    if (side ? x < nx : x >= 0) return line.first + x - line.x;
-    if (face_kind(4) != PERIODIC) return -1;
-    return line.first - line.x + (side ? 0 : nx - 1);
-}
-
 // Draws of lattice_draw(), index 0, whose addresses differ in the site alone.
 struct LineDraws {
     LatticeStream s;
@@ -46,6 +38,11 @@ DEVICE LineDraws line_draws(const Lattice &l, u64 step, u32 purpose) {
     return {s, philox_series(s.keys, lattice_c1(0, purpose, 0, 0), s.c2, s.c3)};
 }
 
+// Which of the sites beside lines, two for each, a thread looks at. The last warps, which have fewest lines, begin.
+DEVICE int first_beside(int warp, int lane) {
+    return (LINE_WARPS - 1 - warp) * LANES + lane;
+}
+
 // Draws the bits of a step for hops along x and y in the lines of a warp, and for the sites beside them.
 DEVICE_SHARED void draw_along_xy(const Lattice &l, u64 step, const OwnLines &lines, int warp,
                                  int lane, LinesWork &work) {
@@ -54,11 +51,9 @@ DEVICE_SHARED void draw_along_xy(const Lattice &l, u64 step, const OwnLines &lin
         const Philox4 x = draws.of(work.lines[i].first + lane);
         work.xy_bits[i % DRAWN_LINES][lane] = {{(u32)x.x0, (u32)x.x1, (u32)x.x2, (u32)x.x3}};
     }
-    NO_UNROLL for (int i = lane;; i += LANES) {
-        const int place = warp + i / 2 * LINE_WARPS;
-        if (place >= lines.all) break;
-        const Philox4 x = draws.of(site_beside(l, work.lines[place], i % 2));
-        work.beside_bits[place % DRAWN_LINES][i % 2] = joined(x.x0, x.x1);
+    NO_UNROLL for (int i = first_beside(warp, lane); i < 2 * lines.all; i += LINE_THREADS) {
+        const Philox4 x = draws.of(work.beside[i / 2][i % 2].index);
+        work.beside_bits[i / 2 % DRAWN_LINES][i % 2] = joined(x.x0, x.x1);
     }
 }
 
@@ -69,7 +64,7 @@ DEVICE_SHARED void draw_along_z(const Lattice &l, u64 step, const OwnLines &line
     NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS) {
         const Philox4 x = draws.of(work.lines[i].first + lane);
         work.z_bits[i % DRAWN_LINES][lane] = joined(x.x0, x.x1);
-        work.upper[step & 1][i][lane] = (u32)x.x2;
+        work.reaction_bits[i][lane] = joined(x.x2, x.x3);
     }
 }
 
@@ -81,27 +76,28 @@ DEVICE Moves moves_along_x(const Lattice &l, const LatticeStream &s, int index, 
                   sides_of(l, index, index % nx, nx, 1, 4));
 }
 
-// Finds who hops into the lines of a warp from the sites beside them; a lane for each.
+// Finds who hops into lines from the sites beside them; a thread for each.
 DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const OwnLines &lines,
                                int warp, int lane, LinesWork &work) {
-    NO_UNROLL for (int i = lane;; i += LANES) {
-        const int place = warp + i / 2 * LINE_WARPS;
-        if (place >= lines.all) break;
-        const int index = site_beside(l, work.lines[place], i % 2);
+    NO_UNROLL for (int i = first_beside(warp, lane); i < 2 * lines.all; i += LINE_THREADS) {
+        const int place = i / 2, side = i % 2;
+        const Beside from = work.beside[place][side];
         Part coming = 0;
-        if (index >= 0) {
-            const Site content = l.state[index];
+        if (from.index >= 0) {
+            const Site content = l.state[from.index];
             if (!is_empty(content)) {
-                const u64 first = DRAWS_LINES_AHEAD ? work.beside_bits[place % DRAWN_LINES][i % 2]
-                                                    : hop_bits(s, (u64)index, 0, 0);
-                const Moves moves = moves_along_x(l, s, index, content, first);
-                const u32 slots = i % 2 ? moves.minus : moves.plus;
+                const u64 site = (u32)from.index,
+                          first = DRAWS_LINES_AHEAD ? work.beside_bits[place % DRAWN_LINES][side]
+                                                    : hop_bits(s, site, 0, 0);
+                Sides sides = {from.minus, from.plus};
+                if (ONE_KIND) sides = {0, 0};
+                const Moves moves = decide(l, s, site, 0, content, first, sides);
+                const u32 slots = side ? moves.minus : moves.plus;
                 coming = slots >> HELD_SLOTS ? MANY_PART : packed_part(content, slots, l.packing);
             }
         }
-        work.beside[place][i % 2] = coming;
+        work.coming[place][side] = coming;
     }
-    LANES_BARRIER(LANES);
 }
 
 // What comes from a site along x.
@@ -117,38 +113,28 @@ DEVICE Portion portion_along_x(const Lattice &l, const LatticeStream &s, const L
     return portion;
 }
 
-// Who hops from the site of this thread, which has more than eight particles; `first` are its bits.
-DEVICE_SELDOM Moves moves_beyond(const LinesWork &work, int place, int lane, int axis, u64 first) {
-    const Lattice &l = work.lattice;
-    return decide(l, stream_of_step(l), (u64)(work.lines[place].first + lane), axis,
-                  work.of_thread[THREAD_ID], first, sides_in_line(work, place, lane, axis));
-}
-
-// The site of this thread after its hops along x, which did not fit registers.
-DEVICE_SELDOM void gather_along_x(LinesWork &work, int place, int lane, bool own, bool many,
-                                  const Held stayed, Part left, Part right) {
-    const Lattice &l = work.lattice;
-    const Line &line = work.lines[place];
-    const LatticeStream s = stream_of_step(l);
-    const int index = line.first + lane;
-    Site &to = work.of_thread[THREAD_ID];
+// A site after its hops along x that did not fit registers.
+DEVICE_SHARED void gather_along_x(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
+                                  const Line &line, const LineSite &at, bool own, const Split &split,
+                                  Part left, Part right, Site &to, Held &moved) {
     u32 leaving = 0;
-    if (many) {
-        to = l.state[index];
-        const Moves moves = moves_along_x(l, s, index, to, hop_bits(s, (u64)index, 0, 0));
+    if (split.plus == MANY_PART) {
+        to = l.state[at.index];
+        const Moves moves = moves_along_x(l, s, at.index, to, hop_bits(s, (u64)at.index, 0, 0));
         leaving = moves.minus | moves.plus;
     } else {
-        make_site(to, stayed);
+        make_site(to, split.stayed);
     }
-    const SpillHere spill = {l, tile_of_site(l, index), (u64)index, SPILL_X, own};
-    join_one_by_one(l, portion_along_x(l, s, line, line.x + lane, 0, left),
-                    portion_along_x(l, s, line, line.x + lane, 1, right), spill, leaving, to);
-    work.buffers.after_x[index] = to;
+    const SpillHere spill = {l, tile_of_site(l, at.index), (u64)at.index, SPILL_X, own};
+    join_one_by_one(l, portion_along_x(l, s, line, at.x, 0, left),
+                    portion_along_x(l, s, line, at.x, 1, right), spill, leaving, to);
+    b.after_x[at.index] = to;
+    moved = held_of(to);
 }
 
-// Hops along x of a line, and who leaves it along y.
+// Hops along x of a line, and who leaves it along y. With `meets` the block meets, so that `coming` is known.
 DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuffers &b, bool own,
-                        int place, int lane, const Site &content, LinesWork &work) {
+                        int place, int lane, const Site &content, bool meets, LinesWork &work) {
     const LatticeStream &s = draws.s;
     const Line &line = work.lines[place];
     const LineSite at = line_site(l, line, lane);
@@ -171,15 +157,16 @@ DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuff
     if (many) split.minus = split.plus = MANY_PART;
     Part left = LANES_READ(LANES, split.plus, lane - 1);
     Part right = LANES_READ(LANES, split.minus, lane + 1);
-    if (lane == 0 || at.x == 0) left = work.beside[place][0];
-    if (lane == LANES - 1 || at.x == (int)l.nx - 1) right = work.beside[place][1];
+    if (meets) BARRIER();
+    if (lane == 0 || at.x == 0) left = work.coming[place][0];
+    if (lane == LANES - 1 || at.x == (int)l.nx - 1) right = work.coming[place][1];
     Held moved;
     const u32 all = join(split, left, right, moved);
     bool gathered = !is_whole(all, split.plus, left, right) && at.inside, beyond = false;
     if (gathered) {
-        gather_along_x(work, place, lane, own, split.plus == MANY_PART, split.stayed, left, right);
-        moved = held_of(work.of_thread[THREAD_ID]);
-        beyond = has_more(work.of_thread[THREAD_ID]);
+        Site &to = work.of_thread[THREAD_ID];
+        gather_along_x(l, s, b, line, at, own, split, left, right, to, moved);
+        beyond = has_more(to);
     }
     Site after;
     make_site(after, moved);
@@ -189,7 +176,8 @@ DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuff
     if (at.inside && (split.plus == MANY_PART || split.minus == MANY_PART || beyond)) {
         if (!gathered) b.after_x[at.index] = after;
         Moves moves = unpacked(split.moves);
-        if (beyond) moves = moves_beyond(work, place, lane, 1, y_bits);
+        if (beyond)
+            moves = decide(l, s, site, 1, work.of_thread[THREAD_ID], y_bits, sides);
         b.y_moves[at.index] = moves;
         split.minus = split.plus = MANY_PART;
     }
@@ -219,30 +207,9 @@ DEVICE Portion portion_along_y(const LineBuffers &b, const LinesWork &work, int 
     return portion;
 }
 
-// The site of this thread after its hops along y, which did not fit registers.
-DEVICE_SELDOM void gather_along_y(LinesWork &work, int place, int lane, bool many, Part below,
-                                  Part above) {
-    const Lattice &l = work.lattice;
-    const LineBuffers &b = work.buffers;
-    const Line &line = work.lines[place];
-    const int index = line.first + lane;
-    Site &to = work.of_thread[THREAD_ID];
-    u32 leaving = 0;
-    if (many) {
-        to = b.after_x[index];
-        leaving = b.y_moves[index].minus | b.y_moves[index].plus;
-    } else {
-        make_site(to, stayed_in_line(work, place, lane).stayed);
-    }
-    const SpillHere spill = {l, tile_of_site(l, index), (u64)index, SPILL_Y, true};
-    join_one_by_one(l, portion_along_y(b, work, line.below, lane, false, below),
-                    portion_along_y(b, work, line.above, lane, true, above), spill, leaving, to);
-    l.moved[index] = to;
-}
-
-// Hops along y of a line of the block, and who leaves it along z.
+// Hops along y of a line of the block, and who leaves it along z, which is published with the number `step`.
 DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuffers &b,
-                        const OwnLines &lines, int place, int lane, LinesWork &work) {
+                        const OwnLines &lines, int place, int lane, u32 step, LinesWork &work) {
     const LatticeStream &s = draws.s;
     const Line &line = work.lines[place];
     const LineSite at = line_site(l, line, lane);
@@ -253,7 +220,7 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
     } else {
         const Philox4 bits = draws.of(at.index);
         z_bits = joined(bits.x0, bits.x1);
-        work.upper[l.step & 1][place][lane] = (u32)bits.x2;
+        work.reaction_bits[place][lane] = joined(bits.x2, bits.x3);
     }
     const Part below = work.plus[line.below][lane], above = work.minus[line.above][lane],
                own = work.plus[place][lane];
@@ -261,9 +228,20 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
     const u32 all = join(stayed_in_line(work, place, lane), below, above, moved);
     bool gathered = !is_whole(all, own, below, above) && at.inside, beyond = false;
     if (gathered) {
-        gather_along_y(work, place, lane, own == MANY_PART, below, above);
-        moved = held_of(work.of_thread[THREAD_ID]);
-        beyond = has_more(work.of_thread[THREAD_ID]);
+        Site &to = work.of_thread[THREAD_ID];
+        u32 leaving = 0;
+        if (own == MANY_PART) {
+            to = b.after_x[at.index];
+            leaving = b.y_moves[at.index].minus | b.y_moves[at.index].plus;
+        } else {
+            make_site(to, stayed_in_line(work, place, lane).stayed);
+        }
+        const SpillHere spill = {l, tile_of_site(l, at.index), site, SPILL_Y, true};
+        join_one_by_one(l, portion_along_y(b, work, line.below, lane, false, below),
+                        portion_along_y(b, work, line.above, lane, true, above), spill, leaving, to);
+        l.moved[at.index] = to;
+        moved = held_of(to);
+        beyond = has_more(to);
     }
     Site after;
     make_site(after, moved);
@@ -274,13 +252,14 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
     if (at.inside && (split.plus == MANY_PART || split.minus == MANY_PART || beyond)) {
         if (!gathered) l.moved[at.index] = after;
         Moves moves = unpacked(split.moves);
-        if (beyond) moves = moves_beyond(work, place, lane, 2, z_bits);
+        if (beyond)
+            moves = decide(l, s, site, 2, work.of_thread[THREAD_ID], z_bits, sides);
         b.z_moves[at.index] = moves;
         split.minus = split.plus = MANY_PART;
+        threadfence();  // before what says that it is there
     }
-    const int out = (lines.first + place) * LANES + lane;
-    b.minus_out[out] = at.inside ? split.minus : 0;
-    b.plus_out[out] = at.inside ? split.plus : 0;
+    publish_part(b.minus_out, lines.first + place, lane, step, at.inside ? split.minus : 0);
+    publish_part(b.plus_out, lines.first + place, lane, step, at.inside ? split.plus : 0);
     work.low[place][lane] = split.stayed.low;
     if (!OF_BYTES) work.high[OF_BYTES ? 0 : place][lane] = split.stayed.high;
     work.count[place][lane] = split.plus == MANY_PART ? (u8)0xff : (u8)(split.bits / SLOT_BITS);

@@ -15,11 +15,11 @@ struct LineStepArguments {
     Site *after_x;
     Moves *y_moves;
     Moves *z_moves;
-    Part *minus_out;
-    Part *plus_out;
+    u64 *minus_out;
+    u64 *plus_out;
     const i32 *near;  // [block, LANES]: blocks that have lines beside those of a block, -1 for none
-    u32 *reached;     // [block, CELL]: phases that a block has done, in this launch and before
-    i64 phases;       // done before this launch, as in `reached`
+    u32 *reached;     // [block, CELL]: steps that a block has done, in this launch and before
+    i64 before;       // steps done before this launch, by the same memory
     i64 n_lines;
     i64 apart;  // whether blocks wait for those near them only
     i64 steps;
@@ -27,26 +27,26 @@ struct LineStepArguments {
 
 constexpr int CELL = 32;  // numbers from a block's cell to the next
 
-// How a block waits for others behind each of the two phases of a step. Where particles wait for room, in a list of
-// the whole lattice, all blocks wait for each other; elsewhere for those that have lines beside its own.
+// How a block waits for others. Where particles wait for room, in a list of the whole lattice, all blocks wait for
+// each other, behind the hops along y and behind each step; elsewhere for those that have lines beside its own, behind
+// each step: what hops along z says itself whether it is there.
 struct Meeting {
     bool apart;
     u64 *cell;  // of all
     u32 arrivals;
     u32 *own;         // of this block
     const u32 *near;  // of one near it, another for each lane of the first warp
-    u32 phases;
 
-    DEVICE_MEMBER void arrive() {
+    DEVICE_MEMBER void arrive(u32 step) {
         if (apart)
-            tell_blocks(own, ++phases);
+            tell_blocks(own, step);
         else
             grid_arrive(cell, BLOCKS, arrivals);
     }
 
-    DEVICE_MEMBER void wait() {
+    DEVICE_MEMBER void wait(u32 step) {
         if (apart)
-            wait_for_blocks(near, phases);
+            wait_for_blocks(near, step);
         else
             grid_wait(cell, arrivals);
     }
@@ -54,8 +54,7 @@ struct Meeting {
 
 // All blocks have to call it, before the first step.
 DEVICE Meeting start_meeting(const Lattice &l, const LineStepArguments &a) {
-    Meeting m = {false,   l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID,
-                 nullptr, (u32)a.phases};
+    Meeting m = {false, l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID, nullptr};
     if (!a.apart) return m;
     m.apart = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
     const i32 near = THREAD_ID < LANES ? a.near[BLOCK_ID * LANES + THREAD_ID] : -1;
@@ -108,39 +107,46 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
         draw_along_z(l, l.step, lines, warp, lane, work);
         LANES_BARRIER(LANES);
     }
+    u32 step = (u32)arguments.before;
     NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
+        ++step;
         Site next;
         if (warp < lines.all) next = load_of_line(l, work.lines[warp], lane);
         if (!others.apart) empty_list(l);
         const LineDraws along_xy = line_draws(l, l.step, PURPOSE_XY);
         look_beside(l, along_xy.s, lines, warp, lane, work);
+        if (warp >= lines.all) {
+            BARRIER();
+        }
         NO_UNROLL for (int i = warp; i < lines.all; i += LINE_WARPS) {
             const Site content = next;
             if (i + LINE_WARPS < lines.all)
                 next = load_of_line(l, work.lines[i + LINE_WARPS], lane);
-            hop_along_x(l, along_xy, b, i < lines.own, i, lane, content, work);
+            hop_along_x(l, along_xy, b, i < lines.own, i, lane, content, i == warp, work);
         }
         BARRIER();
         const LineDraws along_z = line_draws(l, l.step, PURPOSE_Z);
         NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS)
-            hop_along_y(l, along_z, b, lines, i, lane, work);
-        others.arrive();
-        if (DRAWS_LINES_AHEAD) draw_along_z(l, l.step + 1, lines, warp, lane, work);
-        others.wait();
-        const bool some_wait =
-            !others.apart && *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
-        PartsAlongZ parts = {0, 0};
-        if (warp < lines.own) parts = load_parts(b, work.lines[warp], lane);
-        NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS) {
-            const PartsAlongZ here = parts;
-            if (i + LINE_WARPS < lines.own)
-                parts = load_parts(b, work.lines[i + LINE_WARPS], lane);
-            finish_line(l, i, lane, some_wait, here, work);
+            hop_along_y(l, along_z, b, lines, i, lane, step, work);
+        bool some_wait = false;
+        if (!others.apart) {
+            grid_barrier(others.cell, BLOCKS, others.arrivals);
+            some_wait = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
         }
-        others.arrive();
-        if (THREAD_ID == 0) work.lattice.step = l.step + 1;
-        if (DRAWS_LINES_AHEAD) draw_along_xy(l, l.step + 1, lines, warp, lane, work);
-        others.wait();
+        WordsAlongZ words;
+        if (warp < lines.own) look_along_z(b, work.lines[warp], lane, words);
+        NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS) {
+            const PartsAlongZ parts = wait_along_z(b, work.lines[i], lane, step, words);
+            if (i + LINE_WARPS < lines.own)
+                look_along_z(b, work.lines[i + LINE_WARPS], lane, words);
+            finish_line(l, along_z.s, b, i, lane, some_wait, parts, work);
+        }
+        others.arrive(step);
+        if (DRAWS_LINES_AHEAD) {
+            draw_along_xy(l, l.step + 1, lines, warp, lane, work);
+            draw_along_z(l, l.step + 1, lines, warp, lane, work);
+        }
+        others.wait(step);
     }
     if (others.apart && THREAD_ID == 0 && some_found_no_room(l)) atomic_add(l.work + LIST_FULL, 1);
     const i64 tiles = l.planes * tiles_of_plane(l), threads = BLOCKS * BLOCK_THREADS;
