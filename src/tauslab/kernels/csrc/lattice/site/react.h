@@ -80,16 +80,20 @@ DEVICE void fire(const i32 *tables, int reaction, Slot *slots, int &n, u32 &spil
     }
 }
 
-// Whether an event of probability 1 - exp(-x) happens: 64 bits against a 64-bit threshold.
+// Whether an event of probability p = 1 - exp(-x), x > 0, happens: 64 bits against a 64-bit threshold.
+DEVICE bool is_below_threshold(u64 u, double x) {
+    const double p = -tl_expm1(-x);
+    return p >= 1.0 || u < (u64)(p * 0x1p64);
+}
+
+// The same for any x. As x - x^2 / 2 < p < x, one of these two nearly always tells without the exponential. The slack
+// is more than all roundings, of small thresholds too.
 DEVICE bool happens(u64 u, double x) {
     if (!(x > 0)) return false;
-    // Where x - x^2 / 2 and x, between which p lies, both tell, nearly always, the exponential is left out. What is
-    // added is far more than all roundings.
     const double v = (double)u * 0x1p-64, slack = 0x1p-40 * x;
     if (v > x + slack) return false;
     if (x > 0x1p-20 && x < 0.5 && v < x - 0.5 * x * x - slack) return true;
-    const double p = -tl_expm1(-x);
-    return p >= 1.0 || u < (u64)(p * 0x1p64);
+    return is_below_threshold(u, x);
 }
 
 // An upper bound of x 2^32 from one look-up per particle. A pair counts half for either particle,
