@@ -46,7 +46,29 @@ static int current;
 static jmp_buf finished;
 static u64 idle;
 
+// For any other order: fibers are chosen, and give way, by chance; one block or warp is preferred for a while, so that
+// it runs ahead of others.
+static u64 chance() {
+    static u64 word = 88172645463325252ull + (u64)fiber_order;
+    word ^= word << 13, word ^= word >> 7, word ^= word << 17;
+    return word;
+}
+
+static bool by_chance() {
+    return fiber_order != 1 && fiber_order != -1;
+}
+
+static int chosen_by_chance() {
+    static int favourite = 0, size = 1;
+    if (chance() % 4096 == 0) {
+        size = chance() % 2 ? FIBERS_OF_BLOCK : 32;
+        favourite = (int)(chance() % FIBERS) / size * size;
+    }
+    return chance() % 32 ? favourite + (int)(chance() % (u64)size) : (int)(chance() % FIBERS);
+}
+
 static void switch_fiber() {
+    if (by_chance()) current = chosen_by_chance();
     for (int turn = 1; turn <= FIBERS; ++turn) {
         const int next = (current + (fiber_order > 0 ? turn : FIBERS - turn)) % FIBERS;
         if (!fibers[next].done) {
@@ -69,6 +91,7 @@ static void yield() {
 template <class Count>
 static void wait_for(int begin, int end, Count count) {
     const u64 own = count(fibers[current]);
+    if (by_chance() && chance() % 4 == 0) yield();
     for (bool all = false; !all;) {
         all = true;
         for (int i = begin; i < end; ++i) {
@@ -183,10 +206,12 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 }
 
 static void publish(u64 *cell, u64 word) {
+    if (by_chance() && chance() % 64 == 0) yield();
     *cell = word;
 }
 
 static u64 published(const u64 *cell) {
+    if (by_chance() && chance() % 64 == 0) yield();
     return *cell;
 }
 

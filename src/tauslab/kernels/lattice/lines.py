@@ -107,6 +107,7 @@ class DeviceLines:
         self._backend, self._lattice, self.plan = backend, lattice, plan
         shape, wide = lattice.shape, lattice.particle_type == np.uint16
         self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
+        self._other = backend.empty((*shape, lattice.slots), lattice.particle_type)
         self._moves = backend.empty((2, *shape, 2), np.uint32)
         self._parts = backend.upload(np.zeros((2, plan.room, LANES, 1 + wide), np.uint64))
         self._reached = backend.upload(np.zeros((plan.blocks, LANES), np.uint32))
@@ -118,6 +119,7 @@ class DeviceLines:
 
     def _use(self, listed: Int32Array) -> None:
         self._list = self._backend.upload(listed)
+        self._other[...] = 0  # where there are no lines, no particle is found
         self.blocks = min(self.plan.blocks, len(listed))
         self._known = False
         near = blocks_near(listed, self.blocks)
@@ -163,6 +165,7 @@ class DeviceLines:
             "apart": self.apart,
             "steps": steps,
             "lines": self._list,
+            "other": self._other,
             "after_x": self._after_x,
             "y_moves": self._moves[0],
             "z_moves": self._moves[1],

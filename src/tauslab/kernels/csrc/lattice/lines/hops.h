@@ -77,14 +77,14 @@ DEVICE Moves moves_along_x(const Lattice &l, const LatticeStream &s, int index, 
 }
 
 // Finds who hops into lines from the sites beside them; a thread for each.
-DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const OwnLines &lines,
-                               int warp, int lane, LinesWork &work) {
+DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
+                               const OwnLines &lines, int warp, int lane, LinesWork &work) {
     NO_UNROLL for (int i = first_beside(warp, lane); i < 2 * lines.all; i += LINE_THREADS) {
         const int place = i / 2, side = i % 2;
         const Beside from = work.beside[place][side];
         Part coming = 0;
         if (from.index >= 0) {
-            const Site content = l.state[from.index];
+            const Site content = b.before[from.index];
             if (!is_empty(content)) {
                 const u64 site = (u32)from.index,
                           first = DRAWS_LINES_AHEAD ? work.beside_bits[place % DRAWN_LINES][side]
@@ -101,13 +101,13 @@ DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const O
 }
 
 // What comes from a site along x.
-DEVICE Portion portion_along_x(const Lattice &l, const LatticeStream &s, const Line &line, int x,
-                               int side, Part part) {
+DEVICE Portion portion_along_x(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
+                               const Line &line, int x, int side, Part part) {
     if (part != MANY_PART) return portion_of(part);
     const int nx = (int)l.nx, from = (side ? x + 1 : x - 1) + nx;
     Portion portion;
     const int index = line.first - line.x + from % nx;
-    portion.site = l.state[index];
+    portion.site = b.before[index];
     const Moves moves = moves_along_x(l, s, index, portion.site, hop_bits(s, (u64)index, 0, 0));
     portion.slots = side ? moves.minus : moves.plus;
     return portion;
@@ -119,15 +119,15 @@ DEVICE_SHARED void gather_along_x(const Lattice &l, const LatticeStream &s, cons
                                   Part left, Part right, Site &to, Held &moved) {
     u32 leaving = 0;
     if (split.plus == MANY_PART) {
-        to = l.state[at.index];
+        to = b.before[at.index];
         const Moves moves = moves_along_x(l, s, at.index, to, hop_bits(s, (u64)at.index, 0, 0));
         leaving = moves.minus | moves.plus;
     } else {
         make_site(to, split.stayed);
     }
     const SpillHere spill = {l, tile_of_site(l, at.index), (u64)at.index, SPILL_X, own};
-    join_one_by_one(l, portion_along_x(l, s, line, at.x, 0, left),
-                    portion_along_x(l, s, line, at.x, 1, right), spill, leaving, to);
+    join_one_by_one(l, portion_along_x(l, s, b, line, at.x, 0, left),
+                    portion_along_x(l, s, b, line, at.x, 1, right), spill, leaving, to);
     b.after_x[at.index] = to;
     moved = held_of(to);
 }

@@ -23,10 +23,11 @@ struct Line {
 // Particles that do not fit registers go through memory. An entry is valid if a part of that site is MANY_PART.
 struct LineBuffers {
     const Line *lines;
-    Site *after_x;   // after the hops along x; `Lattice::moved` is after those along x and y
-    Moves *y_moves;  // who hops along y
-    Moves *z_moves;  // and along z
-    u64 *minus_out;  // who leaves along z: PublishedPart
+    const Site *before;  // particles before the step; `Lattice::state` is after it
+    Site *after_x;       // after the hops along x; `Lattice::moved` is after those along x and y
+    Moves *y_moves;      // who hops along y
+    Moves *z_moves;      // and along z
+    u64 *minus_out;      // who leaves along z: PublishedPart
     u64 *plus_out;
 };
 

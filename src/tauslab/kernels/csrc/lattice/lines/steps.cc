@@ -12,6 +12,8 @@
 struct LineStepArguments {
     LatticeArguments lattice;
     const Line *lines;
+    Site *
+        other;  // with the lattice's `state`, which it is written to, takes turns from step to step
     Site *after_x;
     Moves *y_moves;
     Moves *z_moves;
@@ -52,11 +54,10 @@ struct Meeting {
     }
 };
 
-// All blocks have to call it, before the first step.
+// All blocks have to call it, before the first step. They wait for each other.
 DEVICE Meeting start_meeting(const Lattice &l, const LineStepArguments &a) {
     Meeting m = {false, l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID, nullptr};
-    if (!a.apart) return m;
-    m.apart = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
+    m.apart = a.apart && *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
     const i32 near = THREAD_ID < LANES ? a.near[BLOCK_ID * LANES + THREAD_ID] : -1;
     if (near >= 0) m.near = a.reached + CELL * near;
     grid_barrier(m.cell, BLOCKS, m.arrivals);
@@ -78,11 +79,11 @@ DEVICE bool some_found_no_room(const Lattice &l) {
     return (waiting[0] | waiting[1]) != 0;
 }
 
-DEVICE Site load_of_line(const Lattice &l, const Line &line, int lane) {
+DEVICE Site load_of_line(const Lattice &l, const LineBuffers &b, const Line &line, int lane) {
     const LineSite at = line_site(l, line, lane);
     Site site;
     if (at.inside)
-        site = l.state[at.index];
+        site = b.before[at.index];
     else
         make_empty(site);
     return site;
@@ -95,11 +96,18 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
     LATTICE_IN_BLOCK(l, arguments.lattice);
     REACTIONS_IN_BLOCK(l);
     BARRIER();
-    const LineBuffers b = {arguments.lines,   arguments.after_x,   arguments.y_moves,
-                           arguments.z_moves, arguments.minus_out, arguments.plus_out};
+    LineBuffers b = {arguments.lines,   arguments.other,     arguments.after_x, arguments.y_moves,
+                     arguments.z_moves, arguments.minus_out, arguments.plus_out};
     const OwnLines lines = take_lines(l, b, arguments.n_lines, BLOCK_ID, BLOCKS, work);
     const int warp = THREAD_ID / LANES, lane = THREAD_ID % LANES;
     empty_list(l);
+    // The last step writes `state`, so where their number is odd the first one reads the other.
+    Site *const state = l.state;
+    if (arguments.steps & 1)
+        for (int i = warp; i < lines.own; i += LINE_WARPS) {
+            const LineSite at = line_site(l, work.lines[i], lane);
+            if (at.inside) arguments.other[at.index] = state[at.index];
+        }
     Meeting others = start_meeting(l, arguments);
     BARRIER();
     if (DRAWS_LINES_AHEAD) {
@@ -110,18 +118,21 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
     u32 step = (u32)arguments.before;
     NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
         ++step;
+        const bool swapped = ((arguments.steps - n) & 1) != 0;
+        b.before = swapped ? arguments.other : state;
+        l.state = swapped ? state : arguments.other;
         Site next;
-        if (warp < lines.all) next = load_of_line(l, work.lines[warp], lane);
+        if (warp < lines.all) next = load_of_line(l, b, work.lines[warp], lane);
         if (!others.apart) empty_list(l);
         const LineDraws along_xy = line_draws(l, l.step, PURPOSE_XY);
-        look_beside(l, along_xy.s, lines, warp, lane, work);
+        look_beside(l, along_xy.s, b, lines, warp, lane, work);
         if (warp >= lines.all) {
             BARRIER();
         }
         NO_UNROLL for (int i = warp; i < lines.all; i += LINE_WARPS) {
             const Site content = next;
             if (i + LINE_WARPS < lines.all)
-                next = load_of_line(l, work.lines[i + LINE_WARPS], lane);
+                next = load_of_line(l, b, work.lines[i + LINE_WARPS], lane);
             hop_along_x(l, along_xy, b, i < lines.own, i, lane, content, i == warp, work);
         }
         BARRIER();
