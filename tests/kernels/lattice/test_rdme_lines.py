@@ -111,6 +111,23 @@ def test_lines_give_the_bits_of_single_steps(cpu, tmp_path, name, order, blocks)
     found.backend.close()
 
 
+@pytest.mark.parametrize("crowded", [False, True])
+def test_blocks_that_fall_behind(cpu, tmp_path, crowded):
+    """Two planes of three columns on five blocks; by chance some are left behind for a while."""
+    lattice = binding((2, 16, 96), 4.8, slots=8) if crowded else binding((2, 16, 96), 2.0)
+    expected = engine_on(cpu, lattice, together=False)
+    expected.run_sampled([5])
+    expected.run_sampled([7])
+    for order in range(7, 11):
+        backend = EmulatedLattices(tmp_path, THREADS, order, 5, counter=cpu)
+        found = engine_on(backend, lattice, together=True, sparse=False, lines=True)
+        for steps in (5, 7):
+            found.run_sampled([steps])
+        assert digest(found) == digest(expected)
+        assert found._lines.apart != crowded
+        backend.close()
+
+
 def test_particles_that_find_no_room_make_all_blocks_wait(cpu, tmp_path):
     """The first of them makes the engine do the steps again; later batches know."""
     expected, found = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)

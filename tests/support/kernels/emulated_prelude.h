@@ -46,8 +46,7 @@ static int current;
 static jmp_buf finished;
 static u64 idle;
 
-// For any other order: fibers are chosen, and give way, by chance; one block or warp is preferred for a while, so that
-// it runs ahead of others.
+// For any other order: fibers are chosen, and give way, by chance; one block or warp is left behind for a while.
 static u64 chance() {
     static u64 word = 88172645463325252ull + (u64)fiber_order;
     word ^= word << 13, word ^= word >> 7, word ^= word << 17;
@@ -59,12 +58,15 @@ static bool by_chance() {
 }
 
 static int chosen_by_chance() {
-    static int favourite = 0, size = 1;
-    if (chance() % 4096 == 0) {
+    static int late = 0, size = 1;
+    if (chance() % 8192 == 0) {
         size = chance() % 2 ? FIBERS_OF_BLOCK : 32;
-        favourite = (int)(chance() % FIBERS) / size * size;
+        late = (int)(chance() % FIBERS) / size * size;
     }
-    return chance() % 32 ? favourite + (int)(chance() % (u64)size) : (int)(chance() % FIBERS);
+    for (;;) {
+        const int chosen = (int)(chance() % FIBERS);
+        if (chosen < late || chosen >= late + size || chance() % 1024 == 0) return chosen;
+    }
 }
 
 static void switch_fiber() {

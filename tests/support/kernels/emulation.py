@@ -106,7 +106,10 @@ class AnyGrid(EmulatedProgram):
 
 
 class EmulatedBackend(CpuBackend):
-    """`blocks` blocks of `block` threads; `order` is 1 or -1."""
+    """`blocks` blocks of `block` threads.
+
+    `order` is 1 or -1; any other number is the seed of an order by chance.
+    """
 
     style = Style(branches=False, warps=True)
     fast_memory = 227 * 1024
