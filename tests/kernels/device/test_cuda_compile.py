@@ -288,7 +288,7 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     ("slots", "species"), [(16, 3), pytest.param(16, 300, marks=pytest.mark.validate)]
 )
 def test_lines_need_little_local_memory(slots, species, architecture):
-    """24 warps of a block leave 80 registers; sites that do not fit them go through local memory."""
+    """24 warps of a block leave 80 registers; sites that do not fit go through local memory."""
     texts = lattice_texts(slots, species, small=True, lines=True)
     usage = compile_usage("lattice/lines/steps.cc", texts, architecture)
     ((stack, stores, _, registers),) = usage.values()

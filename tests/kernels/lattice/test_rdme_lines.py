@@ -17,6 +17,7 @@ from lattice_factory import (
 )
 from sampling import ordinary
 
+from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice import lines as lines_module
 from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.lines import (
@@ -109,6 +110,38 @@ def test_lines_give_the_bits_of_single_steps(cpu, tmp_path, name, order, blocks)
     assert digest(found) == digest(expected)
     assert found._lines.blocks == blocks
     found.backend.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_lines_of_a_gpu(cpu, name, monkeypatch):
+    monkeypatch.undo()  # as many threads as a GPU takes
+    backend = get_backend("cuda", BackendOptions())
+    expected = engine_on(cpu, MODELS[name]())
+    found = engine_on(backend, MODELS[name](), together=True, sparse=False, lines=True)
+    assert found._lines is not None
+    for marks in ([3, 40], [200]):
+        counts = expected.run_sampled(marks)
+        assert np.array_equal(found.run_sampled(marks).by_type, counts.by_type)
+        assert digest(found) == digest(expected)
+    backend.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("apart", [False, True])
+def test_all_multiprocessors_of_a_gpu_keep_lines(cpu, apart, monkeypatch):
+    """Whether blocks wait for those near them or for all, over steps enough for rare events."""
+    monkeypatch.undo()
+    backend = get_backend("cuda", BackendOptions())
+    lattice = binding((32, 64, 64), 1.6)
+    found = engine_on(backend, lattice)
+    assert found._lines is not None
+    found._lines.apart = apart
+    expected = engine_on(backend, lattice, together=False)
+    for engine in (expected, found):
+        engine.run_sampled([3, 1000])
+    assert digest(found) == digest(expected)
+    backend.close()
 
 
 @pytest.mark.parametrize("crowded", [False, True])

@@ -5,9 +5,3 @@
 KERNEL(probe_happens, i64 n, double x, const u64 *bits, u8 *out) {
     for (i64 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE) out[i] = happens(bits[i], x);
 }
-
-// The same by the exponential alone.
-KERNEL(probe_threshold, i64 n, double x, const u64 *bits, u8 *out) {
-    for (i64 i = GLOBAL_ID; i < n; i += GLOBAL_SIZE)
-        out[i] = x > 0 && is_below_threshold(bits[i], x);
-}

@@ -207,16 +207,6 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
     block_operation();
 }
 
-static void publish(u64 *cell, u64 word) {
-    if (by_chance() && chance() % 64 == 0) yield();
-    *cell = word;
-}
-
-static u64 published(const u64 *cell) {
-    if (by_chance() && chance() % 64 == 0) yield();
-    return *cell;
-}
-
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define LANES_BARRIER(lanes) warp_operation(lanes)

@@ -26,6 +26,7 @@ _FEWEST_LANES = 0.75  # of a line's that have a site
 _RIM = 4  # lines beside those of a block whose hops along x it repeats
 _THREADS, _BLOCKS = 768, 1  # of a block; of a multiprocessor
 _TABLES = 36 * 1024  # bytes of other tables in a block's memory
+_PHASES = 2  # of a step, behind which blocks wait
 _MORE = 4  # of the lines there is room for one in so many more, for other site types
 _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
@@ -34,7 +35,8 @@ def in_lines(lattice: LoweredLattice) -> bool:
     """Whether the sites of a lattice are such that lines serve it well."""
     nx = lattice.shape[2]
     lanes = nx / (LANES * -(-nx // LANES))
-    return lattice.start.crowding <= 0.4 * _HELD and lanes >= _FEWEST_LANES
+    once = lattice.reaction_substeps == lattice.diffusion_substeps  # one pass of reactions
+    return lattice.start.crowding <= 0.4 * _HELD and lanes >= _FEWEST_LANES and once
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def line_plan(
     most = -(-max(lines, room) // blocks) + _RIM
     one_kind = len(lattice.site_types) == 1 and set(lattice.boundary) == {"periodic"}
     sites = 2 * part + 8 * slot + 8 + 1 + (0 if one_kind else 8)
-    size = most * (LANES * sites + 2 * part + 16 + 32) + 2 * LANES * part + _THREADS * site + 4096
+    size = most * (LANES * sites + 2 * part + 32) + 2 * LANES * part + _THREADS * site + 2048
     drawn = most * (LANES * 24 + 16)
     memory = (backend.fast_memory + _RESERVED) // _BLOCKS - _TABLES
     if size > memory:
@@ -107,11 +109,10 @@ class DeviceLines:
         self._backend, self._lattice, self.plan = backend, lattice, plan
         shape, wide = lattice.shape, lattice.particle_type == np.uint16
         self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
-        self._other = backend.empty((*shape, lattice.slots), lattice.particle_type)
         self._moves = backend.empty((2, *shape, 2), np.uint32)
-        self._parts = backend.upload(np.zeros((2, plan.room, LANES, 1 + wide), np.uint64))
+        self._parts = backend.empty((2, plan.room, LANES), np.uint64 if wide else np.uint32)
         self._reached = backend.upload(np.zeros((plan.blocks, LANES), np.uint32))
-        self._steps = 0  # that blocks have done: numbers in `_reached` and `_parts`
+        self._phases = 0  # that blocks have done: as in `_reached`
         self.apart = True  # whether blocks wait for those near them only
         self._known = False  # whether no particle is outside of the lines
         self.types: Any = None  # of all sites on the device, for which they were listed
@@ -119,7 +120,6 @@ class DeviceLines:
 
     def _use(self, listed: Int32Array) -> None:
         self._list = self._backend.upload(listed)
-        self._other[...] = 0  # where there are no lines, no particle is found
         self.blocks = min(self.plan.blocks, len(listed))
         self._known = False
         near = blocks_near(listed, self.blocks)
@@ -157,15 +157,14 @@ class DeviceLines:
 
     def arguments(self, steps: int) -> dict[str, Any]:
         """Arguments of `rdme_line_steps` by name, for so many steps."""
-        before, self._steps = self._steps, self._steps + steps
+        phases, self._phases = self._phases, self._phases + self.apart * _PHASES * steps
         return {
             "near": self._near,
             "reached": self._reached,
-            "before": before,
+            "phases": phases,
             "apart": self.apart,
             "steps": steps,
             "lines": self._list,
-            "other": self._other,
             "after_x": self._after_x,
             "y_moves": self._moves[0],
             "z_moves": self._moves[1],
@@ -184,10 +183,30 @@ def device_lines(
     """
     if not (in_lines(lattice) if wanted is None else wanted):
         return None
-    types = None if len(lattice.site_types) == 1 else lattice.sites(0, lattice.shape[0])
-    listed = list_lines(lattice, types, closed_types(lattice))
+    listed = lines_of(lattice)
     plan = line_plan(backend, lattice, len(listed), sharing) if len(listed) else None
     return DeviceLines(backend, lattice, plan, listed) if plan else None
+
+
+def sharing_in_lines(backend: Backend, lattice: LoweredLattice, most: int) -> int:
+    """How many engines, up to `most`, should share a device where lines serve; 0: they do not.
+
+    More would find no room, or none to draw ahead.
+    """
+    if not in_lines(lattice):
+        return 0
+    count = len(lines_of(lattice))
+    for sharing in range(most, 0, -1):
+        plan = line_plan(backend, lattice, count, sharing)
+        if plan and (plan.ahead or sharing == 1):
+            return sharing
+    return 0
+
+
+def lines_of(lattice: LoweredLattice) -> Int32Array:
+    """Lines of a lattice with the site types of its model."""
+    types = None if len(lattice.site_types) == 1 else lattice.sites(0, lattice.shape[0])
+    return list_lines(lattice, types, closed_types(lattice))
 
 
 def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:

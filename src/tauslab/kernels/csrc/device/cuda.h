@@ -446,17 +446,6 @@ DEVICE void wait_for_blocks(const u32 *cell, u32 number) {
     __syncthreads();
 }
 
-// A word that other blocks look for: it says itself whether it is there.
-DEVICE void publish(u64 *cell, u64 word) {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(cell), "l"(word) : "memory");
-}
-
-DEVICE u64 published(const u64 *cell) {
-    u64 word;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(cell) : "memory");
-    return word;
-}
-
 // 1 + the upper 52 of 64 bits / 2^52.
 DEVICE double from_fraction(u32 hi, u32 lo) {
     return from_words(0x3ff00000u + (hi >> 12), hi << 20 | lo >> 12);

@@ -25,6 +25,14 @@ struct SecondAlongZ {
     }
 };
 
+// The site before a line (`side` 0) or behind it; -1 where there is none.
+DEVICE int site_beside(const Lattice &l, const Line &line, int side) {
+    const int nx = (int)l.nx, x = side ? line.x + LANES : line.x - 1;
+    if (side ? x < nx : x >= 0) return line.first + x - line.x;
+    if (face_kind(4) != PERIODIC) return -1;
+    return line.first - line.x + (side ? 0 : nx - 1);
+}
+
 // Draws of lattice_draw(), index 0, whose addresses differ in the site alone.
 struct LineDraws {
     LatticeStream s;
@@ -38,11 +46,6 @@ DEVICE LineDraws line_draws(const Lattice &l, u64 step, u32 purpose) {
     return {s, philox_series(s.keys, lattice_c1(0, purpose, 0, 0), s.c2, s.c3)};
 }
 
-// Which of the sites beside lines, two for each, a thread looks at. The last warps, which have fewest lines, begin.
-DEVICE int first_beside(int warp, int lane) {
-    return (LINE_WARPS - 1 - warp) * LANES + lane;
-}
-
 // Draws the bits of a step for hops along x and y in the lines of a warp, and for the sites beside them.
 DEVICE_SHARED void draw_along_xy(const Lattice &l, u64 step, const OwnLines &lines, int warp,
                                  int lane, LinesWork &work) {
@@ -51,9 +54,11 @@ DEVICE_SHARED void draw_along_xy(const Lattice &l, u64 step, const OwnLines &lin
         const Philox4 x = draws.of(work.lines[i].first + lane);
         work.xy_bits[i % DRAWN_LINES][lane] = {{(u32)x.x0, (u32)x.x1, (u32)x.x2, (u32)x.x3}};
     }
-    NO_UNROLL for (int i = first_beside(warp, lane); i < 2 * lines.all; i += LINE_THREADS) {
-        const Philox4 x = draws.of(work.beside[i / 2][i % 2].index);
-        work.beside_bits[i / 2 % DRAWN_LINES][i % 2] = joined(x.x0, x.x1);
+    NO_UNROLL for (int i = lane;; i += LANES) {
+        const int place = warp + i / 2 * LINE_WARPS;
+        if (place >= lines.all) break;
+        const Philox4 x = draws.of(site_beside(l, work.lines[place], i % 2));
+        work.beside_bits[place % DRAWN_LINES][i % 2] = joined(x.x0, x.x1);
     }
 }
 
@@ -64,7 +69,7 @@ DEVICE_SHARED void draw_along_z(const Lattice &l, u64 step, const OwnLines &line
     NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS) {
         const Philox4 x = draws.of(work.lines[i].first + lane);
         work.z_bits[i % DRAWN_LINES][lane] = joined(x.x0, x.x1);
-        work.reaction_bits[i][lane] = joined(x.x2, x.x3);
+        work.upper[step & 1][i][lane] = (u32)x.x2;
     }
 }
 
@@ -76,38 +81,37 @@ DEVICE Moves moves_along_x(const Lattice &l, const LatticeStream &s, int index, 
                   sides_of(l, index, index % nx, nx, 1, 4));
 }
 
-// Finds who hops into lines from the sites beside them; a thread for each.
-DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
-                               const OwnLines &lines, int warp, int lane, LinesWork &work) {
-    NO_UNROLL for (int i = first_beside(warp, lane); i < 2 * lines.all; i += LINE_THREADS) {
-        const int place = i / 2, side = i % 2;
-        const Beside from = work.beside[place][side];
+// Finds who hops into the lines of a warp from the sites beside them; a lane for each.
+DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const OwnLines &lines,
+                               int warp, int lane, LinesWork &work) {
+    NO_UNROLL for (int i = lane;; i += LANES) {
+        const int place = warp + i / 2 * LINE_WARPS;
+        if (place >= lines.all) break;
+        const int index = site_beside(l, work.lines[place], i % 2);
         Part coming = 0;
-        if (from.index >= 0) {
-            const Site content = b.before[from.index];
+        if (index >= 0) {
+            const Site content = l.state[index];
             if (!is_empty(content)) {
-                const u64 site = (u32)from.index,
-                          first = DRAWS_LINES_AHEAD ? work.beside_bits[place % DRAWN_LINES][side]
-                                                    : hop_bits(s, site, 0, 0);
-                Sides sides = {from.minus, from.plus};
-                if (ONE_KIND) sides = {0, 0};
-                const Moves moves = decide(l, s, site, 0, content, first, sides);
-                const u32 slots = side ? moves.minus : moves.plus;
+                const u64 first = DRAWS_LINES_AHEAD ? work.beside_bits[place % DRAWN_LINES][i % 2]
+                                                    : hop_bits(s, (u64)index, 0, 0);
+                const Moves moves = moves_along_x(l, s, index, content, first);
+                const u32 slots = i % 2 ? moves.minus : moves.plus;
                 coming = slots >> HELD_SLOTS ? MANY_PART : packed_part(content, slots, l.packing);
             }
         }
-        work.coming[place][side] = coming;
+        work.beside[place][i % 2] = coming;
     }
+    LANES_BARRIER(LANES);
 }
 
 // What comes from a site along x.
-DEVICE Portion portion_along_x(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
-                               const Line &line, int x, int side, Part part) {
+DEVICE Portion portion_along_x(const Lattice &l, const LatticeStream &s, const Line &line, int x,
+                               int side, Part part) {
     if (part != MANY_PART) return portion_of(part);
     const int nx = (int)l.nx, from = (side ? x + 1 : x - 1) + nx;
     Portion portion;
     const int index = line.first - line.x + from % nx;
-    portion.site = b.before[index];
+    portion.site = l.state[index];
     const Moves moves = moves_along_x(l, s, index, portion.site, hop_bits(s, (u64)index, 0, 0));
     portion.slots = side ? moves.minus : moves.plus;
     return portion;
@@ -119,22 +123,22 @@ DEVICE_SHARED void gather_along_x(const Lattice &l, const LatticeStream &s, cons
                                   Part left, Part right, Site &to, Held &moved) {
     u32 leaving = 0;
     if (split.plus == MANY_PART) {
-        to = b.before[at.index];
+        to = l.state[at.index];
         const Moves moves = moves_along_x(l, s, at.index, to, hop_bits(s, (u64)at.index, 0, 0));
         leaving = moves.minus | moves.plus;
     } else {
         make_site(to, split.stayed);
     }
     const SpillHere spill = {l, tile_of_site(l, at.index), (u64)at.index, SPILL_X, own};
-    join_one_by_one(l, portion_along_x(l, s, b, line, at.x, 0, left),
-                    portion_along_x(l, s, b, line, at.x, 1, right), spill, leaving, to);
+    join_one_by_one(l, portion_along_x(l, s, line, at.x, 0, left),
+                    portion_along_x(l, s, line, at.x, 1, right), spill, leaving, to);
     b.after_x[at.index] = to;
     moved = held_of(to);
 }
 
-// Hops along x of a line, and who leaves it along y. With `meets` the block meets, so that `coming` is known.
+// Hops along x of a line, and who leaves it along y.
 DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuffers &b, bool own,
-                        int place, int lane, const Site &content, bool meets, LinesWork &work) {
+                        int place, int lane, const Site &content, LinesWork &work) {
     const LatticeStream &s = draws.s;
     const Line &line = work.lines[place];
     const LineSite at = line_site(l, line, lane);
@@ -157,9 +161,8 @@ DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuff
     if (many) split.minus = split.plus = MANY_PART;
     Part left = LANES_READ(LANES, split.plus, lane - 1);
     Part right = LANES_READ(LANES, split.minus, lane + 1);
-    if (meets) BARRIER();
-    if (lane == 0 || at.x == 0) left = work.coming[place][0];
-    if (lane == LANES - 1 || at.x == (int)l.nx - 1) right = work.coming[place][1];
+    if (lane == 0 || at.x == 0) left = work.beside[place][0];
+    if (lane == LANES - 1 || at.x == (int)l.nx - 1) right = work.beside[place][1];
     Held moved;
     const u32 all = join(split, left, right, moved);
     bool gathered = !is_whole(all, split.plus, left, right) && at.inside, beyond = false;
@@ -207,9 +210,9 @@ DEVICE Portion portion_along_y(const LineBuffers &b, const LinesWork &work, int 
     return portion;
 }
 
-// Hops along y of a line of the block, and who leaves it along z, which is published with the number `step`.
+// Hops along y of a line of the block, and who leaves it along z.
 DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuffers &b,
-                        const OwnLines &lines, int place, int lane, u32 step, LinesWork &work) {
+                        const OwnLines &lines, int place, int lane, LinesWork &work) {
     const LatticeStream &s = draws.s;
     const Line &line = work.lines[place];
     const LineSite at = line_site(l, line, lane);
@@ -220,7 +223,7 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
     } else {
         const Philox4 bits = draws.of(at.index);
         z_bits = joined(bits.x0, bits.x1);
-        work.reaction_bits[place][lane] = joined(bits.x2, bits.x3);
+        work.upper[l.step & 1][place][lane] = (u32)bits.x2;
     }
     const Part below = work.plus[line.below][lane], above = work.minus[line.above][lane],
                own = work.plus[place][lane];
@@ -256,10 +259,10 @@ DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuff
             moves = decide(l, s, site, 2, work.of_thread[THREAD_ID], z_bits, sides);
         b.z_moves[at.index] = moves;
         split.minus = split.plus = MANY_PART;
-        threadfence();  // before what says that it is there
     }
-    publish_part(b.minus_out, lines.first + place, lane, step, at.inside ? split.minus : 0);
-    publish_part(b.plus_out, lines.first + place, lane, step, at.inside ? split.plus : 0);
+    const int out = (lines.first + place) * LANES + lane;
+    b.minus_out[out] = at.inside ? split.minus : 0;
+    b.plus_out[out] = at.inside ? split.plus : 0;
     work.low[place][lane] = split.stayed.low;
     if (!OF_BYTES) work.high[OF_BYTES ? 0 : place][lane] = split.stayed.high;
     work.count[place][lane] = split.plus == MANY_PART ? (u8)0xff : (u8)(split.bits / SLOT_BITS);

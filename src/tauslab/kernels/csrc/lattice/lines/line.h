@@ -23,12 +23,11 @@ struct Line {
 // Particles that do not fit registers go through memory. An entry is valid if a part of that site is MANY_PART.
 struct LineBuffers {
     const Line *lines;
-    const Site *before;  // particles before the step; `Lattice::state` is after it
-    Site *after_x;       // after the hops along x; `Lattice::moved` is after those along x and y
-    Moves *y_moves;      // who hops along y
-    Moves *z_moves;      // and along z
-    u64 *minus_out;      // who leaves along z: PublishedPart
-    u64 *plus_out;
+    Site *after_x;    // after the hops along x; `Lattice::moved` is after those along x and y
+    Moves *y_moves;   // who hops along y
+    Moves *z_moves;   // and along z
+    Part *minus_out;  // who leaves along z [line, lane]
+    Part *plus_out;
 };
 
 // The thresholds' rows of a site, by side, and its type; see lattice/site/hop.h.
@@ -46,38 +45,22 @@ struct alignas(16) DrawnBits {
     u32 word[4];
 };
 
-// A site beside a line: its index in memory, -1 if there is none, and its rows along x.
-struct Beside {
-    i32 index;
-    u8 minus, plus;
-};
-
 // Memory of a block, an entry for each of its lines and those of its rim.
 struct LinesWork {
     Part minus[MOST_LINES + 1][LANES], plus[MOST_LINES + 1][LANES];      // who leaves along y
     u64 low[MOST_LINES][LANES], high[OF_BYTES ? 1 : MOST_LINES][LANES];  // Held: who stays
     SiteKinds kinds[ONE_KIND ? 1 : MOST_LINES][LANES];
-    u64 reaction_bits[MOST_LINES][LANES];
+    u32 upper[2][MOST_LINES][LANES];  // random bits of the reaction, of even and odd steps
     // Bits drawn ahead: for hops along x and y, for those along z, and of the sites beside the lines.
     DrawnBits xy_bits[DRAWN_LINES][LANES];
     u64 z_bits[DRAWN_LINES][LANES];
     u64 beside_bits[DRAWN_LINES][2];
-    u8 count[MOST_LINES][LANES];   // of those who stay
-    Part coming[MOST_LINES][2];    // who hops in from left and right, ...
-    Beside beside[MOST_LINES][2];  // ... from where
-    Line lines[MOST_LINES];        // `below` and `above` are places here
+    u8 count[MOST_LINES][LANES];  // of those who stay
+    Part beside[MOST_LINES][2];   // who hops in from left and right
+    Line lines[MOST_LINES];       // `below` and `above` are places here
     Site of_thread[LINE_THREADS];
     u32 rim;  // lines of it
 };
-
-// Words [line, lane, PIECES] that blocks publish: 32 bits of a part, and above them the number of the step.
-constexpr int PIECES = OF_BYTES ? 1 : 2;
-
-DEVICE void publish_part(u64 *out, int line, int lane, u32 step, Part part) {
-    u64 *const to = out + (line * LANES + lane) * PIECES;
-    UNROLL for (int i = 0; i < PIECES; ++i)
-        publish(to + i, (u32)((u64)part >> 32 * i) | (u64)step << 32);
-}
 
 // The block's lines.
 struct OwnLines {
@@ -93,14 +76,6 @@ struct LineSite {
 DEVICE LineSite line_site(const Lattice &l, const Line &line, int lane) {
     const int x = line.x + lane;
     return {x, line.first + lane, (u32)x < (u32)l.nx};
-}
-
-// The site before a line (`side` 0) or behind it; -1 where there is none.
-DEVICE int site_beside(const Lattice &l, const Line &line, int side) {
-    const int nx = (int)l.nx, x = side ? line.x + LANES : line.x - 1;
-    if (side ? x < nx : x >= 0) return line.first + x - line.x;
-    if (face_kind(4) != PERIODIC) return -1;
-    return line.first - line.x + (side ? 0 : nx - 1);
 }
 
 // The place of a neighbour along y in the block's memory; a new one of the rim if it is not its own.
@@ -130,19 +105,19 @@ DEVICE OwnLines take_lines(const Lattice &l, const LineBuffers &b, i64 count, i6
     BARRIER();
     for (int i = THREAD_ID; i < lines.own; i += BLOCK_THREADS) {
         const Line line = b.lines[first + i];
-        work.lines[i] = {line.first, line.x, place_of_line(b, lines, line.below, work),
-                         place_of_line(b, lines, line.above, work), line.under, line.over, -1, -1};
+        work.lines[i] = {line.first,
+                         line.x,
+                         place_of_line(b, lines, line.below, work),
+                         place_of_line(b, lines, line.above, work),
+                         line.under,
+                         line.over,
+                         -1,
+                         -1};
     }
     for (int i = THREAD_ID; i < LANES; i += BLOCK_THREADS)
         work.minus[NOTHING][i] = work.plus[NOTHING][i] = 0;
     BARRIER();
     lines.all = lines.own + (int)work.rim;
-    for (int i = THREAD_ID; i < 2 * lines.all; i += BLOCK_THREADS) {
-        const int index = site_beside(l, work.lines[i / 2], i % 2);
-        SiteKinds kinds = {{0, 0, 0, 0, 0, 0}, 0};
-        if (!ONE_KIND && index >= 0) kinds = kinds_of(l, index);
-        work.beside[i / 2][i % 2] = {index, kinds.row[0], kinds.row[1]};
-    }
     if (!ONE_KIND)
         for (int i = THREAD_ID; i < lines.all * LANES; i += BLOCK_THREADS) {
             const LineSite at = line_site(l, work.lines[i / LANES], i % LANES);
@@ -175,28 +150,6 @@ DEVICE Portion portion_of(Part part) {
     make_site(portion.site, held);
     portion.slots = low_bits((int)used_bits(part) / SLOT_BITS);
     return portion;
-}
-
-// Particles in registers, as an array.
-struct HeldSlots {
-    Held held;
-
-    DEVICE_MEMBER u32 operator[](int i) const {
-        const u64 word = OF_BYTES || i < GROUP ? held.low : held.high;
-        return (u32)(word >> i % (OF_BYTES ? HELD_SLOTS : GROUP) * SLOT_BITS) & (Particle)~0u;
-    }
-};
-
-// Removes the first particle of a kind; there is one.
-DEVICE void remove_first(HeldSlots &slots, int &n, u32 particle) {
-    int i = 0;
-    NO_UNROLL while (slots[i] != particle) ++i;
-    Held &held = slots.held;
-    const Held after = {held.low >> SLOT_BITS | held.high << (64 - SLOT_BITS), held.high >> SLOT_BITS};
-    const u32 bits = (u32)(i * SLOT_BITS);
-    const u64 low = shift_left(1, bits) - 1, high = bits < 64 ? 0 : shift_left(1, bits - 64) - 1;
-    held = {(held.low & low) | (after.low & ~low), (held.high & high) | (after.high & ~high)};
-    --n;
 }
 
 // Joins what stays of a site and what comes, if need be one by one; returns the number, also of those beyond the last

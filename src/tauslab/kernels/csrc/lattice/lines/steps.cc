@@ -12,16 +12,14 @@
 struct LineStepArguments {
     LatticeArguments lattice;
     const Line *lines;
-    Site *
-        other;  // with the lattice's `state`, which it is written to, takes turns from step to step
     Site *after_x;
     Moves *y_moves;
     Moves *z_moves;
-    u64 *minus_out;
-    u64 *plus_out;
+    Part *minus_out;
+    Part *plus_out;
     const i32 *near;  // [block, LANES]: blocks that have lines beside those of a block, -1 for none
-    u32 *reached;     // [block, CELL]: steps that a block has done, in this launch and before
-    i64 before;       // steps done before this launch, by the same memory
+    u32 *reached;     // [block, CELL]: phases that a block has done, in this launch and before
+    i64 phases;       // done before this launch, as in `reached`
     i64 n_lines;
     i64 apart;  // whether blocks wait for those near them only
     i64 steps;
@@ -29,35 +27,37 @@ struct LineStepArguments {
 
 constexpr int CELL = 32;  // numbers from a block's cell to the next
 
-// How a block waits for others. Where particles wait for room, in a list of the whole lattice, all blocks wait for
-// each other, behind the hops along y and behind each step; elsewhere for those that have lines beside its own, behind
-// each step: what hops along z says itself whether it is there.
+// How a block waits for others behind each of the two phases of a step. Where particles wait for room, in a list of
+// the whole lattice, all blocks wait for each other; elsewhere for those that have lines beside its own.
 struct Meeting {
     bool apart;
     u64 *cell;  // of all
     u32 arrivals;
     u32 *own;         // of this block
     const u32 *near;  // of one near it, another for each lane of the first warp
+    u32 phases;
 
-    DEVICE_MEMBER void arrive(u32 step) {
+    DEVICE_MEMBER void arrive() {
         if (apart)
-            tell_blocks(own, step);
+            tell_blocks(own, ++phases);
         else
             grid_arrive(cell, BLOCKS, arrivals);
     }
 
-    DEVICE_MEMBER void wait(u32 step) {
+    DEVICE_MEMBER void wait() {
         if (apart)
-            wait_for_blocks(near, step);
+            wait_for_blocks(near, phases);
         else
             grid_wait(cell, arrivals);
     }
 };
 
-// All blocks have to call it, before the first step. They wait for each other.
+// All blocks have to call it, before the first step.
 DEVICE Meeting start_meeting(const Lattice &l, const LineStepArguments &a) {
-    Meeting m = {false, l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID, nullptr};
-    m.apart = a.apart && *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
+    Meeting m = {false,   l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID,
+                 nullptr, (u32)a.phases};
+    if (!a.apart) return m;
+    m.apart = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
     const i32 near = THREAD_ID < LANES ? a.near[BLOCK_ID * LANES + THREAD_ID] : -1;
     if (near >= 0) m.near = a.reached + CELL * near;
     grid_barrier(m.cell, BLOCKS, m.arrivals);
@@ -79,11 +79,11 @@ DEVICE bool some_found_no_room(const Lattice &l) {
     return (waiting[0] | waiting[1]) != 0;
 }
 
-DEVICE Site load_of_line(const Lattice &l, const LineBuffers &b, const Line &line, int lane) {
+DEVICE Site load_of_line(const Lattice &l, const Line &line, int lane) {
     const LineSite at = line_site(l, line, lane);
     Site site;
     if (at.inside)
-        site = b.before[at.index];
+        site = l.state[at.index];
     else
         make_empty(site);
     return site;
@@ -96,18 +96,11 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
     LATTICE_IN_BLOCK(l, arguments.lattice);
     REACTIONS_IN_BLOCK(l);
     BARRIER();
-    LineBuffers b = {arguments.lines,   arguments.other,     arguments.after_x, arguments.y_moves,
-                     arguments.z_moves, arguments.minus_out, arguments.plus_out};
+    const LineBuffers b = {arguments.lines,   arguments.after_x,   arguments.y_moves,
+                           arguments.z_moves, arguments.minus_out, arguments.plus_out};
     const OwnLines lines = take_lines(l, b, arguments.n_lines, BLOCK_ID, BLOCKS, work);
     const int warp = THREAD_ID / LANES, lane = THREAD_ID % LANES;
     empty_list(l);
-    // The last step writes `state`, so where their number is odd the first one reads the other.
-    Site *const state = l.state;
-    if (arguments.steps & 1)
-        for (int i = warp; i < lines.own; i += LINE_WARPS) {
-            const LineSite at = line_site(l, work.lines[i], lane);
-            if (at.inside) arguments.other[at.index] = state[at.index];
-        }
     Meeting others = start_meeting(l, arguments);
     BARRIER();
     if (DRAWS_LINES_AHEAD) {
@@ -115,49 +108,38 @@ BLOCK_KERNEL(LINE_THREADS, LINE_BLOCKS, rdme_line_steps, const LineStepArguments
         draw_along_z(l, l.step, lines, warp, lane, work);
         LANES_BARRIER(LANES);
     }
-    u32 step = (u32)arguments.before;
     NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
-        ++step;
-        const bool swapped = ((arguments.steps - n) & 1) != 0;
-        b.before = swapped ? arguments.other : state;
-        l.state = swapped ? state : arguments.other;
         Site next;
-        if (warp < lines.all) next = load_of_line(l, b, work.lines[warp], lane);
+        if (warp < lines.all) next = load_of_line(l, work.lines[warp], lane);
         if (!others.apart) empty_list(l);
         const LineDraws along_xy = line_draws(l, l.step, PURPOSE_XY);
-        look_beside(l, along_xy.s, b, lines, warp, lane, work);
-        if (warp >= lines.all) {
-            BARRIER();
-        }
+        look_beside(l, along_xy.s, lines, warp, lane, work);
         NO_UNROLL for (int i = warp; i < lines.all; i += LINE_WARPS) {
             const Site content = next;
             if (i + LINE_WARPS < lines.all)
-                next = load_of_line(l, b, work.lines[i + LINE_WARPS], lane);
-            hop_along_x(l, along_xy, b, i < lines.own, i, lane, content, i == warp, work);
+                next = load_of_line(l, work.lines[i + LINE_WARPS], lane);
+            hop_along_x(l, along_xy, b, i < lines.own, i, lane, content, work);
         }
         BARRIER();
         const LineDraws along_z = line_draws(l, l.step, PURPOSE_Z);
         NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS)
-            hop_along_y(l, along_z, b, lines, i, lane, step, work);
-        bool some_wait = false;
-        if (!others.apart) {
-            grid_barrier(others.cell, BLOCKS, others.arrivals);
-            some_wait = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
-        }
-        WordsAlongZ words;
-        if (warp < lines.own) look_along_z(b, work.lines[warp], lane, words);
+            hop_along_y(l, along_z, b, lines, i, lane, work);
+        others.arrive();
+        if (DRAWS_LINES_AHEAD) draw_along_z(l, l.step + 1, lines, warp, lane, work);
+        others.wait();
+        const bool some_wait =
+            !others.apart && *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) != 0;
+        PartsAlongZ parts = {0, 0};
+        if (warp < lines.own) parts = load_parts(b, work.lines[warp], lane);
         NO_UNROLL for (int i = warp; i < lines.own; i += LINE_WARPS) {
-            const PartsAlongZ parts = wait_along_z(b, work.lines[i], lane, step, words);
+            const PartsAlongZ here = parts;
             if (i + LINE_WARPS < lines.own)
-                look_along_z(b, work.lines[i + LINE_WARPS], lane, words);
-            finish_line(l, along_z.s, b, i, lane, some_wait, parts, work);
+                parts = load_parts(b, work.lines[i + LINE_WARPS], lane);
+            finish_line(l, along_z.s, b, i, lane, some_wait, here, work);
         }
-        others.arrive(step);
-        if (DRAWS_LINES_AHEAD) {
-            draw_along_xy(l, l.step + 1, lines, warp, lane, work);
-            draw_along_z(l, l.step + 1, lines, warp, lane, work);
-        }
-        others.wait(step);
+        others.arrive();
+        if (DRAWS_LINES_AHEAD) draw_along_xy(l, l.step + 1, lines, warp, lane, work);
+        others.wait();
     }
     if (others.apart && THREAD_ID == 0 && some_found_no_room(l)) atomic_add(l.work + LIST_FULL, 1);
     const i64 tiles = l.planes * tiles_of_plane(l), threads = BLOCKS * BLOCK_THREADS;

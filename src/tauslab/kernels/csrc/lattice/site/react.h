@@ -20,16 +20,14 @@ struct ReactionSum {
     }
 };
 
-// Whether `slots[i]` is the first of its kind. `Slots` here and below: a pointer, or what has particles in registers.
-template <class Slots>
-DEVICE bool is_first(const Slots &slots, int i) {
+// Whether `slots[i]` is the first of its kind.
+DEVICE bool is_first(const Slot *slots, int i) {
     NO_UNROLL for (int s = 0; s < i; ++s)
         if (slots[s] == slots[i]) return false;
     return true;
 }
 
-template <class Slots>
-DEVICE int count_from(const Slots &slots, int n, int i) {
+DEVICE int count_from(const Slot *slots, int n, int i) {
     int count = 1;
     NO_UNROLL for (int s = i + 1; s < n; ++s) count += slots[s] == slots[i];
     return count;
@@ -45,8 +43,7 @@ DEVICE bool add_pairs(const i32 *tables, u32 a, u32 b, int combinations, Reactio
 }
 
 // Zeroth order; then for each kind in the order of slots its first order and its pairs.
-template <class Slots>
-DEVICE_SHARED void add_reactions(const i32 *tables, const Slots &slots, int n, ReactionSum &sum) {
+DEVICE_SHARED void add_reactions(const i32 *tables, const Slot *slots, int n, ReactionSum &sum) {
     for (i32 k = 0; k < N_ZEROTH; ++k)
         if (sum.add(tables[ZEROTH + k], 1)) return;
     NO_UNROLL for (int i = 0; i < n; ++i) {
@@ -80,26 +77,16 @@ DEVICE void fire(const i32 *tables, int reaction, Slot *slots, int &n, u32 &spil
     }
 }
 
-// Whether an event of probability p = 1 - exp(-x), x > 0, happens: 64 bits against a 64-bit threshold.
-DEVICE bool is_below_threshold(u64 u, double x) {
+// Whether an event of probability 1 - exp(-x) happens: 64 bits against a 64-bit threshold.
+DEVICE bool happens(u64 u, double x) {
+    if (!(x > 0)) return false;
     const double p = -tl_expm1(-x);
     return p >= 1.0 || u < (u64)(p * 0x1p64);
 }
 
-// The same for any x. As x - x^2 / 2 < p < x, one of these two nearly always tells without the exponential. The slack
-// is more than all roundings, of small thresholds too.
-DEVICE bool happens(u64 u, double x) {
-    if (!(x > 0)) return false;
-    const double v = (double)u * 0x1p-64, slack = 0x1p-40 * x;
-    if (v > x + slack) return false;
-    if (x > 0x1p-20 && x < 0.5 && v < x - 0.5 * x * x - slack) return true;
-    return is_below_threshold(u, x);
-}
-
 // An upper bound of x 2^32 from one look-up per particle. A pair counts half for either particle,
 // with the fastest partner.
-template <class Slots>
-DEVICE u64 bound_of(const u32 *bounds, const Slots &slots, int n) {
+DEVICE u64 bound_of(const u32 *bounds, const Slot *slots, int n) {
     u64 bound = bounds[0];  // zeroth order
     const u32 others = (u32)n - 1;
     UNROLL for (int i = 0; i < GROUP; ++i) {
