@@ -238,7 +238,12 @@ def test_checked_leaps_need_little_local_memory(name, architecture):
     assert stores + loads <= 340 * len(network.reactions)
 
 
-def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str, str]:
+LINES = {"LINE_THREADS": 768, "LINE_BLOCKS": 1, "MOST_LINES": 40, "LINE_BYTES": 160_000}
+
+
+def lattice_texts(
+    slots: int, species: int, *, small: bool = False, lines: bool = False
+) -> dict[str, str]:
     model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots)
     model.add_species(*(f"S{i}" for i in range(species)))
     model.add_diffusion("*", 1e-12)
@@ -246,7 +251,9 @@ def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str,
     model.add_reaction("S2 -> S0 + S1", rate=1)
     lattice = lower_lattice(model)
     tables = reaction_tables(lattice.reactions, species)
-    return csrc_texts() | {"model.h": lattice_header(lattice, tables, small=small)}
+    more = LINES | {"DRAWS_LINES_AHEAD": 1} if lines else None
+    header = lattice_header(lattice, tables, small=small, more=more)
+    return csrc_texts() | {"model.h": header}
 
 
 @pytest.mark.parametrize(
@@ -276,6 +283,20 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
         assert registers <= 128
     usage = compile_usage("lattice/count.cc", texts, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
+
+
+@pytest.mark.parametrize(
+    ("slots", "species"), [(16, 3), pytest.param(16, 300, marks=pytest.mark.validate)]
+)
+def test_lines_need_little_local_memory(slots, species, architecture):
+    """24 warps of a block leave 80 registers; sites that do not fit go through local memory."""
+    texts = lattice_texts(slots, species, small=True, lines=True)
+    usage = compile_usage("lattice/lines/steps.cc", texts, architecture)
+    ((stack, stores, _, registers),) = usage.values()
+    print(f"{registers} registers, {stack} bytes of local memory")
+    assert registers <= 80
+    assert stack <= 320
+    assert stores <= 192
 
 
 @pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])
@@ -323,7 +344,7 @@ def test_the_oldest_device_takes_every_file():
     require_nvrtc(OLDEST)
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
     tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
-    lattice = lattice_texts(16, 3, small=True)["model.h"]
+    lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
     headers = {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
@@ -338,6 +359,7 @@ def test_the_oldest_device_takes_every_file():
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
+        "lattice/lines/steps.cc": lattice,
         "lattice/place.cc": "",
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,

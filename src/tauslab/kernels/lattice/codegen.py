@@ -7,7 +7,7 @@ happen at the site and not with the number of reactions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
@@ -267,6 +267,7 @@ def lattice_header(
     small: bool = False,
     tall: bool = False,
     together: bool = True,
+    more: Mapping[str, int] | None = None,
 ) -> str:
     """`model.h`: sizes, faces and where tables begin.
 
@@ -276,6 +277,8 @@ def lattice_header(
         Whether tiles are small or tall, as `tile_of` says.
     together
         Whether a launch may do many steps.
+    more
+        Other constants by name.
     """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small, tall=tall)
@@ -299,6 +302,7 @@ def lattice_header(
         "MOST_HELD": SPARSE_ROOM[site_bytes],
         "SPARSE_THREADS": sparse_threads(lattice),
         "SPARSE_BLOCKS": 512 // sparse_threads(lattice),
+        **(more or {}),
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
     lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]

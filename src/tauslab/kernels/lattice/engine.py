@@ -23,6 +23,7 @@ from tauslab.kernels.lattice.codegen import (
     sparse_threads,
     tile_of,
 )
+from tauslab.kernels.lattice.lines import DeviceLines, device_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.segments import planes_of_a_block
@@ -82,6 +83,9 @@ class LatticeEngine:
         Whether a launch of many steps looks for the sites that hold particles, by default as
         `is_sparse` says, and on a CPU where the sites of a step take less time than a launch: this
         launch also counts at many times, where others need two launches for each.
+    lines
+        Whether blocks of a launch of many steps keep lines of sites, by default as `device_lines`
+        says.
     """
 
     def __init__(  # noqa: PLR0913
@@ -98,6 +102,7 @@ class LatticeEngine:
         sharing: int = 1,
         tall: bool | None = None,
         sparse: bool | None = None,
+        lines: bool | None = None,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
@@ -117,38 +122,60 @@ class LatticeEngine:
         few = wants_sparse and lattice.start.density <= FEW
         many = sites <= backend.sites_together or few if together is None else together
         self._together = whole and many
-        reactions = reaction_tables(lattice.reactions, len(lattice.species))
         self._sparse = self._together and wants_sparse
         self._rows_known = False  # which sites hold particles, on the device
         # More of a tile's sites than a warp has lanes: two warps do it, if there are enough.
         self._crowded = not few
         small = self._sparse or (self._together and backend.style.warps)
         tall = whole and sites >= TALL_FROM if tall is None else tall
-        header = lattice_header(lattice, reactions, small=small, tall=tall, together=self._together)
-        self.header = {"model.h": header}
-        kernels = ("rdme_xy", "rdme_z", "rdme_steps")[: 3 if self._together else 2]
-        source = KernelSource("lattice/rdme.cc", kernels, self.header)
-        if self._sparse:
-            kernels = ("rdme_sparse_steps",)
-            source = KernelSource("lattice/sparse/steps.cc", kernels, self.header)
-        self.program: Program = backend.compile(source)
-        self._arguments = KeptArguments(self.program)
-        self._counter: Program = backend.compile(
-            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
-        )
-        self.stream: Stream = backend.stream()
+        self._small, self._tall = small, tall
+        self._reactions = reaction_tables(lattice.reactions, len(lattice.species))
         self.tile = tile_of(lattice, small=small, tall=tall)
         lanes = lanes_of(lattice, small=small, tall=tall)
         self._warps, rows = lanes if backend.style.warps else (1, 1)
-        self._threads = sparse_threads(lattice) if self._sparse else self.tile.threads
-        self._resident = self.program.resident_blocks(kernels[-1], self._threads)
-        self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
+        self._lines: DeviceLines | None = None
+        if self._together and backend.style.warps and not self._sparse:
+            self._lines = device_lines(backend, lattice, sharing=sharing, wanted=lines)
+        self.stream: Stream = backend.stream()
+        self._compile()
+        self._counter: Program = backend.compile(
+            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
+        )
+        self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
         self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
         self.tables = LatticeTables(
-            backend, lattice, self.slab, self.tile, reactions, closed=self._together
+            backend, lattice, self.slab, self.tile, self._reactions, closed=self._together
         )
+        if self._lines:
+            self._lines.types = self.types
+
+    def _compile(self) -> None:
+        """The program of the steps."""
+        lines = self._lines
+        header = lattice_header(
+            self.lattice, self._reactions, small=self._small, tall=self._tall,
+            together=self._together, more=lines.plan.sizes() if lines else None,
+        )  # fmt: skip
+        self.header = {"model.h": header}
+        self._threads, memory = self.tile.threads, 0
+        if lines:
+            file, kernels = "lattice/lines/steps.cc", ("rdme_line_steps",)
+            self._threads, memory = lines.plan.threads, lines.plan.bytes
+        elif self._sparse:
+            file, kernels = "lattice/sparse/steps.cc", ("rdme_sparse_steps",)
+            self._threads = sparse_threads(self.lattice)
+        else:
+            file = "lattice/rdme.cc"
+            kernels = ("rdme_xy", "rdme_z", *(("rdme_steps",) if self._together else ()))
+        source = KernelSource(file, kernels, self.header, block_bytes=memory)
+        self.program: Program = self.backend.compile(source)
+        self._arguments = KeptArguments(self.program)
+        self._resident = self.program.resident_blocks(kernels[-1], self._threads)
+        if lines and self._resident // self._sharing < lines.blocks:
+            self._lines = None
+            self._compile()
 
     # ---------------------------------------------------------------- memory
 
@@ -165,12 +192,17 @@ class LatticeEngine:
         self.work = backend.empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
-        bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
-        if self._together:
-            self._z_moves = backend.empty((*shape[:3], 2), bits)
-            self._listed = backend.empty((6, planes, self.tiles), np.int32)
+        if self._together and not self._lines:
+            self._make_lists()
         if self._sparse:
             self._rows = backend.empty((4, planes, self.tiles, self.tile.y), np.uint16)
+
+    def _make_lists(self) -> None:
+        """What launches of many steps need beside."""
+        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
+        bits = np.uint16 if self.lattice.slots <= 16 else np.uint32  # one for each slot
+        self._z_moves = self.backend.empty((planes, ny, nx, 2), bits)
+        self._listed = self.backend.empty((6, planes, self.tiles), np.int32)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -275,6 +307,8 @@ class LatticeEngine:
         self._stamps[...] = np.uint32((self.step + 1) & 0xFFFFFFFF)
         self._moved_stamps[...] = np.uint32(self.step & 0xFFFFFFFF)
         self._rows_known = False
+        if self._lines:
+            self._lines.forget()
         self.wait_for_arrays()
 
     def wait_for_arrays(self) -> None:
@@ -427,11 +461,26 @@ class LatticeEngine:
             self.synchronize()
             self.mark_all()
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        if self._sparse:
+        if self._lines and not self._lines.update(self.types, self.particles, self.host):
+            self._lines = None
+            self._compile()
+            self._make_lists()
+            self.mark_all()
+        if self._lines:
+            self._run_lines(self._lines, steps)
+        elif self._sparse:
             self._run_sparse(steps, marks, counts)
         else:
             self._run_listed(steps)
         self.step += steps
+
+    def _run_lines(self, lines: DeviceLines, steps: int) -> None:
+        """Blocks keep lines of sites."""
+        arguments = self._arguments.of(
+            "rdme_line_steps", lattice=self.arguments(), **lines.arguments(steps)
+        )
+        grid = LaunchGrid(lines.blocks, lines.plan.threads, together=True)
+        self.program.launch_blocks("rdme_line_steps", grid, arguments, self.stream)
 
     def _run_listed(self, steps: int) -> None:
         """Blocks share out the tiles that may hold particles."""
@@ -599,6 +648,8 @@ class LatticeEngine:
         for name in ("particles", "_fired", "_heads", "work"):
             self.backend.copy(before[name], getattr(self, name), self.stream)
         self.synchronize()
+        if self._lines:
+            self._lines.apart = False
         capacity = _GROWTH * self.capacity
         self._waiting = self.backend.empty((2, capacity, 3), np.uint64)
         kept = before["_waiting"]  # of the first try

@@ -19,7 +19,7 @@
 
 #include "lattice/plane.h"
 
-#if defined(LANES_SIDE_BY_SIDE) && SITES_IN_REGISTERS
+#if defined(LANES_SIDE_BY_SIDE) && (SITES_IN_REGISTERS || defined(IN_LINES))
 #define WARP_TILES 1
 
 constexpr int WARP_LANES = 32;  // lanes of a warp; a warp tile has as many sites along x
