@@ -106,8 +106,30 @@ def speaks() -> bool:
         return False
 
 
+def _number(text: str) -> float:
+    """A number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number, such as 10 or 1e-3") from None
+
+
+def _whole_number(text: str) -> int:
+    """A whole number with all its digits: the last one of a seed counts."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 12") from None
+
+
 class Parser(argparse.ArgumentParser):
     """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        """Of what is no number, say what is one."""
+        super().__init__(*args, **given)
+        self.register("type", float, _number)
+        self.register("type", int, _whole_number)
 
     def error(self, message: str) -> NoReturn:
         """Raise it: one sentence, on one rank."""
