@@ -85,7 +85,7 @@ def cme(
     for name, value in values.items():
         if not isinstance(value, int | float):
             raise ConfigError(f"set {name}: one number, for a law has no trajectories")
-    given = sample_times([times] if isinstance(times, int | float) else times)  # type: ignore[arg-type]
+    given = sample_times(times)
     return solve(
         network,
         given,

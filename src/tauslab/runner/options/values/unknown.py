@@ -16,9 +16,10 @@ R = TypeVar("R")
 
 # What users type for the option of another function.
 _CALLED = {
-    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "t_eval": ("times",),
-    "n": ("runs", "samples", "replicas"), "particles": ("n",), "trajectories": ("n",),
-    "path": ("output",), "file": ("output",),
+    "t_end": ("times", "t"), "times": ("t", "t_end"), "time": ("times", "t", "t_end"),
+    "t": ("times", "t_end"), "t_eval": ("times",), "t_max": ("t_end", "times"),
+    "n": ("cells", "runs", "samples", "replicas"), "particles": ("n",), "trajectories": ("n",),
+    "path": ("output",), "file": ("output",), "set": ("parameters",), "parameters": ("set",),
 }  # fmt: skip
 
 
