@@ -12,9 +12,11 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt
 from tauslab.runner.cme.counts_alone import require_counts_alone
+from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import SSA
 from tauslab.runner.options.places import device_settings
@@ -40,6 +42,7 @@ from tauslab.runner.rare.outcome import (
     no_target,
     one_value_each,
     tell_ended,
+    tell_uneven,
     told_bins,
     weighted_result,
 )
@@ -112,6 +115,8 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
             f"{opt('t_end')} is missing: by when the target is reached, in model units"
         )
     values = one_value_each(given)
+    asked = with_settings(network, values)  # whose constants are hidden in the laws of the target
+    check_rates(asked, asked.parameter_values())
     target = Target(network, given.target, values)
     progress = target.progress(given.coordinate)
     comm = ranks_for("mpi")
@@ -190,7 +195,9 @@ def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
             )
         tell_ended(found.lost, found.ended, job.comm.rank)
         times = job.times(given.rounds)
-        return RareResult(
+        made = RareResult(
             SPLITTING, "probability", found.estimates, times, np.zeros((given.runs, 0)),
             found.lost, 0.0, given.runs * paths, False, job.segments.events, job.seed, settings,
         )  # fmt: skip
+        tell_uneven(made, job.comm.rank)
+        return made
