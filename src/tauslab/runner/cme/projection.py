@@ -102,6 +102,16 @@ class Projection:
         """Probability that is in no state, since the start or since the law was weighted."""
         return self._cut if self._closed else self._missing()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the set has all states that can be reached."""
+        return self._closed
+
+    @property
+    def lost_at_most(self) -> float:
+        """`lost`, with what roundings may hide of it; none of a set that nothing leaves."""
+        return self.lost + (0.0 if self._closed else self.rounding)
+
     def _missing(self) -> float:
         return max(0.0, 1.0 - float(self._law.sum()))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import assigned
+from tauslab.model.option_names import assigned, opt
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.ensemble import Ensemble
@@ -265,11 +265,13 @@ class Course:
         Constants that differ between particles are those of the particles as they are now; what
         `go_on` took up goes before.
         """
+        self._require_kept(constants)
         self._constants = {**constants, **self._constants}
         while self.row < len(self._data) and self._step():
             self.row += 1
             after_row()
         if self.row < len(self._data):
+            self.terms[:, self.row :] = -np.inf
             self.row = len(self._data)
             after_row()
         total = np.add.accumulate(self.terms, axis=1)[:, -1]
@@ -277,6 +279,21 @@ class Course:
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
             self.sizes,
         )  # fmt: skip
+
+    def _require_kept(self, constants: Constants) -> None:
+        """Refuse to go on where copies have gone from values that the checkpoint does not hold.
+
+        Those of earlier versions lack them, and the values of the start would be of others.
+        """
+        if not self.resamplings.any() or self.count > 1:
+            return
+        for name, values in constants.items():
+            held = name in self._constants or name in self._particles.given
+            if isinstance(values, np.ndarray) and not held:
+                raise ConfigError(
+                    f"{opt('checkpoint')} is of an earlier version, which did not keep {name} of "
+                    "each particle: begin anew, with another file"
+                )
 
     def _weigh(self, logs: FloatArray) -> None:
         """Take other logarithms of weights ``[own]``."""
