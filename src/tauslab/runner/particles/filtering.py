@@ -16,6 +16,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned, opt
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
+from tauslab.runner.particles.asking import Asking
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
 from tauslab.runner.particles.sums import CutRows
@@ -379,8 +380,10 @@ class Course:
         """Of the row in the state of each particle, ``[own]``; None where nothing was seen."""
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
-            everywhere = _Once(lambda name: particles.joined(looked(name)))
-            found = self._data.log_density(self.row, everywhere, self._constants, particles.n)
+            asking = Asking(looked, particles.shares)
+            found = asking.answer(
+                lambda: self._data.log_density(self.row, asking, self._constants, particles.n)
+            )
             return None if found is None else found[own]
         each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
         return self._data.log_density(self.row, looked, each, self._own)
@@ -488,17 +491,4 @@ class _Looked:
         if name not in self._known:
             counts = self.counts if self._whole else None
             self._known[name] = self._particles.own_values(name, counts)
-        return self._known[name]
-
-
-class _Once:
-    """Values of particles by name; the device is asked once."""
-
-    def __init__(self, ask: Callable[[str], FloatArray]) -> None:
-        self._ask = ask
-        self._known: dict[str, FloatArray] = {}
-
-    def __call__(self, name: str) -> FloatArray:
-        if name not in self._known:
-            self._known[name] = self._ask(name)
         return self._known[name]
