@@ -17,9 +17,11 @@ from tauslab.model.option_names import assigned, opt
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.asking import Asking
+from tauslab.runner.particles.columns import course_table
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
 from tauslab.runner.particles.sums import CutRows
+from tauslab.runner.results.tables import to_pandas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,6 +107,12 @@ class FilterResult:
 
         return plot_filter(self, species, None if path is None else Path(path))
 
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row per time, as `tauslab export` writes it."""
+        return to_pandas(course_table(
+            self.time, self.terms, self.effective_size, self.species, self.mean, self.sd
+        ))  # fmt: skip
+
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`."""
         import xarray
@@ -163,6 +171,12 @@ class FilterResults:
             float(self.log_likelihood[number]), self.terms[number], self.time, self.species,
             self.mean[number], self.sd[number], self.effective_size[number],
         )  # fmt: skip
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row per filter and time."""
+        return to_pandas(course_table(
+            self.time, self.terms, self.effective_size, self.species, self.mean, self.sd
+        ))  # fmt: skip
 
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`."""

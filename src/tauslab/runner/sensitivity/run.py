@@ -40,8 +40,9 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
     check_values(given)
     one_of("method", given.method, METHODS)
     network, options, names, recorded = checked_options(
-        network, names_of(given.parameters), given.outputs, times=given.times, n=given.n, seed=given.seed,
-        device=given.device, settings=given.set, max_steps=given.max_steps, what="a sensitivity",
+        network, names_of(given.parameters), given.outputs, times=given.times, n=given.n,
+        seed=given.seed, device=given.device, settings=given.set, max_steps=given.max_steps,
+        what="a sensitivity",
     )  # fmt: skip
     comm = ranks_for("mpi")
     unit = "pairs"

@@ -64,7 +64,7 @@ def test_one_time_is_a_list_of_one(decay):
 
 @pytest.mark.parametrize("method", ["ssa", "ode"])
 def test_an_end_too_near_to_0_for_its_sample_times(decay, method):
-    with pytest.raises(ConfigError, match="t_end=4.94066e-324 is so near to 0 that 101 sample"):
+    with pytest.raises(ConfigError, match=r"t_end=4\.94066e-324 is so near to 0 that 101 sample"):
         ts.run(decay, n=3, t_end=5e-324, method=method, device="cpu")
     assert ts.run(decay, n=3, t_end=5e-324, points=2, seed=1, device="cpu").mean("A")[1] == 10
 

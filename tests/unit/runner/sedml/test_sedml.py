@@ -244,13 +244,17 @@ def test_errors_name_the_place_in_the_archive(tmp_path: Path) -> None:
 
 
 def test_warnings_name_the_place_in_the_archive(tmp_path: Path) -> None:
-    with (
-        pytest.warns(UserWarning, match=r"^sub/decay\.xml, line 3: odd") as told,
-        pytest.raises(ModelError, match=r"^sub/decay\.xml: wrong"),
-        places_of_archive(tmp_path),
-    ):
-        warnings.warn(f"{tmp_path}/sub/decay.xml, line 3: odd", stacklevel=1)
-        raise ModelError(f"{tmp_path}/sub/decay.xml: wrong")
+    def reading() -> None:
+        with places_of_archive(tmp_path):
+            warnings.warn(f"{tmp_path}/sub/decay.xml, line 3: odd", stacklevel=1)
+            raise ModelError(f"{tmp_path}/sub/decay.xml: wrong")
+
+    def failing() -> None:
+        with pytest.raises(ModelError, match=r"^sub/decay\.xml: wrong"):
+            reading()
+
+    with pytest.warns(UserWarning, match=r"^sub/decay\.xml, line 3: odd") as told:
+        failing()
     assert len(told) == 1
 
 
