@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.files.extras import installing
+from tauslab.runner.options.values.unknown import nearest
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.launcher import launched_rank
 
@@ -106,6 +107,10 @@ def speaks() -> bool:
         return False
 
 
+def _keyword(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
 def _number(text: str) -> float:
     """A number."""
     try:
@@ -140,8 +145,9 @@ class Parser(argparse.ArgumentParser):
         found, left = super().parse_known_args(args, namespace)
         if left:
             known = [name for action in self._actions for name in action.option_strings]
-            near = difflib.get_close_matches(left[0].partition("=")[0], known, n=1)
-            meant = f" (is {near[0]} meant?)" if near else ""
+            near = nearest(_keyword(left[0].partition("=")[0]), list(map(_keyword, known)))
+            flags = {_keyword(name): name for name in known}
+            meant = f" (is {flags[near[0]]} meant?)" if near else ""
             self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
         return found, left
 
