@@ -48,9 +48,9 @@ def test_a_slip_in_a_choice(capsys):
 
 @pytest.mark.parametrize(
     ("command", "option", "meant"),
-    [("sensitivity", "--times", "--t"), ("population", "--t-end", "--t"), ("rare", "--t", "--t-end"),
-     ("run", "--t_end", "--t-end"), ("run", "--trajectories", "-n"), ("rdme", "-n", "--replicas"),
-     ("run", "--sede", "--seed")],
+    [("sensitivity", "--times", "--t"), ("population", "--t-end", "--t"),
+     ("rare", "--t", "--t-end"), ("run", "--t_end", "--t-end"), ("run", "--trajectories", "-n"),
+     ("rdme", "-n", "--replicas"), ("run", "--sede", "--seed")],
 )  # fmt: skip
 def test_an_option_of_another_command_is_understood(capsys, command, option, meant):
     assert f"{option} 3 (is {meant} meant?)" in said(capsys, command, MODEL, option, "3")

@@ -213,7 +213,7 @@ def test_what_is_refused(tmp_path: Path, changed: dict[str, str], told: str) -> 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     path = written(tmp_path)
     (tmp_path / f"{name}.tsv").unlink()
-    with pytest.raises(ModelError, match=rf"problem\.yaml names .*{name}\.tsv, and there is no such"):
+    with pytest.raises(ModelError, match=rf"problem\.yaml names .*{name}\.tsv, and there is no"):
         ts.petab.load(path, device="cpu")
 
 
