@@ -55,6 +55,13 @@ def test_what_is_no_number_is_refused(decay, options, message):
         ts.run(decay, **{"n": 2, "t_end": 1, "device": "cpu", **options})
 
 
+@pytest.mark.parametrize("bins", [0, -1, 2.5, [3, 1], "many", [[1, 2]]])
+def test_bins_that_are_none(decay, bins):
+    result = ts.run(decay, n=5, times=[0, 1], seed=1, device="cpu")
+    with pytest.raises(ConfigError, match="a number of 1 or more, or edges that increase"):
+        result.histogram("A", t=1, bins=bins)
+
+
 def test_one_time_is_a_list_of_one(decay):
     one, row = (ts.run(decay, n=3, times=t, seed=1, device="cpu") for t in (2.0, [2.0]))
     assert one.times.tolist() == [2.0]
