@@ -100,7 +100,7 @@ class Adam:
 def fit(steps: int = 120, n: int = 200, seed: int = 1, device: str = "auto") -> FloatArray:
     """Fit r / gamma and gamma ``[step, 2]`` by Adam (Kingma and Ba 2015) on their logarithms."""
     means = ts.expectation(
-        promoter(), ["capacity", "gamma"], ["M", "M * M"], t=8.0, n=n, seed=seed, device=device,
+        promoter(), ["capacity", "gamma"], ["M", "M * M"], times=8.0, n=n, seed=seed, device=device,
         conditions={"mean": MEAN},
     )  # fmt: skip
     adam = Adam(np.log([20.0, 4.0]), steps)
@@ -121,7 +121,7 @@ def fit_all(steps: int = 120, n: int = 200, seed: int = 1, device: str = "auto")
     the row's k_on. So 19 derivatives take three pairs in a row.
     """
     means = ts.expectation(
-        promoter(own_k_on=True), ["capacity", "gamma", "scale"], ["M", "M * M"], t=8.0, n=n,
+        promoter(own_k_on=True), ["capacity", "gamma", "scale"], ["M", "M * M"], times=8.0, n=n,
         seed=seed, device=device, conditions={"k_row": 20.0 / MEAN - 1},
     )  # fmt: skip
     adam = Adam(np.log(np.r_[20.0, 4.0, 20.0 / MEAN - 1]), steps)

@@ -22,7 +22,7 @@ net.add_reaction("P ->", rate="g_p")
 
 # %%
 times = np.linspace(1, 20, 20)
-found = ts.sensitivity(net, outputs=["P", "P > 100"], t=times, n=2_000, seed=1)
+found = ts.sensitivity(net, outputs=["P", "P > 100"], times=times, n=2_000, seed=1)
 print(found)
 figure = found.plot()
 plt.show()
@@ -45,7 +45,7 @@ print(f"mean of P {found.mean[-1, 0]:.2f}, exact {P:.2f}")
 
 # %%
 target_mean, target_variance = 100.0, 100.0 * (1 + 4.0 / (1.0 + 0.2))
-means = ts.expectation(net, ["k_p", "g_p"], ["P", "P * P"], t=40.0, n=1_000, seed=1)
+means = ts.expectation(net, ["k_p", "g_p"], ["P", "P * P"], times=40.0, n=1_000, seed=1)
 
 
 def loss_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:

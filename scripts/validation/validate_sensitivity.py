@@ -149,7 +149,7 @@ def estimated(case: Case, given: argparse.Namespace) -> Iterator[Row]:
         ratio = method == "likelihood-ratio"
         names = [name for name in case.exact if not ratio or name in case.network.parameters]
         found = ts.sensitivity(
-            case.network, names, [case.output], t=case.time, n=given.n, method=method,
+            case.network, names, [case.output], times=case.time, n=given.n, method=method,
             seed=given.seed, device=given.device,
         )  # fmt: skip
         for name in names:

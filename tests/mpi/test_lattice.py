@@ -163,7 +163,7 @@ def test_what_cannot_be_is_one_sentence(same_ranks, tmp_path):
         f"rdme cell.h5 {common} -o a.h5 --halo peer": "--halo peer: rank 0 cannot reach",
         f"rdme cell.h5 {common} -o a.h5 --halo mpi": "--halo mpi: this MPI does not say",
         f"rdme cell.h5 {common} -o a.h5 --halo pigeon": "invalid choice: 'pigeon'",
-        f"rdme cell.h5 {common} -o a.h5 --halo-depth x": "--halo-depth: invalid int value",
+        f"rdme cell.h5 {common} -o a.h5 --halo-depth x": "--halo-depth: 'x' is no whole number",
         f"rdme cell.h5 {common} -o a.h5 --set nope=1": "no parameter or species of that name",
         f"rdme cell.h5 {common} -o text.h5 --resume": "text.h5 is not a lattice run",
         f"rdme none.h5 {common} -o a.h5": "none.h5",

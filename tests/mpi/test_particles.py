@@ -149,3 +149,53 @@ def test_a_file_that_cannot_be_written_fails_on_all_ranks(same_ranks):
     assert sorted(line for line in lines if line.startswith("rank")) == [
         f"rank {rank} [True, True, True]" for rank in (0, 1)
     ]
+
+
+ONE_FAILS = """
+import numpy as np
+import tauslab as ts
+from tauslab.runner.ranks.all_ranks import ranks
+net = ts.Network("decay")
+net.add_species("X", 9)
+net.add_species("Y", 9)
+net.add_reaction("X ->", rate=1.0)
+net.add_reaction("Y ->", rate=1.0)
+rank = ranks().rank
+
+def before(values, row, t):
+    if rank == 1 and t > 1:
+        raise OSError("no such disk")
+    return -0.5 * (values("X") - row["X"]) ** 2
+
+def after(values, row, t):
+    found = -0.5 * (values("X") - row["X"]) ** 2
+    return before(values, row, t) if t > 1 else found
+
+def other(values, row, t):
+    return -0.5 * (values("XY"[rank]) - row["X"]) ** 2
+
+def more(values, row, t):
+    return -0.5 * (values("X") - row["X"]) ** 2 - (0.1 * values("Y") if rank else 0.0)
+
+for function in (before, after, other, more):
+    try:
+        ts.particle_filter(net, {"time": [1.0, 2.0], "X": [4, 2]}, observe=function, n=9, seed=1,
+                           device="cpu")
+    except (OSError, ts.ConfigError) as error:
+        print("rank", rank, function.__name__, type(error).__name__, error)
+good = lambda values, row, t: -0.5 * (values("X") - row["X"]) ** 2 + 0 * values("Y")
+found = ts.particle_filter(net, {"time": [1.0], "X": [4]}, observe=good, n=9, seed=1, device="cpu")
+print("rank", rank, "goes on", np.isfinite(found.log_likelihood))
+"""
+
+
+def test_a_function_that_fails_on_one_rank_leaves_none_waiting(same_ranks):
+    lines = same_ranks(2, ["-c", ONE_FAILS], timeout=60).stdout.splitlines()
+    own, others = "OSError no such disk", "ConfigError observe= failed on rank 1: OSError: no such"
+    for rank, failure in ((0, others), (1, own)):
+        found = [line for line in lines if line.startswith(f"rank {rank} ")]
+        for line, name in zip(found[:2], ("before", "after"), strict=True):
+            assert line.startswith(f"rank {rank} {name} {failure}")
+        for line in found[2:4]:
+            assert "must do the same on all ranks" in line
+        assert found[4] == f"rank {rank} goes on True"

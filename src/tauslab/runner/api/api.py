@@ -119,11 +119,16 @@ def run(
     >>> float(result.mean("X")[0])
     100.0
     """
+    comm = ranks_for("mpi" if options.get("executor") is None else "dask")
     if isinstance(model, str | os.PathLike):
-        on_dask = options.get("executor") is not None
-        model = read_together(ranks_for("dask" if on_dask else "mpi"), Path(model))
+        model = read_together(comm, Path(model))
     if isinstance(model, Network):
-        return run_ensemble(model, **options)
+        from tauslab.runner.results.validity import told_of_early_ends
+
+        result = run_ensemble(model, **options)
+        if comm.rank == 0 and (told := told_of_early_ends(result)):
+            warn(told)
+        return result
     from tauslab.model.lattice.lattice import Lattice
     from tauslab.runner.api.lattice import run_on_lattice
 

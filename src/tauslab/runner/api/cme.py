@@ -34,7 +34,7 @@ def cme(
     """Solve the chemical master equation by finite state projection, with a proved error bound.
 
     Munsky and Khammash, J. Chem. Phys. 124, 044104 (2006); uniformisation of Jensen (1953). Needs
-    SciPy (``pip install "tauslab[cme]"``). No random number is drawn.
+    SciPy (``pip install "tauslab[cme]"``). No random number decides a law.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def cme(
     for name, value in values.items():
         if not isinstance(value, int | float):
             raise ConfigError(f"set {name}: one number, for a law has no trajectories")
-    given = sample_times([times] if isinstance(times, int | float) else times)  # type: ignore[arg-type]
+    given = sample_times(times)
     return solve(
         network,
         given,

@@ -118,7 +118,7 @@ def population(  # noqa: PLR0913 - keywords
     for name, row in rows.items():
         if np.shape(row) not in ((), (cells,)):
             raise ConfigError(f"parameters {name}: one value, or one per cell ({cells})")
-    looks = sample_times([times] if isinstance(times, int | float) else times)  # type: ignore[arg-type]
+    looks = sample_times(times)
     comm = ranks_for("mpi")
     options = Options(
         times=np.zeros(1), n=whole(cells), seed=agreed_seed(seed, lambda: None, comm), set=rows,

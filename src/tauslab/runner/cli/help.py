@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.files.extras import installing
+from tauslab.runner.options.values.unknown import nearest
 from tauslab.runner.ranks.launcher import launched_rank, under_launcher
 
 if TYPE_CHECKING:
@@ -109,8 +110,34 @@ def speaks() -> bool:
         return False
 
 
+def _keyword(flag: str) -> str:
+    return flag.lstrip("-").replace("-", "_")
+
+
+def _number(text: str) -> float:
+    """A number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number, such as 10 or 1e-3") from None
+
+
+def _whole_number(text: str) -> int:
+    """A whole number with all its digits: the last one of a seed counts."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 12") from None
+
+
 class Parser(argparse.ArgumentParser):
     """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        """Of what is no number, say what is one."""
+        super().__init__(*args, **given)
+        self.register("type", float, _number)
+        self.register("type", int, _whole_number)
 
     def error(self, message: str) -> NoReturn:
         """Raise it: one sentence, on one rank."""
@@ -121,8 +148,9 @@ class Parser(argparse.ArgumentParser):
         found, left = super().parse_known_args(args, namespace)
         if left:
             known = [name for action in self._actions for name in action.option_strings]
-            near = difflib.get_close_matches(left[0].partition("=")[0], known, n=1)
-            meant = f" (is {near[0]} meant?)" if near else ""
+            near = nearest(_keyword(left[0].partition("=")[0]), list(map(_keyword, known)))
+            flags = {_keyword(name): name for name in known}
+            meant = f" (is {flags[near[0]]} meant?)" if near else ""
             self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
         return found, left
 

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,19 @@ def require_new(path: Path, *, overwrite: bool) -> None:
     require_place(path)
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
+
+
+def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
+    """Where nothing is there to be resumed, say so: a batch job means it, a slip does not.
+
+    What a run keeps until its file is made lies beside it, under names that begin with the file's.
+    """
+    if resume and not quiet and not any(output.parent.glob(f"{escape(output.name)}*")):
+        print(
+            f"tauslab: {printable(str(output))} does not exist: there is nothing to resume, and "
+            "the run begins anew",
+            file=sys.stderr,
+        )
 
 
 def ignored(*_: Any, **__: Any) -> None:

@@ -17,6 +17,7 @@ from tauslab.model.network.counts import some
 from tauslab.model.portable.array_math import evaluate_rows
 from tauslab.runner.cme.projection import Snapshot
 from tauslab.runner.cme.propensities import observables_of
+from tauslab.runner.results.tables import ResultTable, to_pandas
 
 
 class CmeResult:
@@ -155,6 +156,14 @@ class CmeResult:
         with np.errstate(divide="ignore"):
             logs = np.log(law[seen > 0])
         return float((seen[seen > 0] * logs).sum())
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row per time: bound, mean and standard deviation."""
+        names, columns = ["time", "bound"], [self.time, self.bound]
+        for name in self.species:
+            names += [f"{name}_mean", f"{name}_sd"]
+            columns += [self.mean(name), np.sqrt(np.maximum(self.variance(name), 0.0))]
+        return to_pandas(ResultTable(tuple(names), iter([list(columns)])))
 
     def to_xarray(self) -> Any:
         """Mean and variance ``[time, species]`` and the bounds as an `xarray.Dataset`."""

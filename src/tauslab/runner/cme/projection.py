@@ -20,6 +20,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import available_memory, in_bytes
+from tauslab.runner.cme.outlook import fewest_states, times_of_many
 from tauslab.runner.cme.propagate import CUT, Propagator, require_scipy
 from tauslab.runner.cme.propensities import Propensities
 from tauslab.runner.cme.states import (
@@ -41,6 +42,7 @@ ROUNDED_SHARE = 0.1  # of the tolerance, for roundings
 _WORTH_PRUNING = 0.5  # part of the states
 _LEAK_COVERED = 0.999  # part of what leaves whose states are followed
 _ARRIVAL = 1.5e-6  # seconds, by estimate, of a way to a state when the set grows
+_LOOK_AHEAD = 100_000  # states, beyond which a law may take minutes
 _LONG_STEP = 4000.0  # multiplications: a longer trial is cut in two when the set grows
 
 
@@ -89,6 +91,7 @@ class Projection:
         self.rounding = 0.0
         self._spent = 0.0  # seconds, by estimate
         shape = propensities.change.shape
+        self._looked_ahead = False
         if not self._room.holds(len(states), 0, shape):
             self._refuse_many(len(states), bytes_of_states(len(states), 0, shape))
         self._set = StateSet(propensities, states)
@@ -101,6 +104,16 @@ class Projection:
     def lost(self) -> float:
         """Probability that is in no state, since the start or since the law was weighted."""
         return self._cut if self._closed else self._missing()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the set has all states that can be reached."""
+        return self._closed
+
+    @property
+    def lost_at_most(self) -> float:
+        """`lost`, with what roundings may hide of it; none of a set that nothing leaves."""
+        return self.lost + (0.0 if self._closed else self.rounding)
 
     def _missing(self) -> float:
         return max(0.0, 1.0 - float(self._law.sum()))
@@ -231,12 +244,36 @@ class Projection:
 
     def _grow(self, sources: IntArray, layers: int) -> int:
         try:
-            added = self._set.grow(sources, layers, self._room)
+            added = self._set.grow(sources, layers, self._room, self._watch)
         except TooManyStatesError as error:
             self._refuse_many(error.states, error.memory)
         self._law = np.concatenate([self._law, np.zeros(added)])
         self._propagator = None
         return added
+
+    def _watch(self) -> None:
+        """Look ahead once, when there are many states; the law is of the first of them."""
+        if not self._looked_ahead and len(self._set) > _LOOK_AHEAD:
+            self._looked_ahead = True
+            self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Refuse now what would be refused after minutes, and gigabytes."""
+        states, shape = fewest_states(), self._set.change.shape
+        propagator, since, seconds = self._current(), 0.0, 0.0
+        now, left = self._set.states[: len(self._law)], self._end - self.time
+        for ahead in times_of_many(self._set.propensities, now, self._law, left):
+            time = self.time + ahead
+            if not self._room.holds(states, states, shape):
+                self._refuse_many(states, bytes_of_states(states, states, shape), time)
+            seconds += propagator.seconds_with(states, ahead - since) if since else 0.0
+            since = ahead
+            if self._spent + seconds > self._patience:
+                raise ConfigError(
+                    f"{self._name}: its law takes more than {states} states by t = {time:.6g}, "
+                    f"which take more than {seconds:.0f} s, and max_seconds={self._patience:g}; "
+                    "simulate it with ts.run"
+                )
 
     def _prune(self) -> None:
         """Give up states that hold so little together that the tolerance allows it."""
@@ -251,7 +288,8 @@ class Projection:
         self._law = self._law[keep]
         self._propagator = None
 
-    def _refuse_many(self, states: int, memory: int) -> NoReturn:
+    def _refuse_many(self, states: int, memory: int, time: float | None = None) -> NoReturn:
+        time = self.time if time is None else time
         at_most = (
             f"max_states={self._room.most}"
             if states > self._room.most
@@ -259,7 +297,7 @@ class Projection:
         )
         raise ConfigError(
             f"{self._name}: its law takes {states} states or more ({in_bytes(memory)}) at t = "
-            f"{self.time:.6g}, and {at_most}; simulate it with ts.run"
+            f"{time:.6g}, and {at_most}; simulate it with ts.run"
         )
 
     def _refuse_undefined(self, time: float, loss: float) -> None:

@@ -95,6 +95,11 @@ class Propagator:
         """Estimated seconds."""
         return min(self._seconds(duration))
 
+    def seconds_with(self, states: int, duration: float) -> float:
+        """Estimated seconds of the series, if there were so many states that are left as often."""
+        entries = states * (self._states.rates.shape[1] + 3)
+        return self.steps(duration) * (_STEP + _ENTRY * entries)
+
     def advance(self, law: FloatArray, duration: float) -> FloatArray:
         """The law after a time, without what has left the set."""
         if not self.fastest or not duration:

@@ -7,6 +7,7 @@ looked for, and other multipliers are taken if they differ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,8 +132,16 @@ class StateSet:
             found.append(rows[(rows <= _LARGEST_COUNT).all(axis=1)].astype(np.int32))
         return np.concatenate(found) if found else self.states[:0]
 
-    def grow(self, sources: IntArray, layers: int, room: Room) -> int:
+    def grow(
+        self,
+        sources: IntArray,
+        layers: int,
+        room: Room,
+        watch: Callable[[], None] = lambda: None,
+    ) -> int:
         """Add what is at most `layers` events away from `sources`; how many states that were.
+
+        `watch` is called after each of them.
 
         Raises
         ------
@@ -143,6 +152,7 @@ class StateSet:
         for _ in range(layers):
             self._require(room, sources)
             sources = self.add(self.missing(sources))
+            watch()
             if not len(sources):
                 break
         return len(self) - before

@@ -10,10 +10,11 @@ import numpy as np
 
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.settings import DELAY_HISTORY
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import assigned, warn
+from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
@@ -51,6 +52,12 @@ def prepare_ode(network: Network, options: Options) -> Task:
     slack = SLACK * options.integration.atol
     system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
     _refuse_infinite(system)
+    history = options.integration.delay_history
+    if history != DELAY_HISTORY and not system.looks_back:
+        raise ConfigError(
+            f"{opt('delay_history', history)}: {network.name} has no delays, so nothing looks "
+            "back: leave it out"
+        )
     canonical, digest = identity(network, options, rows, limits=True)
     task = Task(
         network,

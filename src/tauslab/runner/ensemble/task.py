@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import pilot_events, selector_of
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
 from tauslab.model.errors import ConfigError, ModelError
@@ -229,6 +230,7 @@ def prepare(network: Network, options: Options) -> Task:
             f"{network.name} has events, or laws that depend on the time: {opt('common')} cannot "
             "run it"
         )
+    _refuse_idle_queue(network, options, lowered)
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
@@ -427,6 +429,17 @@ def _refuse_negative(counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count < 0:
             raise ModelError(f"species {name}: initial amount {count} is not allowed, 0 or more")
+
+
+def _refuse_idle_queue(network: Network, options: Options, lowered: LoweredNetwork) -> None:
+    """Refuse a length of the queue of delays where nothing would wait in it."""
+    length = options.method.delay_queue if isinstance(options.method, SSA) else DELAY_QUEUE
+    jumps = lowered.dynamics.jumps if lowered.dynamics is not None else ()
+    if length != DELAY_QUEUE and not jumps and not any(r.completions for r in lowered.reactions):
+        raise ConfigError(
+            f"{opt('delay_queue', length)}: {network.name} has no delays, so nothing waits: leave "
+            "it out"
+        )
 
 
 def _warn_of_net_laws(network: Network) -> None:

@@ -170,7 +170,7 @@ class ReplicaRuns:
             self._checkpoint()  # so that a later resume need not run them again
             for run in runs:  # there are no older ones that the next would look for
                 if run not in older:
-                    del self._saved[run]
+                    self._saved.pop(run, None)
 
     def _begin(self, group: Group, run: int, begun: Begun | None) -> None:
         if begun is None:
@@ -299,8 +299,14 @@ class ReplicaRuns:
                 self._write(group, done // (every * self._task.passes))
 
     def _checkpoint(self) -> None:
-        """Keep the states; when those of all ranks are on disk, the next removes those before."""
+        """Keep the states; when those of all ranks are on disk, the next removes those before.
+
+        Nobody can go on with a file that goes with its result: there nothing is kept.
+        """
         group = self._group
+        if self._task.options.output is None:
+            self._saved_at = time.monotonic()
+            return
         if self._saved:
             self._writer.sync()
             group.comm.barrier()

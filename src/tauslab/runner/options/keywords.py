@@ -75,10 +75,10 @@ class _Times:
         None, "sample times from 0 to T (101)", flag="--points", group="sampling", type=count,
         metavar="K", doc="Number of sample times from 0 to `t_end`, both included (101).",
     )  # fmt: skip
-    times: Numbers | None = option(
+    times: Values | None = option(
         None, "sample times, one a line", flag="--times", group="sampling", type=Path,
         metavar="FILE", read=read_times, unit="time of the model",
-        doc="Sample times ``[time]``, in place of `t_end` and `points`.",
+        doc="Sample times ``[time]``, or one, in place of `t_end` and `points`.",
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ HALOS: tuple[str, ...] = get_args(Halo)
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_RUNS = 1 << 24  # points times replicas
 MOST_STEPS = 1 << 48
+_LONGER = 1.5  # times the end that was asked for: what whole steps may make of it in silence
 _SAMPLES = 1000  # about as many by default
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
 _FRAME = 1024  # bytes of one of an empty lattice
@@ -413,6 +414,11 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
             "at most 2^48 are done"
         )
     steps = max(1, math.ceil(wanted))
+    if steps > _LONGER * wanted:
+        warn(
+            f"{model.name}: a step is {lattice.step:.3g} s, so the run ends at "
+            f"{steps * lattice.step:.3g} s, not at {assigned('t_end')}{t_end:g}"
+        )
     every = options.count_every or max(1, steps // _SAMPLES)
     return LatticeTask(model, lattice, options, steps, every, passes)
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.runner.results.tables import ResultTable, to_pandas
 
 _FORM = re.compile(r"\s*(\w+)\s*\(([^(),]+),([^(),]+)\)\s*\Z")
 _FORMS = "uniform(LO,HI), loguniform(LO,HI), normal(MEAN,SD), lognormal(MEDIAN,SIGMA)"
@@ -138,7 +139,8 @@ class Chain:
     def __getitem__(self, name: str) -> FloatArray:
         """Values ``[step]`` or ``[chain, step]`` of a parameter."""
         if name not in self.parameters:
-            raise ConfigError(f"{name!r} is no parameter of this chain: {self.parameters}")
+            known = ", ".join(self.parameters)
+            raise ConfigError(f"{name!r} is no parameter of this chain; it has {known}")
         return self.values[..., self.parameters.index(name)]
 
     @property
@@ -167,6 +169,15 @@ class Chain:
         within = float(halves.var(axis=1, ddof=1).mean())
         between = half * float(halves.mean(axis=1).var(ddof=1))
         return math.sqrt((half - 1) / half + between / (half * within)) if within > 0 else math.nan
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row per step, of several chains per chain and step."""
+        rows = np.atleast_2d(self.log_likelihood)
+        chain, step = (axis.ravel() for axis in np.indices(rows.shape))
+        several = {"chain": chain} if self.log_likelihood.ndim == 2 else {}
+        columns = {name: self[name].ravel() for name in self.parameters}
+        named = {**several, "step": step, "log_likelihood": rows.ravel(), **columns}
+        return to_pandas(ResultTable(tuple(named), iter([list(named.values())])))
 
     def to_xarray(self) -> Any:
         """Parameters and log-likelihood ``[step]`` or ``[chain, step]`` as an `xarray.Dataset`."""

@@ -17,6 +17,8 @@ from tauslab.runner.cme.solve import projection_of
 from tauslab.runner.particles.filtering import FilterResult
 from tauslab.runner.particles.observing import Observations
 
+_LARGEST = 709.0  # exp of more is no number
+
 
 def exactly_filtered(
     network: Network,
@@ -44,28 +46,35 @@ def exactly_filtered(
     terms, missing = np.zeros(rows), projection.lost
     mean, sd = np.full((rows, len(species)), np.nan), np.full((rows, len(species)), np.nan)
     for row, t in enumerate(data.times.tolist()):
-        lost = projection.lost
+        lost = projection.lost_at_most
         projection.advance(t)
-        missing += max(0.0, projection.lost - lost)
+        missing += max(0.0, projection.lost_at_most - lost)
         logs = data.log_density(row, _Values(projection, lowered), constants, projection.size)
         if logs is not None:
             largest = float(logs.max(initial=-np.inf))
             if np.isnan(logs).any() or largest == math.inf:
                 raise ConfigError(f"observe= gave a density that is no number at t = {t:g}")
-            if largest == -math.inf:
-                terms[row] = -math.inf
-                break
-            share = projection.weigh(np.exp(logs - largest))
-            terms[row] = largest + math.log(share) if share > 0 else -math.inf
+            share = projection.weigh(np.exp(logs - largest)) if largest > -math.inf else 0.0
             if share == 0:
+                terms[row:] = -math.inf
+                never = largest == -math.inf and projection.closed  # in no state that there is
+                missing = 0.0 if never else _times(missing, math.inf)
                 break
+            terms[row] = largest + math.log(share)
             most = data.log_most(row, constants)
-            missing *= math.exp((largest if most is None else most) - terms[row])
+            missing = _times(missing, (largest if most is None else most) - terms[row])
         mean[row], sd[row] = _moments(projection)
     return FilterResult(
         float(terms.sum()), terms, data.times, species, mean, sd, np.zeros(rows),
         bound=math.log1p(missing) + projection.rounding,
     )  # fmt: skip
+
+
+def _times(missing: float, log_factor: float) -> float:
+    """What is missing, multiplied; of none none is left."""
+    if not missing:
+        return 0.0
+    return missing * math.exp(log_factor) if log_factor < _LARGEST else math.inf
 
 
 class _Values:

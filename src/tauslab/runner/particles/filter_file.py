@@ -12,6 +12,7 @@ import numpy as np
 from tauslab.model.arrays import Array
 from tauslab.model.errors import InputFileError
 from tauslab.runner.output.checking.opening import FILTER
+from tauslab.runner.particles.columns import course_table
 from tauslab.runner.particles.filtering import FilterResult
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 from tauslab.runner.results.tables import ResultTable
@@ -102,9 +103,6 @@ def filter_lines(found: FilterResult) -> list[str]:
 
 def filter_table(found: FilterResult) -> ResultTable:
     """A row per time: terms, effective numbers, means and standard deviations."""
-    columns: list[Array] = [found.time, found.terms, found.effective_size]
-    names = ["time", "log_likelihood_term", "effective_size"]
-    for i, name in enumerate(found.species):
-        columns += [found.mean[:, i], found.sd[:, i]]
-        names += [f"{name}_mean", f"{name}_sd"]
-    return ResultTable(tuple(names), iter([list(columns)]))
+    return course_table(
+        found.time, found.terms, found.effective_size, found.species, found.mean, found.sd
+    )

@@ -13,12 +13,15 @@ import numpy as np
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import assigned
+from tauslab.model.option_names import assigned, opt
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.particles import weights as particle_weights
+from tauslab.runner.particles.asking import Asking
+from tauslab.runner.particles.columns import course_table
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
 from tauslab.runner.particles.sums import CutRows
+from tauslab.runner.results.tables import to_pandas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,6 +107,12 @@ class FilterResult:
 
         return plot_filter(self, species, None if path is None else Path(path))
 
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row per time, as `tauslab export` writes it."""
+        return to_pandas(course_table(
+            self.time, self.terms, self.effective_size, self.species, self.mean, self.sd
+        ))  # fmt: skip
+
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`."""
         import xarray
@@ -162,6 +171,12 @@ class FilterResults:
             float(self.log_likelihood[number]), self.terms[number], self.time, self.species,
             self.mean[number], self.sd[number], self.effective_size[number],
         )  # fmt: skip
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row per filter and time."""
+        return to_pandas(course_table(
+            self.time, self.terms, self.effective_size, self.species, self.mean, self.sd
+        ))  # fmt: skip
 
     def to_xarray(self) -> Any:
         """All arrays by name as an `xarray.Dataset`."""
@@ -265,11 +280,13 @@ class Course:
         Constants that differ between particles are those of the particles as they are now; what
         `go_on` took up goes before.
         """
+        self._require_kept(constants)
         self._constants = {**constants, **self._constants}
         while self.row < len(self._data) and self._step():
             self.row += 1
             after_row()
         if self.row < len(self._data):
+            self.terms[:, self.row :] = -np.inf
             self.row = len(self._data)
             after_row()
         total = np.add.accumulate(self.terms, axis=1)[:, -1]
@@ -277,6 +294,21 @@ class Course:
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
             self.sizes,
         )  # fmt: skip
+
+    def _require_kept(self, constants: Constants) -> None:
+        """Refuse to go on where copies have gone from values that the checkpoint does not hold.
+
+        Those of earlier versions lack them, and the values of the start would be of others.
+        """
+        if not self.resamplings.any() or self.count > 1:
+            return
+        for name, values in constants.items():
+            held = name in self._constants or name in self._particles.given
+            if isinstance(values, np.ndarray) and not held:
+                raise ConfigError(
+                    f"{opt('checkpoint')} is of an earlier version, which did not keep {name} of "
+                    "each particle: begin anew, with another file"
+                )
 
     def _weigh(self, logs: FloatArray) -> None:
         """Take other logarithms of weights ``[own]``."""
@@ -362,8 +394,10 @@ class Course:
         """Of the row in the state of each particle, ``[own]``; None where nothing was seen."""
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
-            everywhere = _Once(lambda name: particles.joined(looked(name)))
-            found = self._data.log_density(self.row, everywhere, self._constants, particles.n)
+            asking = Asking(looked, particles.shares)
+            found = asking.answer(
+                lambda: self._data.log_density(self.row, asking, self._constants, particles.n)
+            )
             return None if found is None else found[own]
         each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
         return self._data.log_density(self.row, looked, each, self._own)
@@ -471,17 +505,4 @@ class _Looked:
         if name not in self._known:
             counts = self.counts if self._whole else None
             self._known[name] = self._particles.own_values(name, counts)
-        return self._known[name]
-
-
-class _Once:
-    """Values of particles by name; the device is asked once."""
-
-    def __init__(self, ask: Callable[[str], FloatArray]) -> None:
-        self._ask = ask
-        self._known: dict[str, FloatArray] = {}
-
-    def __call__(self, name: str) -> FloatArray:
-        if name not in self._known:
-            self._known[name] = self._ask(name)
         return self._known[name]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array, IntArray
 from tauslab.runner.ranks.mpi import Communicator, Parcel
+
+T = TypeVar("T")
 
 
 class Shares:
@@ -38,6 +40,10 @@ class Shares:
     def ranks(self) -> int:
         """How many ranks there are."""
         return self._comm.size
+
+    def told(self, value: T) -> list[T]:
+        """What each rank has to say. Collective."""
+        return self._comm.allgather(value)
 
     def joined(self, part: Array) -> Any:
         """Rows ``[particle]`` of all ranks, of those of each. Collective."""

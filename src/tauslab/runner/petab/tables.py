@@ -153,10 +153,12 @@ def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
 
 
 def _require_rows(file: Path, path: Path) -> None:
-    """Refuse an empty file; what cannot be read is petab's to tell."""
+    """Refuse an empty file, and one that is not there; the rest is petab's to tell."""
     try:
         with file.open("rb") as opened:
             empty = not opened.read(1 << 16).strip()
+    except FileNotFoundError:
+        raise ModelError(f"{path} names {file}, and there is no such file") from None
     except OSError:
         return
     if empty:

@@ -122,7 +122,6 @@ def plot_derivatives(
             number = result.outputs.index(name)
             value = result.value[:, :, number] * scale
             error = result.standard_error[:, :, number] * scale
-            axes.axhline(0, color=GREY, linewidth=0.7)
             if len(result.time) > 1:
                 _courses(axes, result, value, error)
             else:
@@ -180,6 +179,7 @@ def _logarithmic(scale: Any, limit: Any, values: FloatArray) -> None:
 
 
 def _courses(axes: Axes, result: Derivatives, value: FloatArray, error: FloatArray) -> None:
+    axes.axhline(0, color=GREY, linewidth=0.7)
     for number, name in enumerate(result.parameters[:_MOST_LINES]):
         style = line_style(number)
         axes.plot(result.time, value[number], label=f"by {shown_name(name)}", **style)
@@ -193,6 +193,7 @@ def _courses(axes: Axes, result: Derivatives, value: FloatArray, error: FloatArr
 def _bars(axes: Axes, result: Derivatives, value: FloatArray, error: FloatArray) -> None:
     shown = min(len(value), _MOST_LINES)
     places = np.arange(shown)
+    axes.axvline(0, color=GREY, linewidth=0.7)
     axes.barh(places, value[:shown], xerr=2 * error[:shown], color=BLUE, ecolor=VERMILION)
     axes.set_yticks(places, [shown_name(name) for name in result.parameters[:shown]])
     axes.invert_yaxis()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
+from tauslab.model.option_names import opt, said
 from tauslab.model.pictures.figures import (
     colour_bar,
     limit_counts,
@@ -98,7 +98,7 @@ def plot_lattice(
     over_points = SWEEP_KINDS if result.whole_sweep else ()
     kinds = tuple(dict.fromkeys(("auto", "counts", "mean", *_PANELS, *over_points)))
     if kind not in kinds:
-        movie = "; result.movie(path) writes a movie" if kind == "movie" else ""
+        movie = said(", movie", "; result.movie(path) writes a movie")
         raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}{movie}")
     require_suffix(path)
     if result.whole_sweep:
@@ -180,7 +180,7 @@ def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: b
             axes.fill_between(times, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axes.set_xlabel("time (s)")
     axes.set_ylabel("particles")
-    if several:
+    if several and result.n_replicas > 1:
         axes.set_title(f"mean, and 5 to 95 % of {result.n_replicas} replicas")
     axes.set_ylim(bottom=0)
     limit_counts(axes)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DEFAULT_PANELS, _MOST_PANELS, _BINS = 4, 24, 40
-_ALIKE = 1e-6  # of a value: less is rounding
+_ALIKE = 1e-3  # of a value: less is one bar, whose place can be read
 
 
 class Filtered(Protocol):
@@ -84,7 +84,9 @@ def plot_filter(result: Filtered, names: Sequence[str] = (), path: Path | None =
         figure, panels = new_panels([None] * (len(chosen) + particles))
         for name, axes in zip(chosen, panels, strict=False):
             column = result.species.index(name)
-            _band(axes, result.time, result.mean[:, column], result.sd[:, column])
+            mean = result.mean[:, column]
+            least = 0.0 if np.nanmin(mean, initial=0.0) >= 0 else -np.inf
+            _band(axes, result.time, mean, result.sd[:, column], least)
             axes.set_ylabel(shown_name(name))
         if particles:
             axes = panels[-1]
@@ -122,7 +124,8 @@ def plot_population(
                 columns = [one[name] for one in result.snapshots]
                 means = np.array([column.mean() for column in columns])
                 deviations = np.array([column.std() for column in columns])
-                _band(axes, result.times, means, deviations)
+                least = 0.0 if min(column.min() for column in columns) >= 0 else -np.inf
+                _band(axes, result.times, means, deviations, least)
                 axes.set_ylabel(shown_name(name))
             else:
                 cells = result.snapshots[at][name]
@@ -173,10 +176,13 @@ def _edges(values: FloatArray) -> FloatArray:
     return np.linspace(low, high, _BINS + 1)
 
 
-def _band(axes: Axes, time: FloatArray, mean: FloatArray, deviation: FloatArray) -> None:
-    """A course with two standard deviations on both sides."""
+def _band(
+    axes: Axes, time: FloatArray, mean: FloatArray, deviation: FloatArray, least: float
+) -> None:
+    """A course with two standard deviations on both sides, down to `least`: 0 of counts."""
     style: dict[str, Any] = {"color": BLUE, "alpha": 0.25, "linewidth": 0}
-    axes.fill_between(time, mean - 2 * deviation, mean + 2 * deviation, **style)
+    low = np.maximum(mean - 2 * deviation, least)
+    axes.fill_between(time, low, mean + 2 * deviation, **style)
     axes.plot(time, mean, color=BLUE, marker="o" if len(time) == 1 else None)
     axes.set_xlabel("time")
     span_times(axes, time)

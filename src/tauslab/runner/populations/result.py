@@ -16,20 +16,13 @@ from tauslab.model.network.counts import some
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import POPULATION
 from tauslab.runner.particles.sums import fixed_sum
+from tauslab.runner.populations.columns import OF_CELLS, OF_DIVISIONS, population_columns
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
-# What a file has of each cell, in the order of `Snapshot`, and of each division: the name there,
-# and in `Divisions`.
-OF_CELLS = ("cell", "mother", "founder", "generation", "age")
-OF_DIVISIONS = {
-    "division_cell": "cell", "division_mother": "mother", "division_founder": "founder",
-    "division_generation": "generation", "born": "born", "divided": "divided",
-    "at_birth": "at_birth", "at_division": "at_division", "log_weight": "log_weight",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -336,6 +329,24 @@ class PopulationResult:
         from tauslab.runner.plots.states import plot_population
 
         return plot_population(self, names, t, None if path is None else Path(path))
+
+    def to_pandas(self, what: str | None = None) -> Any:
+        """A table as a `pandas.DataFrame`; NaN where there is no number.
+
+        Parameters
+        ----------
+        what
+            ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
+            ``final``: those of the last time. ``divisions``: a row per division.
+
+        Raises
+        ------
+        ConfigError
+            Another word.
+        """
+        from tauslab.runner.results.tables import to_pandas
+
+        return to_pandas(population_columns(self.arrays(), what))
 
     def to_xarray(self) -> Any:
         """Means and variances ``[time, name]``, numbers of cells and `log_size` as a Dataset."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 from tauslab.runner.output.checking.opening import POPULATION
-from tauslab.runner.populations.result import OF_CELLS, OF_DIVISIONS, PopulationResult
+from tauslab.runner.populations.columns import population_columns
+from tauslab.runner.populations.result import PopulationResult
 from tauslab.runner.results.tables import ResultTable
 
-_WHAT = ("statistics", "trajectories", "final", "divisions")
 _MOST_LINES = 12
 
 
@@ -71,31 +67,7 @@ def population_table(found: PopulationResult, what: str | None = None) -> Result
     ConfigError
         Another word.
     """
-    what = what or _WHAT[0]
-    if what not in _WHAT:
-        raise ConfigError(f"{opt('what', what)}: of a population there are {', '.join(_WHAT)}")
-    arrays = found.arrays()
-    names = found.snapshots[0].names
-    if what == "divisions":
-        header = [n for n in OF_DIVISIONS if arrays[n].ndim == 1]
-        columns = [arrays[name] for name in header]
-        for when in ("at_birth", "at_division"):
-            header += [f"{name}_{when}" for name in found.divisions.names]
-            columns += list(arrays[when].T)
-        return ResultTable(tuple(header), iter([columns]))
-    if what == "statistics":
-        columns = [arrays["time"], arrays["cells"], arrays["log_size"]]
-        for i in range(len(names)):
-            columns += [arrays["mean"][:, i], np.sqrt(arrays["variance"][:, i])]
-        both = [f"{name}_{kind}" for name in names for kind in ("mean", "sd")]
-        return ResultTable(("time", "cells", "log_size", *both), iter([columns]))
-    rows = slice(None)
-    if what == "final":
-        rows = slice(len(arrays["row"]) - int(arrays["cells"][-1]), None)
-    times = np.repeat(arrays["time"], arrays["cells"])
-    columns = [times[rows], *(arrays[name][rows] for name in OF_CELLS)]
-    columns += [column[rows] for column in arrays["values"].T]
-    return ResultTable(("time", *OF_CELLS, *names), iter([columns]))
+    return population_columns(found.arrays(), what)
 
 
 def _plain(value: float) -> float | None:

@@ -84,6 +84,20 @@ class RareCheckpoint(Checkpoint):
 NOTHING_KEPT = RareCheckpoint(None, 0.0, b"", SerialCommunicator())
 
 
+def require_seed(given: RareKeywords) -> None:
+    """Refuse a checkpoint without a seed, before a device is opened.
+
+    Raises
+    ------
+    ConfigError
+        Another call would be another search.
+    """
+    if given.checkpoint is not None and given.seed is None:
+        raise ConfigError(
+            f"{opt('checkpoint')} needs {opt('seed')}: another seed would begin another search"
+        )
+
+
 def checkpoint_of(
     given: RareKeywords, comm: Communicator, method: str, model: str, *deciding: object
 ) -> RareCheckpoint:
@@ -99,17 +113,13 @@ def checkpoint_of(
     Raises
     ------
     ConfigError
-        No seed is given, so that another call would be another search; or a folder is missing.
+        A folder is missing.
     """
     path: str | os.PathLike[str] | None = given.checkpoint
     if path is None:
         return NOTHING_KEPT
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"{assigned('checkpoint')}{path!r}: the name of a file is expected")
-    if given.seed is None:
-        raise ConfigError(
-            f"{opt('checkpoint')} needs {opt('seed')}: another seed would begin another search"
-        )
     if not Path(path).absolute().parent.is_dir():
         raise ConfigError(f"{opt('checkpoint', path)}: there is no folder {Path(path).parent}")
     options: dict[str, Any] = {

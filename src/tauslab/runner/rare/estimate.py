@@ -36,6 +36,8 @@ _SETTINGS = (
 )
 _NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
+# Effective runs, or half of all if that is less: of estimates that have more, 95 % lie in bounds.
+FEWEST_RUNS = 8
 _ROUNDED = 1e-12
 # 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
 _STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
@@ -134,6 +136,25 @@ class RareResult:
         return max(0.0, self.estimate - wide), min(most, self.estimate + wide + lost)
 
     @property
+    def effective_runs(self) -> float:
+        """How many runs of equal estimates would tell as much: from 1 to their number.
+
+        The square of their sum over the sum of their squares; NaN where all gave 0. Where it is
+        small, a few runs make the estimate: error and bounds are then themselves by chance.
+        """
+        most = float(self.runs.max(initial=0.0))
+        if not most > 0:
+            return math.nan
+        shares = self.runs / most
+        return float(fixed_sum(shares) ** 2 / fixed_sum(shares**2))
+
+    @property
+    def uneven(self) -> bool:
+        """Whether so few runs make the estimate that error and bounds may be far too small."""
+        few = min(FEWEST_RUNS, len(self.runs) / 2)
+        return not self.certain and len(self.runs) > 1 and self.effective_runs < few
+
+    @property
     def _all_reached(self) -> bool:
         """Whether all trajectories reached the target; sums of weights are rounded."""
         near = np.abs(self.runs - 1) <= max(self.rounding, _ROUNDED)
@@ -186,6 +207,8 @@ class RareResult:
         if "asked_t_end" in self.settings:
             asked, end = self.settings["asked_t_end"], self.settings["t_end"]
             found.append(f"simulated until t = {end:g}: the flux was not at rest at t = {asked:g}")
+        if self.uneven:
+            found.insert(2, f"made by {self.effective_runs:.2g} of them: do not trust its error")
         lost = fixed_sum(self.lost) / len(self.lost)
         return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
 
@@ -195,7 +218,7 @@ class RareResult:
         numbers = {
             "estimate": self.estimate, "standard_error": self.standard_error, "low": low,
             "high": high, "lost": fixed_sum(self.lost) / len(self.lost),
-            "rounding": self.rounding,
+            "rounding": self.rounding, "effective_runs": self.effective_runs,
         }  # fmt: skip
         return {
             "method": self.method,

@@ -56,10 +56,12 @@ def weighted_result(
     else:
         reached = np.add.accumulate(course.reached, axis=1)
         runs = reached[:, -1]
-    return RareResult(
+    found = RareResult(
         WEIGHTED, "rate" if given.steady else "probability", runs, times, reached, course.lost,
         course.rounding, given.runs, False, events, seed, settings,
     )  # fmt: skip
+    tell_uneven(found, rank)
+    return found
 
 
 def certain(
@@ -137,6 +139,15 @@ def _steady(
             f"longer {opt('t_end')}"
         )
     return runs / (1 - min(0.5, mean * length / 2)), flux
+
+
+def tell_uneven(found: RareResult, rank: int) -> None:
+    """Warn where a few runs make the estimate: their spread does not show what none of them saw."""
+    if found.uneven and rank == 0:
+        warn(
+            f"{found.effective_runs:.2g} of {len(found.runs)} runs make the estimate: it may be "
+            f"far too small, and its error with it; take more {opt('walkers')}"
+        )
 
 
 def tell_ended(lost: FloatArray, ended: IntArray, rank: int) -> None:

@@ -12,9 +12,11 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt
 from tauslab.runner.cme.counts_alone import require_counts_alone
+from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import SSA
 from tauslab.runner.options.places import device_settings
@@ -25,7 +27,7 @@ from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.rare.checkpoint import checkpoint_of
+from tauslab.runner.rare.checkpoint import checkpoint_of, require_seed
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import (
     DEFAULT_PATHS,
@@ -40,6 +42,7 @@ from tauslab.runner.rare.outcome import (
     no_target,
     one_value_each,
     tell_ended,
+    tell_uneven,
     told_bins,
     weighted_result,
 )
@@ -103,6 +106,7 @@ class _Job:
 def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
     """Everything checked, and the device open."""
     check_values(given)
+    require_seed(given)
     require_counts_alone(network, "a search for rare events")
     if not given.target:
         raise no_target()
@@ -112,6 +116,8 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
             f"{opt('t_end')} is missing: by when the target is reached, in model units"
         )
     values = one_value_each(given)
+    asked = with_settings(network, values)  # whose constants are hidden in the laws of the target
+    check_rates(asked, asked.parameter_values())
     target = Target(network, given.target, values)
     progress = target.progress(given.coordinate)
     comm = ranks_for("mpi")
@@ -190,7 +196,9 @@ def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
             )
         tell_ended(found.lost, found.ended, job.comm.rank)
         times = job.times(given.rounds)
-        return RareResult(
+        made = RareResult(
             SPLITTING, "probability", found.estimates, times, np.zeros((given.runs, 0)),
             found.lost, 0.0, given.runs * paths, False, job.segments.events, job.seed, settings,
         )  # fmt: skip
+        tell_uneven(made, job.comm.rank)
+        return made

@@ -25,7 +25,7 @@ from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of
+from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of, require_seed
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.runner.rare.outcome import (
@@ -131,6 +131,7 @@ def names_of(task: LatticeTask) -> Network:
 def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
     check_values(given)
+    require_seed(given)
     refuse_unused(given, lattice=True)
     if not given.target:
         raise no_target()

@@ -105,7 +105,12 @@ def histogram(
         most = max(1, _MOST_WHOLE_BINS // result.n_points)
         edges = columns.whole_edges(float(low), float(high), most)
     else:
-        edges = np.histogram_bin_edges(values, "auto" if bins is None else bins)
+        try:
+            edges = np.histogram_bin_edges(values, "auto" if bins is None else bins)
+        except (TypeError, ValueError):
+            raise ConfigError(
+                f"bins={bins!r:.60} is not allowed: a number of 1 or more, or edges that increase"
+            ) from None
     cells = np.searchsorted(edges, values, side="right") - 1
     cells[values == edges[-1]] -= 1  # the last bin holds its upper edge
     size = len(edges) - 1

@@ -44,6 +44,22 @@ def warning_of(result: Recorded) -> str:
     )
 
 
+def told_of_early_ends(result: Recorded) -> str:
+    """What is said where some trajectories ended early, and others did not; else nothing.
+
+    Means at later times are of the others, which are not like all. Points of a sweep where all
+    ended are told by `warning_of`.
+    """
+    status = np.atleast_2d(result.status)
+    early = status[(status > _LAST_VALID) & (status != STATUS_VALUES["missing"])]
+    if not early.size or not np.any(status <= _LAST_VALID, axis=-1).all():
+        return ""
+    return (
+        f"{result.name}: {early.size} of {status.size} trajectories ended early, so that means at "
+        f"later times are of the others: {_ends(early, result)}"
+    )
+
+
 def _point(result: Recorded, point: int) -> str:
     values = (f"{name} = {column[point]:g}" for name, column in result.points.items())
     return f"point {point}: {' '.join(values)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree as ET
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.option_names import warn
 
 _MOST_BYTES = 1 << 30
 _MANIFEST = "manifest.xml"
@@ -19,15 +21,34 @@ _SEDML = "identifiers.org/combine.specifications/sed-ml"
 
 @contextmanager
 def places_of_archive(root: Path) -> Iterator[None]:
-    """Errors within it name files by their places in the archive that is unpacked in `root`."""
+    """Within it errors and warnings name files by their places in the archive.
+
+    Parameters
+    ----------
+    root
+        Where that is unpacked.
+    """
+    folders = {f"{root}/", f"{root.resolve()}/"}
     try:
-        yield
+        with _retold(folders):
+            yield
     except Exception as error:
-        folders = {f"{root}/", f"{root.resolve()}/"}
         error.args = tuple(_without(folders, part) for part in error.args)
         if isinstance(error, OSError):  # it tells its file apart from its message
             error.filename = _without(folders, error.filename)
         raise
+
+
+@contextmanager
+def _retold(folders: set[str]) -> Iterator[None]:
+    """Warnings within it come at its end, without these folders."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        for one in caught:
+            warn(one.category(_without(folders, str(one.message))))
 
 
 def _without(folders: set[str], part: object) -> object:

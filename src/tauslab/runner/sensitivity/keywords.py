@@ -46,6 +46,19 @@ def parse_times(text: str) -> list[float]:
         ) from None
 
 
+def one_of_two(times: npt.ArrayLike | None, t: npt.ArrayLike | None) -> npt.ArrayLike | None:
+    """What was given under one of two names; None if nothing was.
+
+    Raises
+    ------
+    ConfigError
+        Both are given.
+    """
+    if times is not None and t is not None:
+        raise ConfigError("times= and t= are two names of one thing: give one of them")
+    return t if times is None else times
+
+
 def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
     """One part of all values, or steps by name.
 
@@ -84,10 +97,13 @@ class SensitivityKeywords:
         '``"X > 10"`` for a probability; by default all species that reactions change.',
     )  # fmt: skip
     _: KW_ONLY
+    times: npt.ArrayLike | None = option(
+        None, unit="time of the model",
+        doc="One time or several ``[time]``, increasing; by default the model's own end.",
+    )  # fmt: skip
     t: npt.ArrayLike | None = option(
         None, "when: one time or several (the model's own end)", flag="--t", group="sampling",
-        metavar="T1,T2", read=parse_times, unit="time of the model",
-        doc="One time or several ``[time]``, increasing; by default the model's own end.",
+        metavar="T1,T2", read=parse_times, doc="Another name of `times`.",
     )  # fmt: skip
     n: int = option(
         DEFAULT_PAIRS, f"pairs for each parameter; trajectories of a likelihood ratio "
@@ -130,3 +146,8 @@ class SensitivityKeywords:
         "File to write, which must be new; or `SensitivityResult.save` it later."
     )
     quiet: bool = quiet_option()
+
+    def __post_init__(self) -> None:
+        """Make one of the two names of `times`."""
+        object.__setattr__(self, "times", one_of_two(self.times, self.t))
+        object.__setattr__(self, "t", None)

@@ -62,7 +62,7 @@ class SensitivityResult:
     >>> net.add_parameter("k", 2.0)
     >>> net.add_reaction("-> X", rate="k")
     >>> net.add_reaction("X ->", rate=1.0)
-    >>> found = ts.sensitivity(net, ["k"], ["X"], t=5.0, n=2000, seed=1, device="cpu")
+    >>> found = ts.sensitivity(net, ["k"], ["X"], times=5.0, n=2000, seed=1, device="cpu")
     >>> bool(abs(found["k", "X"][0] - 0.99326) < 4 * found.error("k", "X")[0])
     True
     """

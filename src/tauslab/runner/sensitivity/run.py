@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError, one_of
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt
+from tauslab.model.option_names import opt, said
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.ensemble import Options
@@ -40,8 +40,9 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
     check_values(given)
     one_of("method", given.method, METHODS)
     network, options, names, recorded = checked_options(
-        network, names_of(given.parameters), given.outputs, t=given.t, n=given.n, seed=given.seed,
-        device=given.device, settings=given.set, max_steps=given.max_steps, what="a sensitivity",
+        network, names_of(given.parameters), given.outputs, times=given.times, n=given.n,
+        seed=given.seed, device=given.device, settings=given.set, max_steps=given.max_steps,
+        what="a sensitivity",
     )  # fmt: skip
     comm = ranks_for("mpi")
     unit = "pairs"
@@ -82,7 +83,7 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
     parameters: Sequence[str] | None,
     outputs: Sequence[str] | str | None,
     *,
-    t: npt.ArrayLike | None,
+    times: npt.ArrayLike | None,
     n: int,
     seed: int | None,
     device: Device,
@@ -106,11 +107,12 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
     network.validate()
     if not network.reactions:
         raise ModelError(f"{network.name} has no reactions: nothing changes")
-    when = network.t_end if t is None else t
+    when = network.t_end if times is None else times
     if when is None:
-        raise ConfigError(f"{opt('t')} is missing: when derivatives are taken, in model units")
+        missing = said(opt("t"), "times=")
+        raise ConfigError(f"{missing} is missing: when derivatives are taken, in model units")
     options = Options(
-        times=sample_times(np.atleast_1d(when)), n=n,
+        times=sample_times(when), n=n,
         seed=agreed_seed(seed, lambda: None, ranks_for("mpi")), max_steps=max_steps,
         **device_settings(device),
     )  # fmt: skip

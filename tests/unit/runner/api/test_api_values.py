@@ -55,6 +55,27 @@ def test_what_is_no_number_is_refused(decay, options, message):
         ts.run(decay, **{"n": 2, "t_end": 1, "device": "cpu", **options})
 
 
+@pytest.mark.parametrize("bins", [0, -1, 2.5, [3, 1], "many", [[1, 2]]])
+def test_bins_that_are_none(decay, bins):
+    result = ts.run(decay, n=5, times=[0, 1], seed=1, device="cpu")
+    with pytest.raises(ConfigError, match="a number of 1 or more, or edges that increase"):
+        result.histogram("A", t=1, bins=bins)
+
+
+def test_one_time_is_a_list_of_one(decay):
+    one, row = (ts.run(decay, n=3, times=t, seed=1, device="cpu") for t in (2.0, [2.0]))
+    assert one.times.tolist() == [2.0]
+    assert one.counts("A").tolist() == row.counts("A").tolist()
+    assert ts.run(decay, n=3, times=np.int64(2), seed=1, device="cpu").times.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_an_end_too_near_to_0_for_its_sample_times(decay, method):
+    with pytest.raises(ConfigError, match=r"t_end=4\.94066e-324 is so near to 0 that 101 sample"):
+        ts.run(decay, n=3, t_end=5e-324, method=method, device="cpu")
+    assert ts.run(decay, n=3, t_end=5e-324, points=2, seed=1, device="cpu").mean("A")[1] == 10
+
+
 def test_options_of_a_lattice_are_known_by_name():
     cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9)
     assert repr(cube) == "<Lattice cube: (8, 8, 8) sites, 0 species>"

@@ -144,6 +144,8 @@ def test_an_error_of_leaps_is_no_option_without_leaps(capsys, tmp_path):
         (["--method", "ode", "--team", "8"], "--team is of exact simulation: use it with"),
         (["--method", "tau", "--presimulation", "9"], "--presimulation is of exact simulation"),
         (["--method", "tau", "--delay-queue", "9"], "--delay-queue is of delayed reactions"),
+        (["--delay-queue", "9"], "--delay-queue 9: births_and_deaths has no delays"),
+        (["--method", "ode", "--delay-history", "9"], "--delay-history 9: births_and_deaths"),
         (["--writer", "parts", "--mpi-hint", "a=b"], "--mpi-hint is for --writer mpio, not parts"),
     ],
 )

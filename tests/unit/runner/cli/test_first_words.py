@@ -46,6 +46,25 @@ def test_a_slip_in_a_choice(capsys):
     assert "is ssa meant?" in said(capsys, "run", MODEL, "--method", "sssa")
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "meant"),
+    [("sensitivity", "--times", "--t"), ("population", "--t-end", "--t"),
+     ("rare", "--t", "--t-end"), ("run", "--t_end", "--t-end"), ("run", "--trajectories", "-n"),
+     ("rdme", "-n", "--replicas"), ("run", "--sede", "--seed")],
+)  # fmt: skip
+def test_an_option_of_another_command_is_understood(capsys, command, option, meant):
+    assert f"{option} 3 (is {meant} meant?)" in said(capsys, command, MODEL, option, "3")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [("--t-end", "x", "'x' is no number, such as"), ("--rtol", "1,5", "'1,5' is no number"),
+     ("--seed", "1.5", "'1.5' is no whole number"), ("--threads", "two", "'two' is no whole")],
+)  # fmt: skip
+def test_what_is_no_number_is_told_what_is_one(capsys, option, value, told):
+    assert f"argument {option}: {told}" in said(capsys, "run", MODEL, option, value)
+
+
 def test_help_is_a_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])

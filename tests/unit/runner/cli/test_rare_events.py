@@ -43,6 +43,7 @@ def printed(capsys, *words):
     return out.out
 
 
+@pytest.mark.filterwarnings("ignore:2.4 of 5 runs make the estimate.*take more --walkers")
 def test_rare(capsys):
     text = printed(capsys, *RARE, *SMALL, "-o", "r.h5")
     assert "probability of X >= 30 = 0.1" in text
@@ -61,6 +62,7 @@ def test_rare(capsys):
     assert main([*RARE, *SMALL, "-o", "r.h5"]) == 2
     assert "r.h5 exists" in capsys.readouterr().err
     printed(capsys, *RARE, *SMALL, "-o", "r.h5", "--overwrite", "--method", "splitting", "--quiet")
+    assert "made by 2.4 of them: do not trust its error" in printed(capsys, "info", "r.h5")
     assert ts.open("r.h5").method == "multilevel_splitting"
     assert ts.open("r.h5").runs.shape == (5,)
 

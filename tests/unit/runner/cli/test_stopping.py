@@ -9,6 +9,7 @@ from places import TESTS
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
+from tauslab.runner.cli.tools import tell_what_begins
 from tauslab.runner.ranks.stopping import stop_in_order
 
 MODEL = TESTS / "data" / "sbml" / "schlogl.xml"
@@ -46,3 +47,17 @@ def test_a_run_that_stops_is_completed_later(tmp_path, capsys):
     assert main([*run, "--max-time", "0"]) == 75
     assert "--resume completes" in capsys.readouterr().err
     assert main([*run, "--resume"]) == 0
+
+
+def test_nothing_to_resume_is_told(tmp_path, capsys):
+    path = tmp_path / "new.h5"
+    run = ["run", str(MODEL), "-n", "3", "--t-end", "0.1", "--points", "2", "--seed", "1",
+           "--device", "cpu", "--resume", "-o", str(path)]  # fmt: skip
+    assert main(run) == 0
+    assert f"{path} does not exist: there is nothing to resume" in capsys.readouterr().err
+    for more in ([], ["--quiet"]):
+        assert main([*run, *more]) == 0
+        assert "nothing to resume" not in capsys.readouterr().err
+    path.rename(tmp_path / "new.h5.until-3")  # a portion of a run that is not complete
+    tell_what_begins(path, resume=True, quiet=False)
+    assert capsys.readouterr().err == ""

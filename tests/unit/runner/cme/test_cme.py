@@ -15,7 +15,10 @@ import tauslab as ts
 from tauslab.model.network.network import Feature
 from tauslab.runner.cme import projection as projection_module
 from tauslab.runner.cme import states as states_module
+from tauslab.runner.cme.outlook import fewest_states, times_of_many
 from tauslab.runner.cme.propagate import poisson_weights
+from tauslab.runner.cme.propensities import Propensities
+from tauslab.runner.cme.solve import lowered_counts
 
 sys.path.insert(0, str(ROOT / "scripts" / "validation"))
 
@@ -150,6 +153,36 @@ def test_too_stiff_and_too_many_are_refused_with_numbers():
                    *((f"S{i} -> S{(i + 1) % 6}", {"rate": 1.0}) for i in range(6)))  # fmt: skip
     with pytest.raises(ts.ConfigError, match=r"takes \d+ states or more \(.*max_states=1000"):
         ts.cme(many, 1.0, max_states=1000)
+
+
+def turnovers(species, mean):
+    names = [f"S{k}" for k in range(species)]
+    births = [(f"-> {name}", {"rate": mean}) for name in names]
+    return network(dict.fromkeys(names, 0), *births, *((f"{n} ->", {"rate": 1.0}) for n in names))
+
+
+def test_many_species_are_refused_before_most_states_are_found(monkeypatch):
+    """10 independent species: in 16,384 draws none meets another, so there are 9.7e6 states."""
+    monkeypatch.setattr(projection_module, "available_memory", lambda: 16 << 30)
+    tracemalloc.start()
+    with pytest.raises(ts.ConfigError, match=r"9714410 states or .* t = 0\.3125, and 8 GiB"):
+        ts.cme(turnovers(10, 50.0), 5.0)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 400 << 20  # 4 GB without a look ahead
+    monkeypatch.setattr(projection_module, "available_memory", lambda: 16 << 40)
+    with pytest.raises(ts.ConfigError, match=r"more than 9714410 states by t = 0\.625,.*=100"):
+        ts.cme(turnovers(10, 50.0), 5.0, max_seconds=100)
+
+
+def test_draws_that_meet_tell_nothing():
+    """Of N equally likely states 16,384 draws all differ with the probability exp(-1.3e8 / N)."""
+    lowered = lowered_counts(turnovers(2, 100.0), {})[1]
+    start = np.zeros((1, 2), np.int32)
+    assert not list(times_of_many(Propensities(lowered), start, np.ones(1), 1.0))
+    assert fewest_states() == 9714410
+    many = np.arange(40_000, dtype=np.int32).reshape(-1, 2)  # N is 20,000
+    assert not list(times_of_many(Propensities(lowered), many, np.full(len(many), 5e-5), 1e-9))
 
 
 @pytest.mark.parametrize("given", [{}, {"max_states": 10**9}])

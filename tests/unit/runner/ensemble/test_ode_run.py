@@ -153,6 +153,7 @@ def test_blocks_and_threads_do_not_change_the_bits(tmp_path):
     assert len(found) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*trajectories ended early, so that means")
 def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
     net = ts.Network("burst")
     net.add_parameter("k", 1.0)

@@ -71,6 +71,7 @@ def test_feeds_limit_nothing(leap):
     assert rejected(result) == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*trajectories ended early, so that means")
 def test_a_count_that_passes_its_limit_ends_its_trajectory_alone(leap):
     net = ts.Network("growth")
     net.add_species("X", 0)

@@ -208,6 +208,7 @@ def test_a_seed_is_drawn_and_stored(run):
     assert lines(run(n=50, seed=first.seed)) == lines(first)
 
 
+@pytest.mark.filterwarnings("ignore:.*trajectories ended early, so that means")
 def test_bad_trajectories_do_not_cost_the_others(run):
     """One of the trajectories would pass 2^31 - 1; statistics count it up to its last sample."""
     net = ts.Network("growth")

@@ -135,6 +135,7 @@ def test_feeds_are_held_constant_and_limit_nothing(leap):
     assert work(result)["leaps"] == 50
 
 
+@pytest.mark.filterwarnings("ignore:.*trajectories ended early, so that means")
 def test_a_count_that_passes_its_limit_ends_its_trajectory_alone(leap):
     net = ts.Network("growth")
     net.add_species("X", 0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from spatial_factory import FRAMES, SHAPE, TIMES, write_result
 
+import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.runner.cli.main import main
 from tauslab.runner.plots.lattice import _borders, plot_lattice
@@ -263,3 +264,26 @@ def test_what_was_changed_has_no_digest(path, capsys, change):
     found = capsys.readouterr()
     assert (found.out, found.err.count("\n")) == ("", 1)
     assert "is damaged, or was changed after it had been written" in found.err
+
+
+def test_a_result_in_memory_is_called_so_and_saved(tmp_path):
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-7, t_end=0.01)
+    cube.add_species("A")
+    cube.add_diffusion("A", 1e-12)
+    cube.place("A", count=9)
+    result = ts.run(cube, seed=1, device="cpu", replicas=2, frame_every=2)
+    assert repr(result).startswith("<LatticeResult in memory: 2 replicas")
+    with pytest.raises(ts.ConfigError, match="'Q' is not a species of the result in memory"):
+        result.counts("Q")
+    path = result.save(tmp_path / "kept.h5")
+    with ts.open(path) as kept:
+        assert np.array_equal(kept.replica_counts("A"), result.replica_counts("A"))
+        assert np.array_equal(kept.density("A", 1), result.density("A", 1))
+        assert str(path) in repr(kept)
+        with pytest.raises(ts.ConfigError, match="holds this result already"):
+            kept.save(tmp_path / "again.h5")
+    with pytest.raises(ts.OutputError, match="overwrite=True replaces it"):
+        result.save(path)
+    with pytest.raises(ts.ConfigError, match="a result is an HDF5 file"):
+        result.save(tmp_path / "kept.csv")
+    result.save(path, overwrite=True)

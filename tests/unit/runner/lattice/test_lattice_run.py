@@ -22,6 +22,7 @@ from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.cli.main import main
 from tauslab.runner.lattice import run as driver
 from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.output.lattice.writer import LatticeWriter
 
 
 @pytest.fixture(scope="module")
@@ -239,3 +240,32 @@ def test_a_crowded_run_says_how_many_wait(count, told):
     assert len(seen) == told
     if told:
         assert re.search(r"full: [\d.]+ % of the particles waited .* 8 slots", str(seen[0].message))
+
+
+def still(**given):
+    site = ts.Lattice("still", shape=(1, 1, 1), spacing=1e-7, step=1e-3, **given)
+    site.add_species("A")
+    site.add_reaction("A ->", rate=1.0)
+    site.place("A", count=10)
+    return site
+
+
+def test_an_end_within_a_step_is_told():
+    with pytest.warns(UserWarning, match="a step is 0.001 s, so the run ends at 0.001 s, not at"):
+        assert ts.run(still(), t_end=1e-9, seed=1, device="cpu").times.tolist() == [0, 1e-3]
+    assert ts.run(still(), t_end=0.0041, seed=1, device="cpu").times[-1] == 0.005  # as times say
+
+
+def test_a_result_in_memory_keeps_no_checkpoints(tmp_path, monkeypatch):
+    """Nobody can go on with them, and of small lattices they took three quarters of the time."""
+    pieces = []
+    usual = LatticeWriter.write_piece
+    monkeypatch.setattr(
+        LatticeWriter, "write_piece", lambda self, piece: (pieces.append(1), usual(self, piece))
+    )
+    given = {"t_end": 0.01, "replicas": 6, "seed": 1, "device": "cpu"}
+    own = ts.run(still(), **given).replica_counts("A")
+    assert not pieces
+    kept = ts.run(still(), output=tmp_path / "a.h5", **given).replica_counts("A")
+    assert len(pieces) == 6
+    assert np.array_equal(own, kept)

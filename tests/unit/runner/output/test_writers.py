@@ -261,7 +261,7 @@ def test_overwrite_removes_old_parts(job, tmp_path):
     ("changes", "message"),
     [
         ({"n": 24}, "its n is 23, not 24"),
-        ({"times": np.array([0, 1, 2, 3.0])}, "sample time 1 is 0.333.*, not 1.0"),
+        ({"times": np.array([0, 1, 2, 3.0])}, "last sample time is 1.0, not 3.0"),
         ({"times": np.array([0, 1.0])}, "number of sample times is 4, not 2"),
         ({"species": ("X", "Z")}, "list of species is X, protein_Y, not X, Z"),
         ({"final": False}, "its record is"),

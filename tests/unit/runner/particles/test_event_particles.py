@@ -127,7 +127,7 @@ def test_saved_particles_go_on(tmp_path):
     ssa, tau = ts.SSA(delay_queue=40), ts.TauLeaping(epsilon=0.05)
     for model, method in (
         (dose(), None),
-        (infusion(), ssa),
+        (infusion(), None),
         (delayed(), ssa),
         (infusion(), tau),
         (drawn(), None),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
 
+import h5py
 import numpy as np
 import pytest
 from reference_ensembles import case, course, network
@@ -189,6 +191,12 @@ def test_noises_by_amounts_at_the_start_go_on(tmp_path, monkeypatch, method):
         ending(patch, Course, "_step", 3)
         with pytest.raises(EndedError):
             ts.particle_filter(net, DATA, **given)
+    old = tmp_path / "old.h5"
+    shutil.copy(tmp_path / "n.h5", old)
+    with h5py.File(old, "r+") as file:
+        del file["more/constant_X"]
+    with pytest.raises(ts.ConfigError, match="earlier version, which did not keep X"):
+        ts.particle_filter(net, DATA, **given | {"checkpoint": old})
     found = ts.particle_filter(net, DATA, **given)
     assert found.terms.tolist() == whole.terms.tolist()
 

@@ -209,6 +209,15 @@ def test_what_is_refused(tmp_path: Path, changed: dict[str, str], told: str) -> 
 
 
 @needs_petab
+@pytest.mark.parametrize("name", list(TABLES))
+def test_a_table_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path)
+    (tmp_path / f"{name}.tsv").unlink()
+    with pytest.raises(ModelError, match=rf"problem\.yaml names .*{name}\.tsv, and there is no"):
+        ts.petab.load(path, device="cpu")
+
+
+@needs_petab
 def test_vectors_are_checked(tmp_path: Path) -> None:
     problem = ts.petab.load(written(tmp_path), device="cpu")
     with pytest.raises(ConfigError, match="k, s"):

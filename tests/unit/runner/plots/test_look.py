@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import result_factory as make
 
+import tauslab as ts
 from tauslab.model.errors import ConfigError
 from tauslab.runner.plots.distributions import is_switch
 from tauslab.runner.plots.ensemble import plot_result
@@ -261,3 +262,36 @@ def test_a_damaged_choice_of_axes_is_refused():
     axes = Figure().add_subplot(projection="polar")
     with pytest.raises(ConfigError, match="projection=None"):
         of_counts(random_counts(1), ["X"]).plot(ax=axes)
+
+
+def births():
+    net = ts.Network("births")
+    net.add_species("X", 0)
+    net.add_parameter("k", 4.0)
+    net.add_parameter("d", 0.2)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("X ->", rate="d")
+    return net
+
+
+def spans(axes):
+    """Lines that go through the whole of axes."""
+    lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines]
+    return [line for line in lines if [0, 1] in line]
+
+
+def test_bars_of_derivatives_begin_at_a_line_of_zero():
+    given = {"n": 20, "seed": 1, "device": "cpu"}
+    axes = ts.sensitivity(births(), times=1.0, **given).plot().axes[0]
+    assert spans(axes) == [([0, 0], [0, 1])]
+    axes = ts.sensitivity(births(), times=[1.0, 2.0], **given).plot().axes[0]
+    assert spans(axes) == [([0, 1], [0, 0])]
+
+
+def test_bands_of_counts_end_at_zero():
+    data = {"time": [0.1, 1.0], "X": [0.0, 3.0]}
+    found = ts.particle_filter(
+        births(), data, observe={"X": "normal(4)"}, n=50, seed=1, device="cpu"
+    )
+    assert (found.mean - 2 * found.sd).min() < 0
+    assert found.plot().axes[0].collections[0].get_paths()[0].vertices[:, 1].min() == 0

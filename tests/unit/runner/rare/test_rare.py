@@ -128,6 +128,27 @@ def test_what_is_always_reached():
     assert found.runs.tolist() == [1.0] * 6
 
 
+@pytest.mark.parametrize("method", [weighted, splitting])
+def test_an_error_that_is_not_to_be_trusted_is_told(method):
+    """A pure birth process: those that come far were early, and few paths are (negative binomial).
+
+    P(X >= 110 at t = 2) is 2.6319e-11. With the walkers that are there by default, bounds of 95 %
+    miss it in 27 of 60 searches.
+    """
+    net = ts.Network("yule")
+    net.add_species("X", 3)
+    net.add_reaction("X -> 2 X", rate=0.7)
+    with pytest.warns(UserWarning, match="runs make the estimate.*take more walkers="):
+        found = method(model=net, target="X >= 110", t_end=2.0)
+    assert found.uneven
+    assert found.effective_runs < 8
+    assert any("do not trust its error" in line for line in found.lines())
+    assert found.facts()["effective_runs"] == found.effective_runs
+    trusted = method()  # and of a usual one nothing is told
+    assert 8 < trusted.effective_runs <= len(trusted.runs) == 20
+    assert not any("trust" in line for line in trusted.lines())
+
+
 @pytest.mark.filterwarnings("ignore:no walker reached")
 def test_few_of_everything():
     for found in (
@@ -221,6 +242,12 @@ def test_what_overflows_is_lost_and_told():
 def test_refused(given, message):
     with pytest.raises(ts.ConfigError, match=message):
         weighted(**given)
+
+
+@pytest.mark.parametrize("method", [weighted, splitting])
+def test_a_negative_rate_is_refused_as_in_a_run(method):
+    with pytest.raises(ts.ModelError, match="reaction R1: its rate constant is -3"):
+        method(set={"k": -3})
 
 
 def test_models_that_cannot_be_split():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.model.expressions.expression import Number
 from tauslab.runner.cli.main import main
 
 COMMON = {"n": 6, "times": [0.0, 1.0], "seed": 1, "device": ts.CPU(threads=1)}
@@ -56,11 +57,19 @@ def test_points_without_a_valid_trajectory_are_named(tmp_path, capsys):
     assert "point 1: k = 50" in err
 
 
-def test_one_valid_trajectory_is_enough():
-    """No warning, which would fail this test: the status tells of the others."""
+def test_one_valid_trajectory_is_enough_and_the_others_are_told(tmp_path, capsys):
+    """Means are then of those that did not overflow: in silence they would be wrong."""
     net = bursts()
-    result = ts.run(net, **{**COMMON, "set": {"k": np.array([0.0, 50, 50, 50, 50, 50])}})
+    given = COMMON | {"set": {"k": np.array([0.0, 50, 50, 50, 50, 50])}}
+    with pytest.warns(UserWarning, match=r"5 of 6 trajectories ended early, so that means .*over"):
+        result = ts.run(net, **given)
     assert np.count_nonzero(result.status <= 1) == 1
+    net.parameters["k"] = Number(1.0)
+    net.write(tmp_path / "m.toml")
+    run = ["run", str(tmp_path / "m.toml"), "-n", "9", "--t-end", "1.5", "--seed", "1", "--device",
+           "cpu", "-o", str(tmp_path / "a.h5")]  # fmt: skip
+    assert main(run) == 0
+    assert "of 9 trajectories ended early: overflow" in capsys.readouterr().out
 
 
 def test_a_limit_on_steps_and_a_stiff_model_have_hints_of_their_own():

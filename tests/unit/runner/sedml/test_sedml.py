@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import tempfile
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from tauslab.model.errors import ConfigError, ModelError, OutputError
 from tauslab.runner.cli.main import main
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.sedml.archive import places_of_archive
 from tauslab.runner.sedml.execute import evaluated, expression_of_mathml, with_aggregates
 from tauslab.runner.sedml.kisao import EQUATIONS, EXACT, LEAPS, method_of
 from tauslab.runner.sedml.reports import run_archive
@@ -239,6 +241,21 @@ def test_errors_name_the_place_in_the_archive(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"^sub/decay\.xml.* 'z'") as caught:
         run_archive(path, tmp_path / "out", {})
     assert tempfile.gettempdir() not in str(caught.value)
+
+
+def test_warnings_name_the_place_in_the_archive(tmp_path: Path) -> None:
+    def reading() -> None:
+        with places_of_archive(tmp_path):
+            warnings.warn(f"{tmp_path}/sub/decay.xml, line 3: odd", stacklevel=1)
+            raise ModelError(f"{tmp_path}/sub/decay.xml: wrong")
+
+    def failing() -> None:
+        with pytest.raises(ModelError, match=r"^sub/decay\.xml: wrong"):
+            reading()
+
+    with pytest.warns(UserWarning, match=r"^sub/decay\.xml, line 3: odd") as told:
+        failing()
+    assert len(told) == 1
 
 
 @needs_sedml

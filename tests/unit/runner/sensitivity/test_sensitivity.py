@@ -12,6 +12,7 @@ from reference_ensembles import case, network
 import tauslab as ts
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.model.errors import ConfigError
 from tauslab.runner.sensitivity import summing
 from tauslab.runner.sensitivity.steps import chosen_names
 
@@ -322,3 +323,21 @@ def test_tables():
     assert len(lines) == 2
     with pytest.raises(ts.ConfigError, match="'q' is not among k, decay"):
         found["q", "X"]
+
+
+def test_times_have_one_name_everywhere():
+    options = {"n": 20, "seed": 1, "device": "cpu"}
+    found = ts.sensitivity(turnover(), ["k"], times=2.0, **options)
+    assert found.digest() == ts.sensitivity(turnover(), ["k"], t=[2.0], **options).digest()
+    one, other = (ts.expectation(turnover(), ["k"], **{t: 2.0}, **options) for t in ("t", "times"))
+    assert one([2.0]).tolist() == other([2.0]).tolist()
+    for function in (ts.sensitivity, ts.expectation):
+        with pytest.raises(ConfigError, match="two names of one thing"):
+            function(turnover(), ["k"], times=1.0, t=1.0, **options)
+        with pytest.raises(ConfigError, match="times= is missing"):
+            function(turnover(), ["k"], **options)
+        with pytest.raises(TypeError, match="did you mean times="):
+            function(turnover(), ["k"], t_end=1.0, **options)
+    for function in (ts.cme, ts.population):
+        with pytest.raises(TypeError, match="did you mean times="):
+            function(turnover(), t=1.0)

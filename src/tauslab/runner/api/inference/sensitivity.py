@@ -26,7 +26,7 @@ from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.arrays.file import require_new_file
 from tauslab.runner.sensitivity.expectation import Expectation
-from tauslab.runner.sensitivity.keywords import SensitivityKeywords
+from tauslab.runner.sensitivity.keywords import SensitivityKeywords, one_of_two
 from tauslab.runner.sensitivity.result import SensitivityResult
 from tauslab.runner.sensitivity.run import checked_options, run_sensitivity
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP
@@ -75,7 +75,7 @@ def sensitivity(
     >>> net.add_parameter("k2", 1.0)
     >>> net.add_reaction("2 A -> D", rate="k1")
     >>> net.add_reaction("D -> 2 A", rate="k2")
-    >>> found = ts.sensitivity(net, outputs=["D"], t=3.0, n=1000, seed=1, device="cpu")
+    >>> found = ts.sensitivity(net, outputs=["D"], times=3.0, n=1000, seed=1, device="cpu")
     >>> found.value.shape, bool(abs(found["k2", "D"][0] + 16.65) < 4 * found.error("k2", "D")[0])
     ((2, 1, 1), True)
     """
@@ -100,7 +100,8 @@ def expectation(  # noqa: PLR0913 - keywords
     parameters: Sequence[str] | str,
     outputs: Sequence[str] | str | None = None,
     *,
-    t: npt.ArrayLike,
+    times: npt.ArrayLike | None = None,
+    t: npt.ArrayLike | None = None,
     n: int = 1000,
     conditions: Mapping[str, npt.ArrayLike] | None = None,
     step: float = DEFAULT_STEP,
@@ -117,7 +118,7 @@ def expectation(  # noqa: PLR0913 - keywords
 
     Parameters
     ----------
-    model, outputs, t, step, device, set, max_steps
+    model, outputs, times, t, step, device, set, max_steps
         As of `tauslab.sensitivity`.
     parameters
         Names of parameters, or of species for their initial amounts: the elements of theta.
@@ -146,7 +147,8 @@ def expectation(  # noqa: PLR0913 - keywords
     >>> net.add_species("X", 100)
     >>> net.add_parameter("k", 1.0)
     >>> net.add_reaction("X ->", rate="k")
-    >>> left = ts.expectation(net, ["k"], t=1.0, n=400, device="cpu", conditions={"X": [50, 100]})
+    >>> doses = {"X": [50, 100]}
+    >>> left = ts.expectation(net, ["k"], times=1.0, n=400, device="cpu", conditions=doses)
     >>> k = 0.3
     >>> for _ in range(30):  # Newton's method for half of them left
     ...     mean, slope = left.with_jacobian([k])
@@ -156,7 +158,8 @@ def expectation(  # noqa: PLR0913 - keywords
     """
     within("n", whole(n), 1, MOST_TRAJECTORIES)
     network, options, names, recorded = checked_options(
-        network_of(model, "ts.expectation"), names_of(parameters), outputs, t=t, n=whole(n),
+        network_of(model, "ts.expectation"), names_of(parameters), outputs,
+        times=one_of_two(times, t), n=whole(n),
         seed=seed, device=device, settings=set, max_steps=whole(max_steps),
         what="ts.expectation",
     )  # fmt: skip

@@ -22,7 +22,8 @@ from tauslab.runner.options.keywords import SimulatorKeywords
 from tauslab.runner.options.methods import Auto, TauLeaping, method_of
 from tauslab.runner.options.summary import PREFIX, SummarySpec
 from tauslab.runner.options.values.checks import seed_of
-from tauslab.runner.options.values.python_values import names_of
+from tauslab.runner.options.values.python_values import names_of, whole
+from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.results.result import Result
 
@@ -148,6 +149,11 @@ class Simulator:
         if isinstance(self._summary, tuple):
             return np.stack([result.summary(name) for name in self._summary], axis=1)
         given = _numbers(self._summary(result))
+        if given.ndim not in (1, 2):
+            raise ConfigError(
+                f"the summary gave shape {given.shape}: a row, or a number, for each of the "
+                f"{result.n} trajectories is needed"
+            )
         return given[:, None] if given.ndim == 1 else given
 
 
@@ -260,13 +266,14 @@ def simulator(
     for name in _OWN:
         if name in options:
             raise ConfigError(f"{name}= is set by the simulator itself, or has no use in one")
-    seed = chosen(SimulatorKeywords, options, "a simulator").seed
-    seed = secrets.randbits(64) if seed is None else seed_of(seed)
+    given = chosen(SimulatorKeywords, options, "a simulator")
+    seed = secrets.randbits(64) if given.seed is None else seed_of(given.seed)
     options.pop("seed", None)
-    if summary is None or callable(summary):
-        return Simulator(network, names, summary, seed, options)
-    specs = [SummarySpec.parse(s) for s in ([summary] if isinstance(summary, str) else summary)]
-    if not specs or "record" in options:
-        raise ConfigError("summary= names one summary or more, and then stands for record=")
-    options["record"] = [PREFIX + spec.name for spec in specs]
-    return Simulator(network, names, tuple(spec.name for spec in specs), seed, options)
+    if summary is not None and not callable(summary):
+        specs = [SummarySpec.parse(s) for s in ([summary] if isinstance(summary, str) else summary)]
+        if not specs or "record" in options:
+            raise ConfigError("summary= names one summary or more, and then stands for record=")
+        options["record"] = [PREFIX + spec.name for spec in specs]
+        summary = tuple(spec.name for spec in specs)
+    sample_times(given.times, given.t_end, whole(given.points), model_t_end=network.t_end)
+    return Simulator(network, names, summary, seed, options)

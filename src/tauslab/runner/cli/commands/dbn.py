@@ -13,7 +13,7 @@ from typing import Any
 from tauslab.model.network.network import Network
 from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
-from tauslab.runner.cli.tools import ignored, telling_warnings
+from tauslab.runner.cli.tools import ignored, tell_what_begins, telling_warnings
 from tauslab.runner.dbn.build import build_network
 from tauslab.runner.options.dbn import (
     DbnChoices,
@@ -49,7 +49,10 @@ def process_dbn(arguments: argparse.Namespace) -> None:
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
-    return network, _options(arguments, network)
+    options = _options(arguments, network)
+    if options.output is not None:
+        tell_what_begins(options.output, resume=options.resume, quiet=options.quiet)
+    return network, options
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:

@@ -11,7 +11,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.readers import read as readers
 from tauslab.runner.cli.options import given_options
-from tauslab.runner.cli.tools import ignored, telling_warnings
+from tauslab.runner.cli.tools import ignored, tell_what_begins, telling_warnings
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.runner.options.keywords import PointsKeywords, TimeLimitFlag
 from tauslab.runner.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
@@ -36,6 +36,8 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     stop = stop_in_order(arguments.max_time, comm, PATIENCE)
     with telling_warnings(comm.rank):
         model, options = agree(comm, lambda: _lattice_job(arguments))
+        if comm.rank == 0 and options.output is not None:
+            tell_what_begins(options.output, resume=options.resume, quiet=options.quiet)
         tell = ignored if arguments.quiet else print
         result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:

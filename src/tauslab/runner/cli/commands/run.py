@@ -17,7 +17,13 @@ from tauslab.runner.cli.commands.answer import facts_of_run, summary
 from tauslab.runner.cli.options import given_options
 from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.rerun import own_output, taken_from_result
-from tauslab.runner.cli.tools import ignored, mpi_hint, telling_warnings, warn_on_rank_0
+from tauslab.runner.cli.tools import (
+    ignored,
+    mpi_hint,
+    tell_what_begins,
+    telling_warnings,
+    warn_on_rank_0,
+)
 from tauslab.runner.ensemble.request import ensemble_options
 from tauslab.runner.options.dask import dask_options
 from tauslab.runner.options.ensemble import Options
@@ -95,7 +101,10 @@ def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
     network = as_chosen(network, arguments.molecules, arguments.amounts)
     network = with_net_laws(network) if arguments.net_laws else network
-    return network, _options(arguments, network)
+    options = _options(arguments, network)
+    if options.output is not None:
+        tell_what_begins(options.output, resume=options.resume, quiet=arguments.quiet)
+    return network, options
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:

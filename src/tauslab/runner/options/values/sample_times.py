@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +18,13 @@ MOST_POINTS = 10_000_000
 
 
 def sample_times(
-    times: Sequence[float] | FloatArray | None = None,
+    times: npt.ArrayLike | None = None,
     t_end: float | None = None,
     points: int | None = None,
     *,
     model_t_end: float | None = None,
 ) -> FloatArray:
-    """Sample times: as given, or `points` of them from 0 to the end, both included.
+    """Sample times: as given, one or several, or `points` of them from 0 to the end, both included.
 
     Raises
     ------
@@ -54,14 +53,22 @@ def sample_times(
         raise ConfigError(f"{assigned('t_end')}{end:g} is not allowed: a finite time above 0")
     count = DEFAULT_POINTS if points is None else points
     within("points", count, 2, MOST_POINTS)
-    return np.linspace(0.0, end, count)
+    found = np.linspace(0.0, end, count)
+    if not (np.diff(found) > 0).all():
+        raise ConfigError(
+            f"{assigned('t_end')}{end:g} is so near to 0 that {count} sample times up to it are "
+            f"not all different: give fewer {opt('points')}, or time in a smaller unit"
+        )
+    return found
 
 
-def _given_times(times: Sequence[float] | FloatArray) -> FloatArray:
+def _given_times(times: npt.ArrayLike) -> FloatArray:
     try:
         array = np.array(times, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ConfigError("sample times must be numbers") from None
+    if array.ndim == 0:
+        array = array[None]
     if array.ndim != 1 or array.size < 1:
         raise ConfigError("sample times must be a list of one or more numbers")
     if not np.isfinite(array).all() or array[0] < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -16,9 +16,10 @@ R = TypeVar("R")
 
 # What users type for the option of another function.
 _CALLED = {
-    "t_end": ("t", "times"), "times": ("t",), "time": ("t", "times"), "t_eval": ("times",),
-    "n": ("runs", "samples", "replicas"), "particles": ("n",), "trajectories": ("n",),
-    "path": ("output",), "file": ("output",),
+    "t_end": ("times", "t"), "times": ("t", "t_end"), "time": ("times", "t", "t_end"),
+    "t": ("times", "t_end"), "t_eval": ("times",), "t_max": ("t_end", "times"),
+    "n": ("cells", "runs", "samples", "replicas"), "particles": ("n",), "trajectories": ("n",),
+    "path": ("output",), "file": ("output",), "set": ("parameters",), "parameters": ("set",),
 }  # fmt: skip
 
 
@@ -34,14 +35,22 @@ def unknown_keyword(
     homes
         Classes of settings, whose fields are often given beside them.
     """
-    known = list(allowed)
-    near = [one for one in _CALLED.get(name, ()) if one in known]
-    near += difflib.get_close_matches(name, known, n=1)
+    near = nearest(name, list(allowed))
     of = [one.__name__ for one in homes if name in {found.name for found in fields(one)}]
     hint = f": did you mean {near[0]}=?" if near else ""
     if of:
         hint = ": it belongs to " + " and ".join(f"ts.{one}({name}=...)" for one in of)
     return UnknownKeyword(f"{name}= is no option of {what}{hint}")
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """Which of the keywords that are known may be meant, the likeliest first.
+
+    >>> nearest("t_end", ["n", "t"]), nearest("sede", ["seed", "n"]), nearest("xyz", ["n"])
+    (['t'], ['seed'], [])
+    """
+    called = [one for one in (name, *_CALLED.get(name, ())) if one in known]
+    return called + difflib.get_close_matches(name, known, n=1)
 
 
 def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:

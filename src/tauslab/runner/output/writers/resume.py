@@ -177,8 +177,9 @@ def _differences(
         if len(times) != len(layout.times):
             yield "number of sample times", len(times), len(layout.times)
         else:
-            index = int(np.flatnonzero(times != layout.times)[0])
-            yield f"sample time {index}", float(times[index]), float(layout.times[index])
+            index = int(np.flatnonzero(times != layout.times)[-1])
+            name = "last sample time" if index == len(times) - 1 else f"sample time {index}"
+            yield name, float(times[index]), float(layout.times[index])
     texts = {"species": layout.species, "observable": layout.observables}
     for key, names in texts.items():
         found = tuple(v.decode() for v in file[key][()]) if key in file else ()

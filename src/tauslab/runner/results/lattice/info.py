@@ -69,10 +69,11 @@ def lines(found: dict[str, Any]) -> list[str]:
         for name, values in found.get("points", {}).items()
     ]
     names = ", ".join(found["species"][:12]) + (", ..." if len(found["species"]) > 12 else "")
+    replicas = f"{found['replicas']} replica{'s' if found['replicas'] > 1 else ''}"
     lines = [
         f"{found['path']}: a lattice run, written by tauslab {attributes['tauslab_version']}",
         f"model: sha256 {attributes['model_sha256'][:16]}",
-        f"method: rdme, seed {attributes['seed']}, {found['replicas']} replicas",
+        f"method: rdme, seed {attributes['seed']}, {replicas}",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",
         f"samples: {found['samples']} to t = {found['t_end']:g} s, frames: {found['frames']}",
         *points,

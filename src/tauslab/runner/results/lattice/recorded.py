@@ -106,7 +106,7 @@ class RecordedLattice:
         ConfigError
             The points are not all combinations of some values of each name.
         """
-        return grid_of(values, str(self.path), self.attributes.get("grid"), self.n_points)
+        return grid_of(values, self.name, self.attributes.get("grid"), self.n_points)
 
     @property
     def _file(self) -> CheckedLattice:
@@ -140,6 +140,11 @@ class RecordedLattice:
     def is_temporary(self) -> bool:
         """Whether the file goes with this result, or with that of which this is a point."""
         return self._forget is not None or (self._whole is not None and self._whole.is_temporary)
+
+    @property
+    def name(self) -> str:
+        """The name of this result in messages: its file, if it is there to stay."""
+        return "the result in memory" if self.is_temporary else str(self.path)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -191,7 +196,7 @@ class RecordedLattice:
         """Number of a species; a `ConfigError` if there is none of that name."""
         if species not in self.species:
             raise ConfigError(
-                f"{species!r} is not a species of {self.path}; it has {', '.join(self.species)}"
+                f"{species!r} is not a species of {self.name}; it has {', '.join(self.species)}"
             )
         return self.species.index(species)
 
@@ -265,12 +270,12 @@ class RecordedLattice:
             return "counts", (which,)
         if site_type not in self.site_types:
             known = ", ".join(self.site_types) or "none"
-            raise ConfigError(f"{site_type!r} is not a site type of {self.path}; it has {known}")
+            raise ConfigError(f"{site_type!r} is not a site type of {self.name}; it has {known}")
         return "counts_by_site_type", (self.site_types.index(site_type), which)
 
     def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
         if name not in self._file:
-            raise ConfigError(f"{self.path} has no /{name}")
+            raise ConfigError(f"{self.name} has no /{name}")
         with reading(self.path, InputFileError):
             return np.asarray(self._file[name][(*self._lead, *index)])
 
@@ -333,7 +338,7 @@ class RecordedLattice:
         self._need_frames()
         frames = len(self.frame_times)
         if not -frames <= frame < frames:
-            raise ConfigError(f"frame {frame} is not in {self.path}: it has 0 to {frames - 1}")
+            raise ConfigError(f"frame {frame} is not in {self.name}: it has 0 to {frames - 1}")
         z, y, x = self.shape
         first, last = (0, z) if planes is None else planes
         if self._parts is not None:
@@ -398,13 +403,13 @@ class RecordedLattice:
     def _need_frames(self) -> None:
         if self.whole_sweep:
             raise ConfigError(
-                f"{self.path} is a sweep of {self.n_points} points: name one, {opt('point', 0)}"
+                f"{self.name} is a sweep of {self.n_points} points: name one, {opt('point', 0)}"
             )
         if len(self.frame_times):
             return
         if self._parts is not None:
-            raise ConfigError(f"{self.path} is unfinished, and has no frame of this replica yet")
-        raise ConfigError(f"{self.path} has no frames: run with {assigned('frame_every')}N")
+            raise ConfigError(f"{self.name} is unfinished, and has no frame of this replica yet")
+        raise ConfigError(f"{self.name} has no frames: run with {assigned('frame_every')}N")
 
 
 def _plain(value: Any) -> Any:

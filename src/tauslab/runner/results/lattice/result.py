@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.pictures.html import escape
 from tauslab.runner.options.lattice import LatticeChoices
 from tauslab.runner.options.sweep import Sweep
+from tauslab.runner.options.values.checks import require_result_name
 from tauslab.runner.options.values.stored import values_in
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
+from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.output.targets import require_place
 from tauslab.runner.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
 from tauslab.runner.results.lattice.tables import (
     ensemble_of,
@@ -97,6 +101,7 @@ class LatticeResult(RecordedLattice):
         """One line: what was run, where it lies."""
         if not self._opened:
             return f"<LatticeResult {self.path}: closed>"
+        place = "in memory" if self.is_temporary else self.path
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
         replicas = f"{self.n_replicas} replicas, " if self.n_replicas > 1 else ""
         if self.whole_sweep:
@@ -108,13 +113,44 @@ class LatticeResult(RecordedLattice):
         until = f" to t = {self.times[-1]:g} s" if len(self.times) else ""
         state = "" if self.complete else f", unfinished (t_end = {self.all_times[-1]:g} s)"
         return (
-            f"<LatticeResult {self.path}: {replicas}{len(self.times)} samples{until}, "
+            f"<LatticeResult {place}: {replicas}{len(self.times)} samples{until}, "
             f"{len(self.frame_times)} frames, {len(self.species)} species "
             f"({shown}), seed {self.attributes['seed']}{state}>"
         )
 
     def _repr_html_(self) -> str:
         return lattice_result_html(self) if self._opened else f"<code>{escape(repr(self))}</code>"
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a result in memory to a file, as a run with ``output=`` would have.
+
+        All replicas and points are written, whichever this one means.
+
+        Parameters
+        ----------
+        overwrite
+            Replace a file that is there.
+
+        Raises
+        ------
+        ConfigError
+            The result lies in a file already; or the name is that of a table or a picture.
+        OutputError
+            The file is there already, or cannot be written.
+        """
+        own = Path(path)
+        if not self.is_temporary:
+            raise ConfigError(f"{self.path} holds this result already: copy the file")
+        require_result_name(own)
+        require_place(own)
+        if own.exists() and not overwrite:
+            raise OutputError(f"{own} exists; overwrite=True replaces it")
+
+        def copy(unfinished: Path) -> None:
+            shutil.copyfile(self.path, unfinished)
+
+        publish(own, Disk(), copy)
+        return own
 
     def __getitem__(self, species: str) -> IntArray | FloatArray:
         """`counts` of a species on the whole lattice; ``"time"`` gives `times`."""
@@ -159,13 +195,13 @@ class LatticeResult(RecordedLattice):
         for name, value in values.items():
             if name not in self.points:
                 known = ", ".join(self.points) or "nothing"
-                raise ConfigError(f"{name!r} was not swept in {self.path}: {known} was")
+                raise ConfigError(f"{name!r} was not swept in {self.name}: {known} was")
             same &= np.isclose(self.points[name], value, rtol=1e-9, atol=0)
         if not same.any():
             near = {n: float(v[np.argmin(abs(v - values[n]))]) for n, v in self.points.items()
                     if n in values}  # fmt: skip
             told = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
-            raise ConfigError(f"{self.path} has no point with these values; near is {told}")
+            raise ConfigError(f"{self.name} has no point with these values; near is {told}")
         return int(np.flatnonzero(same)[0])
 
     def as_ensemble(self, site_type: str | None = None) -> Result:

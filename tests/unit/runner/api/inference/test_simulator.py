@@ -219,6 +219,12 @@ def test_a_simulator_says_what_it_is():
             ),
             "1 rows for 2",
         ),
+        (lambda: ts.simulator(turnover(), ["b"]), "no end time of its own"),
+        (lambda: ts.simulator(turnover(), ["b"], times=[2, 1]), "times must increase"),
+        (
+            lambda: ts.simulator(turnover(), ["b"], lambda _: 3, times=[1], device="cpu")([1.0]),
+            "for each of the 1 trajectories",
+        ),
     ],
 )
 def test_bad_input(call, word):
