@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -315,16 +314,20 @@ def test_tables_list_every_reader_and_put_frequent_reactions_first():
     def table(name, size, width=1):
         return whole[book[f"AT_{name}"] :][: size * width].reshape(size, width).squeeze().tolist()
 
+    long, many = LONGER, rejection.MANY_CHANGES
     order = table("ITEM", 7)
     assert order == [2, 5, 1, 4, 0, 6, 3]
-    starts = table("READ_ROW", 7)
-    readers = [table("READ", starts[-1])[a:b] for a, b in pairwise(starts)]
-    found = [[order[item] for item in own] for own in readers]
+    species = table("READERS", 6, 4)
+    records = table("READER", species[-1][2], 4)
+    own = [records[begin:end] for _, begin, end, _ in species]
+    found = [[order[item] for item, *_ in readers] for readers in own]
     assert found == [[2, 1, 0, 6, 3], [4, 0, 6], [3], [3], [], []]
     exact, unread = rejection.EXACT, rejection.UNREAD
-    assert table("INTERVAL", 6) == [exact, exact, exact, exact, unread, unread]
+    assert [kind for kind, *_ in species] == [exact, exact, exact, exact, unread, unread]
+    assert [kind for *_, kind in own[0]] == [1, 3, 2, long, long]
+    assert [other for item, _, other, kind in own[0] if kind == 2] == [1]  # the other species
+    assert [other for item, _, other, kind in own[1] if kind == 2] == [0]
     kinds = [table("RECORD", 14, 4)[2 * item][0] for item in range(7)]
-    long, many = LONGER, rejection.MANY_CHANGES
     assert kinds == [1, 0, 3, long, 2, many, long]
 
 
@@ -336,7 +339,7 @@ def test_intervals_are_wide_where_bounds_stay_above_zero_with_propensities():
     net.add_reaction("5 C ->", rate=1.0)
     lowered = lower(net, parameters={}, counts=dict.fromkeys(net.species, 50))
     book = tables_of(lowered, "rssa")
-    kinds = book.arrays()[0][book["AT_INTERVAL"] :][:3].tolist()
+    kinds = book.arrays()[0][book["AT_READERS"] :][: 4 * 3 : 4].tolist()
     assert kinds == [rejection.WIDE, rejection.WIDE, rejection.EXACT]
 
 

@@ -59,16 +59,15 @@ def write_items(
     flat = [pair for change in changes for pair in change]
     book.whole("CHANGE_ROW", np.cumsum([0, *map(len, changes)]))
     book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
-    book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
-    _write_readers(book, network, item_of)
+    _write_readers(book, network, item_of, forms)
     places = len(network.species) + 1  # one is of no species
     book.constant("N_PLACES", places)
-    book.constant("N_COUNTS", padded(2 * places, 4))  # counts, and how far they may get
-    book.constant(
-        "N_WHOLE", padded(4 * places, 4)
-    )  # of intervals, see csrc/tables/rejection/bounds.h
+    # One thread has counts apart from intervals; a team has all that it knows of a species together.
+    book.constant("N_COUNTS", padded(places, 4))
+    book.constant("N_WHOLE", 4 * places)
+    book.constant("WORDS_OF_COUNT", 4)
     book.constant("SHARED_WHOLE", 0)
     book.macro("WIDE_WHOLE", value=False)
     book.macro("IS_DENSE", value=False)
@@ -89,6 +88,7 @@ def _lay_out(book: TableBook, items: int) -> None:
     book.places("ITEM_LEVEL", first[:-1].tolist())
     book.whole("LEVEL_NODES", sizes)
     book.constant("N_VALUES", NODE_SIZE * int(first[-1]))
+    book.constant("UPPER_NODES", sum(sizes[1:]))
 
 
 def _write_records(
@@ -135,10 +135,34 @@ def _intervals(network: LoweredNetwork) -> IntArray:
     return kinds
 
 
-def _write_readers(book: TableBook, network: LoweredNetwork, item_of: IntArray) -> None:
-    """Of every species the items that read it, in order."""
-    pairs = [(i, j) for j, reaction in enumerate(network.reactions) for i in reaction.depends_on()]
+def _write_readers(
+    book: TableBook, network: LoweredNetwork, item_of: IntArray, forms: IntArray
+) -> None:
+    """Of every species its kind of interval, and the items that read it, in order.
+
+    A reader has a record of all that its bound is made of: item, constant, the other species, kind.
+    """
+    reactions = network.reactions
+    pairs = [(i, j) for j, reaction in enumerate(reactions) for i in reaction.depends_on()]
     species, reaction = np.array(pairs, np.int64).reshape(-1, 2).T
     n_places, n_items = len(network.species) + 1, max(1, len(item_of))
     found = TableRows.sorted_pairs(species, item_of[reaction], n_places, n_items)
-    book.rows("READ_ROW", "READ", found)
+    starts, ends = found.start[:-1], found.start[1:]
+    book.records("READERS", [_intervals(network), starts, ends, np.zeros(n_places)])
+    order = np.argsort(item_of)
+    read = order[found.items]
+    own = np.repeat(np.arange(n_places), ends - starts)
+    first, second, kind = forms[read].T
+    sources = np.array([constant_source(one) for one in reactions], np.int64)
+    other = np.where(first == own, second, first)
+    book.records("READER", [found.items, sources[read], other, kind])
+    literals = np.array([literal_of(one) for one in reactions], np.float64)
+    book.real("READER_RATE", literals[read])
+
+
+def shared_parts(book: TableBook) -> list[int]:
+    """Bytes of a team's state that may be in shared memory, see csrc/tables/rejection/tree_of_lanes.h.
+
+    The root and what is known of each species; nodes above the lowest level.
+    """
+    return [8 * NODE_SIZE + 16 * book["N_PLACES"], 8 * NODE_SIZE * book["UPPER_NODES"]]

@@ -22,7 +22,7 @@ from tauslab.kernels.exact.owners import (
     constant_source,
     literal_of,
 )
-from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
+from tauslab.kernels.exact.rejection import shared_parts, write_items
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
@@ -174,13 +174,13 @@ class LargeNetwork:
 
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
         """Choose what is in shared memory, and how many blocks; return the bytes that it takes."""
-        if "N_ITEMS" in book:  # of `rssa`: the root, counts, and how far those may get
+        if "N_ITEMS" in book:  # of `rssa`
             book.macro("TEAM_BLOCKS", FEW_BLOCKS)
-            part = parts[1] + 8 * NODE_SIZE
+            parts = shared_parts(book)
             together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
-            fast = fast_parts([part], team, trajectories, self._backend, together)
+            fast = fast_parts(parts, team, trajectories, self._backend, together)
             book.constant("SHARED_PARTS", fast)
-            return fast * part
+            return sum(parts[:fast])
         multiprocessors = self._backend.multiprocessors
         blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors)
         keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
@@ -268,6 +268,7 @@ def tables_of(
     book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    book.constant("WORDS_OF_COUNT", 1)
     flags = np.zeros(len(reactions), np.int64)
     variables, late = list[int](), list[tuple[tuple[int, int], ...]]()
     if network.dynamics is not None:

@@ -161,8 +161,15 @@ struct IntPair {
 struct IntQuad {
     i32 a, b, c, d;
 };
+struct RealPair {
+    double a, b;
+};
 
 DEVICE IntPair load_pair(const i32 *from) {
+    return {from[0], from[1]};
+}
+
+DEVICE RealPair load_pair(const double *from) {
     return {from[0], from[1]};
 }
 

@@ -168,9 +168,17 @@ struct IntPair {
 struct IntQuad {
     i32 a, b, c, d;
 };
+struct RealPair {
+    double a, b;
+};
 
 DEVICE IntPair load_pair(const i32 *from) {
     const int2 words = *(const int2 *)from;
+    return {words.x, words.y};
+}
+
+DEVICE RealPair load_pair(const double *from) {
+    const double2 words = *(const double2 *)from;
     return {words.x, words.y};
 }
 

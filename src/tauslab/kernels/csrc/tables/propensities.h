@@ -22,10 +22,18 @@ struct WholeNumbers {
     }
 };
 
+// Counts of a trajectory, each the first of WORDS_OF_COUNT words where a team runs it.
+struct CountArray {
+    i32 *base;
+    DEVICE_MEMBER i32 &operator[](i64 i) const {
+        return TEAM_THREADS == 1 ? base[i * TEAM_STRIDE] : base[(u32)i * WORDS_OF_COUNT];
+    }
+};
+
 // The state of a trajectory. In a network with events quantities that hold any number are behind the counts, and
 // behind these the time.
 struct State {
-    TeamArray<i32> x;     // counts
+    CountArray x;
     WholeNumbers n;       // of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
     const double *c;      // constants of the row
@@ -51,7 +59,7 @@ DEVICE Quantities quantities_of(const Tables &tables, const State &s) {
 #else
 constexpr i64 N_GIVEN = N_SPECIES;  // counts that a trajectory starts from
 
-DEVICE const TeamArray<i32> &quantities_of(const Tables &, const State &s) {
+DEVICE const CountArray &quantities_of(const Tables &, const State &s) {
     return s.x;
 }
 #endif

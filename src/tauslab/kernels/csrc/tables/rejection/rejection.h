@@ -221,9 +221,8 @@ struct Rssa {
     DEVICE_MEMBER void renew(i32 species) const {
         renew_interval(bounds, species);
         if (!IS_PILOT || !team_leader()) return;
-        const i32 begin = bounds.tables.at(AT_READ_ROW, species);
-        atomic_add(&firings[N_REACTIONS + 1],
-                   (u64)(bounds.tables.at(AT_READ_ROW, species + 1) - begin));
+        const IntQuad readers = bounds.tables.quad(AT_READERS, species);
+        atomic_add(&firings[N_REACTIONS + 1], (u64)(readers.c - readers.b));
     }
 
 #ifdef HAS_EVENTS
@@ -312,7 +311,7 @@ struct Rssa {
         if (inside) return false;
         near_end = true;
         bool left = false;
-        for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
+        NO_UNROLL for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
         return left;
     }
 
@@ -326,7 +325,7 @@ struct Rssa {
         team_sync();
         near_end = true;  // events of the batch that change the same species look at them
         bool left = false;
-        for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
+        NO_UNROLL for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
     }
 

@@ -167,10 +167,6 @@ struct Candidate {
 //
 //     bit 31        16 15         0
 //         |   rise    |   fall    |
-DEVICE i32 &possible_change(const State &s, i32 species) {
-    return s.x[N_PLACES + species];
-}
-
 DEVICE void clear_possible_changes(const State &s) {
     team_each(0, N_PLACES, [&](i64 i) { possible_change(s, (i32)i) = 0; });
 }
@@ -194,9 +190,10 @@ DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
     i32 least[2], most[2];
     bool stays = true, near_end = false;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const i32 species = record.species[i], change = record.change(i), count = s.x[species];
-        const FluctuationInterval range = rssa.bounds.range(species);
-        const u32 all = (u32)possible_change(s, species), word = first ? packed_change(change) : all;
+        const SpeciesWords known(s, record.species[i]);
+        const i32 change = record.change(i), count = known.count;
+        const FluctuationInterval &range = known.range;
+        const u32 all = (u32)known.possible, word = first ? packed_change(change) : all;
         const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
         const i32 down = range.down(count), up = range.up(count);
         stays = stays && (change == 0 || ((by <= down) & (to <= up)));

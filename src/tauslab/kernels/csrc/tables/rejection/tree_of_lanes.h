@@ -1,0 +1,240 @@
+// The tree of upper bounds of a team of threads, and what it knows of each species; included by
+// tables/rejection/bounds.h, which says more.
+//
+// What is read and written most stands in shared memory, if there is room (SHARED_PARTS): first the root and four
+// words of each species, which one load gets; then all nodes but those of the lowest level. Those have
+// their 32 children alone. A thread that needs sums of them loads the children at once and adds them up, because
+// stored sums would have to be loaded one after another. The others have all partial sums behind the children.
+#pragma once
+
+// Nodes of the lowest level; UPPER_NODES are above it, without the root.
+constexpr i64 LOWEST_NODES = N_VALUES / NODE_SIZE - 1 - UPPER_NODES;
+constexpr i64 SHARED_STATE = (SHARED_PARTS > 0 ? NODE_SIZE + 2 * N_PLACES : 0) +
+                             (SHARED_PARTS > 1 ? NODE_SIZE * UPPER_NODES : 0);
+
+DEVICE State state_of(double *values, i32 *, Whole *words, double *shared) {
+    State s;
+    s.v = {values};
+    s.x = {SHARED_PARTS > 0 ? (i32 *)(shared + NODE_SIZE) : words};
+    s.n = {nullptr, {nullptr}};
+    return s;
+}
+
+// What a team knows of a species: its count, by how many molecules the candidates of the team can change it
+// at most, and the ends of its interval.
+struct SpeciesWords {
+    i32 count, possible;
+    FluctuationInterval range;
+
+    DEVICE_MEMBER SpeciesWords(const State &s, i32 species) {
+        const IntQuad words = load_quad(s.x.base + 4 * (u32)species);
+        count = words.a, possible = words.b;
+        range = FluctuationInterval::between(words.c, words.d);
+    }
+};
+
+DEVICE i32 &possible_change(const State &s, i32 species) {
+    return s.x.base[4 * (u32)species + 1];
+}
+
+DEVICE FluctuationInterval interval_of(const State &s, i32 species) {
+    return SpeciesWords(s, species).range;
+}
+
+DEVICE i32 high_of(const State &s, i32 species) {
+    return s.x.base[4 * (u32)species + 3];
+}
+
+DEVICE void store_interval(const State &s, i32 species, FluctuationInterval range) {
+    i32 *const words = s.x.base + 4 * (u32)species;
+    words[2] = range.low, words[3] = range.high;
+}
+
+class BoundTree {
+  public:
+    DEVICE_MEMBER BoundTree(const State &s, double *shared)
+        : root_{SHARED_PARTS > 0 ? shared : s.v.base},
+          upper_{SHARED_PARTS > 1 ? shared + NODE_SIZE + 2 * N_PLACES
+                                  : s.v.base + NODE_SIZE * (1 + LOWEST_NODES)},
+          lowest_{s.v.base + NODE_SIZE} {}
+
+    DEVICE_MEMBER double total() const { return root_[LANES + 1]; }
+
+    DEVICE_MEMBER i32 find(double &target) const {
+        const u32 first = choose(&root_[0], target);
+        if (first < ROOT_ITEMS) return (i32)first;
+        u32 group = first - (u32)ROOT_ITEMS;
+        UNROLL for (i32 level = ITEM_LEVELS - 1; level > 0; --level)
+            group = group * LANES + choose(upper_node(level, group), target);
+        if (ITEM_LEVELS > 0)
+            group = group * LANES + Halves(lowest_node(group)).choose(lowest_node(group), target);
+        return (i32)(ROOT_ITEMS + group);
+    }
+
+    DEVICE_MEMBER void clear() const {
+        team_each(0, NODE_SIZE, [&](i64 i) { root_[i] = 0.0; });
+        team_each(0, LANES * LOWEST_NODES, [&](i64 i) { lowest_[i] = 0.0; });
+        team_each(0, NODE_SIZE * UPPER_NODES, [&](i64 i) { upper_[i] = 0.0; });
+    }
+
+    // Where the upper bound of an item is stored.
+    DEVICE_MEMBER double &bound(u32 item) const {
+        return item < ROOT_ITEMS ? root_[item] : lowest_[item - (u32)ROOT_ITEMS];
+    }
+
+    DEVICE_MEMBER void sum_all(const Tables &tables) const {
+        if (ITEM_LEVELS > 0) {
+            team_each(0, tables.at(AT_LEVEL_NODES, 0), [&](i64 node) {
+                child(1, (u32)node) = Halves(lowest_node((u32)node)).total();
+            });
+            team_sync();
+        }
+        NO_UNROLL for (i32 level = 1; level < ITEM_LEVELS; ++level) {
+            team_groups(0, tables.at(AT_LEVEL_NODES, level), [&](i64 node) {
+                sum_node(upper_node(level, (u32)node), &child(level + 1, (u32)node));
+            });
+            team_sync();
+        }
+        sum_root();
+    }
+
+    // Stores the new bounds of readers `begin .. end - 1`, whose items are in order, and makes the sums above.
+    template <class Make>
+    DEVICE_MEMBER void renew(const Tables &, i32 begin, i32 end, Make make) const {
+        NO_UNROLL for (i32 first = begin; first < end; first += TEAM_THREADS) {
+            const i32 i = first + team_rank();
+            u32 item = N_ITEMS;
+            if (i < end) {
+                const NewBound one = make(i);
+                item = (u32)one.item;
+                bound(item) = one.bound;
+            }
+            if (ITEM_LEVELS > 0) sum_above(item - (u32)ROOT_ITEMS, item >= ROOT_ITEMS && item < N_ITEMS);
+        }
+        team_sync();
+        sum_root();
+    }
+
+  private:
+    // Sums of 16 pairs of a node's children, those of lanes i and i + 16.
+    class Halves {
+      public:
+        DEVICE_MEMBER explicit Halves(const double *node) {
+            UNROLL for (int i = 0; i < LANES / 2; i += 2) {
+                const RealPair left = load_pair(node + i), right = load_pair(node + LANES / 2 + i);
+                sum_[i] = left.a + right.a, sum_[i + 1] = left.b + right.b;
+            }
+        }
+
+        DEVICE_MEMBER double total() {
+            fold<LANES / 2, 1>(sum_);
+            return sum_[0];
+        }
+
+        // As Butterfly::choose does. After each turn `sum_` has the sums that are below the chosen half.
+        DEVICE_MEMBER u32 choose(const double *node, double &target) {
+            u32 lane = 0;
+            turn<1>(lane, target);
+            turn<2>(lane, target);
+            turn<4>(lane, target);
+            turn<8>(lane, target);
+            const double left = node[lane], right = node[lane + LANES / 2];
+            return lane + (goes_right(left, right, target) ? LANES / 2 : 0);
+        }
+
+      private:
+        // Adds up COUNT sums as the butterfly does, until LEFT are left.
+        template <int COUNT, int LEFT>
+        DEVICE_MEMBER static void fold(double *sum) {
+            if constexpr (COUNT > LEFT) {
+                UNROLL for (int i = 0; i < COUNT / 2; ++i) sum[i] = sum[i] + sum[i + COUNT / 2];
+                fold<COUNT / 2, LEFT>(sum);
+            }
+        }
+
+        template <int SIZE>
+        DEVICE_MEMBER void turn(u32 &lane, double &target) {
+            constexpr int COUNT = LANES / 2 / SIZE;
+            double sum[COUNT];
+            UNROLL for (int i = 0; i < COUNT; ++i) sum[i] = sum_[i];
+            fold<COUNT, 2>(sum);
+            const bool right = goes_right(sum[0], sum[1], target);
+            lane += right ? SIZE : 0;
+            UNROLL for (int i = 0; i < COUNT / 2; ++i) sum_[i] = right ? sum_[2 * i + 1] : sum_[2 * i];
+        }
+
+        double sum_[LANES / 2];
+    };
+
+    DEVICE_MEMBER static bool goes_right(double left, double right, double &target) {
+        const bool right_half = (target >= left) & (right > 0);
+        target -= right_half ? left : 0.0;
+        return right_half;
+    }
+
+    DEVICE_MEMBER double *lowest_node(u32 node) const { return &lowest_[node * LANES]; }
+
+    DEVICE_MEMBER double *upper_node(i32 level, u32 node) const {
+        return &upper_[((u32)(ITEM_LEVEL[level] - 1 - LOWEST_NODES) + node) * NODE_SIZE];
+    }
+
+    // Child number `index`, counted through the nodes of a level above the lowest; behind the last level it
+    // is the root's.
+    DEVICE_MEMBER double &child(i32 level, u32 index) const {
+        if (level == ITEM_LEVELS) return root_[ROOT_ITEMS + index];
+        return upper_node(level, index / LANES)[index % LANES];
+    }
+
+    // Chooses a child of a node that has its sums.
+    DEVICE_MEMBER static u32 choose(const double *node, double &target) {
+        u32 lane = 0;
+        UNROLL for (u32 size = 1; size < LANES; size *= 2) {
+            const double *left = node + (2 * size == LANES ? 0 : LANES + 2 * size) + lane;
+            lane += goes_right(left[0], left[size], target) ? size : 0;
+        }
+        return lane;
+    }
+
+    // Makes the partial sums of a node by all threads, and stores the total in its parent as well, if it has one.
+    DEVICE_MEMBER static void sum_node(double *node, double *parent) {
+        const TeamArray<double> values = {node};
+        lanes_partial_sums(Neighbours{values, 0}, [&](int i, double sum) {
+            node[LANES + i] = sum;
+            if (parent && i == 1) *parent = sum;
+        });
+    }
+
+    DEVICE_MEMBER void sum_root() const {
+        team_groups(0, 1, [&](i64) { sum_node(&root_[0], nullptr); });
+        team_sync();
+    }
+
+    // Makes the sums above item number `index` of those below the root, if the thread `is` given one, but not
+    // those of the root. Threads have different items, in order. The first of those that share a node sums it.
+    DEVICE_MEMBER void sum_above(u32 index, bool is) const {
+        index /= LANES;
+        const u32 before = LANES_READ(TEAM_LANES, index, own_lane() - 1);
+        const bool first = is && (own_lane() == 0 || before != index);
+        team_sync();
+        if (first) child(1, index) = Halves(lowest_node(index)).total();
+        team_sync();
+        NO_UNROLL for (i32 level = 1; level < ITEM_LEVELS; ++level, index /= LANES)
+            sum_path(level, first ? index : 0, first);
+    }
+
+    // Adds up the sums of a level above child number `index`, which other threads may share.
+    DEVICE_MEMBER void sum_path(i32 level, u32 index, bool is) const {
+        double *const node = upper_node(level, index / LANES);
+        double sum = 0;
+        UNROLL for (u32 size = LANES / 2; size > 0; size /= 2) {
+            const u32 at = index % size;
+            const double *two = node + (size == LANES / 2 ? 0 : LANES + 2 * size) + at;
+            if (is) node[LANES + size + at] = sum = two[0] + two[size];
+            team_sync();
+        }
+        if (is) child(level + 1, index / LANES) = sum;
+        team_sync();
+    }
+
+    TeamArray<double> root_, upper_, lowest_;
+};
