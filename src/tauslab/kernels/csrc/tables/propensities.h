@@ -68,11 +68,10 @@ DEVICE const CountArray &quantities_of(const Tables &, const State &s) {
 // to 2: the propensity is a constant times their counts.
 enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
 
-// The constant of reaction j; events may change a quantity that it is multiplied by.
+// The constant of a reaction; events may change a quantity that it is multiplied by.
 template <class Counts>
-DEVICE double constant_in(const Tables &tables, i32 j, i32 source, [[maybe_unused]] const Counts &x,
+DEVICE double constant_in(double literal, i32 source, [[maybe_unused]] const Counts &x,
                           const double *c) {
-    const double literal = tables.real[AT_LITERAL + j];
 #ifdef HAS_EVENTS
     if (source <= QUANTITY_CONSTANT) return not_negative(literal * x[QUANTITY_CONSTANT - source]);
 #endif
@@ -98,8 +97,10 @@ DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const C
 template <class Counts>
 DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
+    double literal = tables.real[AT_LITERAL + j];
+    LOADED_HERE(literal);
     if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
-    const double constant = constant_in(tables, j, law.a, x, c);
+    const double constant = constant_in(literal, law.a, x, c);
     if (law.d == 0) return constant;
     const double first = (double)x[law.b], second = (double)x[law.c];
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));

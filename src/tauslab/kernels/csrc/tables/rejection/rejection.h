@@ -301,18 +301,33 @@ struct Rssa {
         bounds.s.x[species] = plus(bounds.s.x[species], change);
     }
 
+    // The first CHANGES threads of a team have a change each; one thread has them all in turn.
     DEVICE_MEMBER bool fire_few(const Item &record) {
-        if (team_leader())
-            UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species[i], record.change(i));
-        team_sync();
+#if TEAM_THREADS == 1
+        UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species[i], record.change(i));
         bool inside = true;
         UNROLL for (int i = 0; i < CHANGES; ++i)
             inside &= bounds.range(record.species[i]).contains_well_inside(bounds.s.x[record.species[i]]);
         if (inside) return false;
         near_end = true;
         bool left = false;
-        NO_UNROLL for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
+        for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
         return left;
+#else
+        const int own = own_vote() % CHANGES;
+        const i32 species = record.species_of(own);
+        if (team_rank() < CHANGES) add(species, record.change(own));
+        team_sync();
+        const i32 count = bounds.s.x[species];
+        const FluctuationInterval range = bounds.range(species);
+        u32 left = votes(own_vote() < CHANGES && !range.contains(count));
+        if (left == 0) return false;
+        overflowed = overflowed || votes(count < 0) != 0;
+        team_sync();  // all have read what changes
+        NO_UNROLL for (; left != 0 && !overflowed; left &= left - 1)
+            renew(of_voter(species, lowest_bit(left)));
+        return true;
+#endif
     }
 
     DEVICE_MEMBER bool fire_many(i32 item) {

@@ -188,7 +188,7 @@ DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
                        bool &accepted) {
     const State &s = rssa.bounds.s;
     i32 least[2], most[2];
-    bool stays = true, near_end = false;
+    bool stays = true;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
         const SpeciesWords known(s, record.species[i]);
         const i32 change = record.change(i), count = known.count;
@@ -197,16 +197,22 @@ DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
         const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
         const i32 down = range.down(count), up = range.up(count);
         stays = stays && (change == 0 || ((by <= down) & (to <= up)));
-        const i32 inner = count - range.first;
-        near_end |= change != 0 && ((inner < (i32)(all & 0xffff)) |
-                                   (range.width - inner < (i32)(all >> 16)));
         if (i > 1) continue;
         least[i] = first ? count : count - (by < down ? by : down);
         most[i] = first ? count : count + (to < up ? to : up);
     }
     accepted = stays && left < record.propensity_of(least[0], least[1], s.c);
-    rssa.near_end |= accepted && near_end;
     return accepted || left >= record.propensity_of(most[0], most[1], s.c);
+}
+
+// Whether a count that the item changes is near an end of its interval.
+DEVICE bool is_near_end(const State &s, const Item &record) {
+    bool near_end = false;
+    UNROLL for (int i = 0; i < CHANGES; ++i) {
+        const SpeciesWords known(s, record.species[i]);
+        near_end |= record.change(i) != 0 && !known.range.contains_well_inside(known.count);
+    }
+    return near_end;
 }
 
 DEVICE void apply(const State &s, const Item &record) {
@@ -280,6 +286,8 @@ DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &
             if (contributes)
                 UNROLL for (int i = 0; i < CHANGES; ++i)
                     possible_change(rssa.bounds.s, own.record.species[i]) = 0;
+            // A count that nobody changes any more is seen by who changed it last.
+            rssa.near_end |= fired && is_near_end(rssa.bounds.s, own.record);
             team_sync();
             if (!on) return false;
             UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
