@@ -15,7 +15,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact import rejection
 from tauslab.kernels.exact.ssa import ExactSsa
-from tauslab.kernels.exact.table_network import LONGER, TEAMS, tables_of
+from tauslab.kernels.exact.table_network import LONGER, TEAMS, rejection_blocks, tables_of
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
@@ -341,6 +341,29 @@ def test_intervals_are_wide_where_bounds_stay_above_zero_with_propensities():
     book = tables_of(lowered, "rssa")
     kinds = book.arrays()[0][book["AT_READERS"] :][: 4 * 3 : 4].tolist()
     assert kinds == [rejection.WIDE, rejection.WIDE, rejection.EXACT]
+
+
+class Device:
+    """What `rejection_blocks` asks of a backend."""
+
+    fast_memory, multiprocessors = 227 * 1024, 132
+
+
+@pytest.mark.parametrize(
+    ("team", "trajectories", "parts", "blocks", "fast"),
+    [
+        (32, 4096, [6000, 2000], 4, 2),  # 16 trajectories at a time, 14,528 bytes each
+        (32, 4096, [6000, 9000], 4, 1),
+        (32, 4096, [18_000, 2000], 3, 1),  # nothing of 16, but of 12
+        (32, 4096, [40_000, 2000], 4, 0),
+        (32, 1024, [18_000, 2000], 2, 2),  # 8 are all that there are
+        (32, 0, [6000, 2000], 4, 2),
+        (128, 4096, [6000, 2000], 4, 2),
+        (8, 4096, [6000, 2000], 2, 0),  # small teams have none
+    ],
+)
+def test_few_trajectories_have_more_registers(team, trajectories, parts, blocks, fast):
+    assert rejection_blocks(parts, team, trajectories, Device()) == (blocks, fast)
 
 
 @compiler

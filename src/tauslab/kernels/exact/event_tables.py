@@ -70,6 +70,7 @@ def write_plans(
     book.records("ENTRY", list(np.concatenate([entries, part_entries], axis=1)))
     width = len(sections) + 1
     rows = starts[(list_of * len(sections))[:, None] + np.arange(width)]
+    book.records("LEAF_EVENT", [forest.stored, rows[forest.stored, 0]])
     words = padded(width, 4)
     book.records("PLAN", list(np.pad(rows, ((0, 0), (0, words - width))).reshape(-1, 4).T))
     book.constant("PLAN_WORDS", words)

@@ -43,6 +43,7 @@ MOST_DEPENDENTS_OF_EIGHT = 256.0
 # For a team of a warp: blocks of a multiprocessor instead of 8, if all trajectories fit, so that a
 # thread has 128 registers and keeps partial sums in them.
 FEW_BLOCKS, MOST_BLOCKS = 4, 8
+FEWEST_BLOCKS = 2  # with `rssa`, where more registers are worth more than more warps
 # Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
 FEWEST_FAST = 32
 THREADS_OF_A_MULTIPROCESSOR = 32 * WARPS_OF_A_MULTIPROCESSOR
@@ -104,6 +105,23 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
         together = min(together, -(-trajectories // backend.multiprocessors))
     together = min(together, least or together)
     return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
+
+
+def rejection_blocks(
+    parts: Sequence[int], team: int, trajectories: int, backend: Backend
+) -> tuple[int, int]:
+    """Blocks of a multiprocessor for which registers have to do with `rssa`, and its fast parts.
+
+    Fewer blocks, of which threads have more registers, where these do for all trajectories, or
+    where otherwise nothing would be in shared memory.
+    """
+    teams = max(1, THREADS_OF_A_BLOCK // team)
+    most = -(-trajectories // (backend.multiprocessors * teams)) if trajectories else FEW_BLOCKS
+    most = max(FEWEST_BLOCKS, min(FEW_BLOCKS, most))
+    for blocks in range(most, FEWEST_BLOCKS - 1, -1):
+        if fast := fast_parts(parts, team, trajectories, backend, blocks * teams):
+            return blocks, fast
+    return most, 0
 
 
 def blocks_of_a_multiprocessor(team: int, trajectories: int, multiprocessors: int) -> int:
@@ -175,10 +193,9 @@ class LargeNetwork:
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
         """Choose what is in shared memory, and how many blocks; return the bytes that it takes."""
         if "N_ITEMS" in book:  # of `rssa`
-            book.macro("TEAM_BLOCKS", FEW_BLOCKS)
             parts = shared_parts(book)
-            together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
-            fast = fast_parts(parts, team, trajectories, self._backend, together)
+            blocks, fast = rejection_blocks(parts, team, trajectories, self._backend)
+            book.macro("TEAM_BLOCKS", blocks)
             book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
         multiprocessors = self._backend.multiprocessors

@@ -81,8 +81,9 @@ DEVICE void barrier_arrive_(int number, int threads) {
 // Lanes of a warp that took different ways to here go on together, whatever `flag`, an i32, says next: the
 // compiler does not see its value, so it gives no way a copy of what follows.
 #define GO_ON_TOGETHER(flag) asm volatile("" : "+r"(flag))
-// A double is loaded here, not where it is needed: the compiler would load it behind a branch.
-#define LOADED_HERE(value) asm volatile("" : "+d"(value))
+// A number is loaded here, not where it is needed: the compiler would load it behind a branch. `kind` is "r" for
+// 32 bits, "d" for a double.
+#define LOADED_HERE(value, kind) asm volatile("" : "+" kind(value))
 // Loads memory that will be read soon.
 #define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)

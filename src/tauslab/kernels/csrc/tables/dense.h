@@ -241,7 +241,7 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, Whole rank, const State
 
 // Finds the reaction into whose propensity `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
-                const Kept &kept) {
+                Kept &kept) {
     const i32 first = root.choose(target);
     const i32 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
     const IntQuad owner = tables.quad(AT_OWNER, number);

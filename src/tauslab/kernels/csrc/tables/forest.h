@@ -126,6 +126,11 @@ DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
 // Sums of 32 neighbours. With KEEPS_SUMS a warp keeps in registers the partial sums of the last node of every
 // stage. The next choice often needs the same node, because most events change what the last one changed.
 struct Kept {
+    // A reaction that was found among stored leaves, and where the list of its plan begins; -1: not known.
+    i32 found = -1, list = -1;
+
+    DEVICE_MEMBER i32 list_of(i32 reaction) const { return reaction == found ? list : -1; }
+
 #if KEEPS_SUMS
     LaneSums<Neighbours> sums[NODE_STAGES];
     i32 of[NODE_STAGES];  // place of the first of the 32, or -1
@@ -281,7 +286,7 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
 
 // Finds the reaction into whose propensity `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
-                const Kept &kept) {
+                Kept &kept) {
     const i32 first = root.choose(target);
     i32 leaf = first;
     if (N_OWNERS > 0) {
@@ -292,6 +297,12 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Sta
     }
     leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
                      kept);
+#if TEAM_THREADS > 1
+    const IntPair event = tables.pair(AT_LEAF_EVENT, leaf);
+    kept.found = event.a, kept.list = event.b;
+    return event.a;
+#else
     return tables.at(AT_LEAF_REACTION, leaf);
+#endif
 }
 #endif

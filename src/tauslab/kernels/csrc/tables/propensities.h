@@ -98,7 +98,7 @@ template <class Counts>
 DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
     double literal = tables.real[AT_LITERAL + j];
-    LOADED_HERE(literal);
+    LOADED_HERE(literal, "d");
     if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
     const double constant = constant_in(literal, law.a, x, c);
     if (law.d == 0) return constant;
