@@ -2,9 +2,12 @@
 // tables/rejection/bounds.h, which says more.
 //
 // What is read and written most stands in shared memory, if there is room (SHARED_PARTS): first the root and four
-// words of each species, which one load gets; then all nodes but those of the lowest level. Those have
-// their 32 children alone. A thread that needs sums of them loads the children at once and adds them up, because
-// stored sums would have to be loaded one after another. The others have all partial sums behind the children.
+// words of each species, which one load gets; then all nodes but those of the lowest level, which have all
+// partial sums behind their children.
+//
+// A node of the lowest level has four sums only, of every fourth child, and behind them its children, those of a
+// sum side by side. A thread loads the four sums at once, then the eight children of one, and adds up what is between:
+// sums that are stored would be loaded one after another, from the second cache where they have just been changed.
 #pragma once
 
 // Nodes of the lowest level; UPPER_NODES are above it, without the root.
@@ -67,25 +70,29 @@ class BoundTree {
         UNROLL for (i32 level = ITEM_LEVELS - 1; level > 0; --level)
             group = group * LANES + choose(upper_node(level, group), target);
         if (ITEM_LEVELS > 0)
-            group = group * LANES + Halves(lowest_node(group)).choose(lowest_node(group), target);
+            group = group * LANES + choose_lowest(lowest_node(group), target);
         return (i32)(ROOT_ITEMS + group);
     }
 
     DEVICE_MEMBER void clear() const {
         team_each(0, NODE_SIZE, [&](i64 i) { root_[i] = 0.0; });
-        team_each(0, LANES * LOWEST_NODES, [&](i64 i) { lowest_[i] = 0.0; });
+        team_each(0, LOWEST_SIZE * LOWEST_NODES, [&](i64 i) { lowest_[i] = 0.0; });
         team_each(0, NODE_SIZE * UPPER_NODES, [&](i64 i) { upper_[i] = 0.0; });
     }
 
     // Where the upper bound of an item is stored.
     DEVICE_MEMBER double &bound(u32 item) const {
-        return item < ROOT_ITEMS ? root_[item] : lowest_[item - (u32)ROOT_ITEMS];
+        if (item < ROOT_ITEMS) return root_[item];
+        const u32 index = item - (u32)ROOT_ITEMS;
+        return *(eight_of(lowest_node(index / LANES), index) + index % LANES / SUMS);
     }
 
     DEVICE_MEMBER void sum_all(const Tables &tables) const {
         if (ITEM_LEVELS > 0) {
             team_each(0, tables.at(AT_LEVEL_NODES, 0), [&](i64 node) {
-                child(1, (u32)node) = Halves(lowest_node((u32)node)).total();
+                double *const at = lowest_node((u32)node);
+                UNROLL for (u32 i = 0; i < SUMS; ++i) at[i] = Eight(eight_of(at, i)).total();
+                child(1, (u32)node) = total_of(at);
             });
             team_sync();
         }
@@ -116,55 +123,56 @@ class BoundTree {
     }
 
   private:
-    // Sums of 16 pairs of a node's children, those of lanes i and i + 16.
-    class Halves {
+    // Sums of a node of the lowest level, and its size.
+    static constexpr u32 SUMS = 4, LOWEST_SIZE = SUMS + LANES;
+
+    // Every fourth child of a node: in the butterfly, lanes i and i + 16 of the node are 4 apart here.
+    class Eight {
       public:
-        DEVICE_MEMBER explicit Halves(const double *node) {
-            UNROLL for (int i = 0; i < LANES / 2; i += 2) {
-                const RealPair left = load_pair(node + i), right = load_pair(node + LANES / 2 + i);
-                sum_[i] = left.a + right.a, sum_[i + 1] = left.b + right.b;
+        DEVICE_MEMBER explicit Eight(const double *from) {
+            UNROLL for (int i = 0; i < 8; i += 2) {
+                const RealPair two = load_pair(from + i);
+                child_[i] = two.a, child_[i + 1] = two.b;
             }
+            UNROLL for (int i = 0; i < 4; ++i) sum_[i] = child_[i] + child_[i + 4];
         }
 
-        DEVICE_MEMBER double total() {
-            fold<LANES / 2, 1>(sum_);
-            return sum_[0];
+        DEVICE_MEMBER double total() const {
+            return (sum_[0] + sum_[2]) + (sum_[1] + sum_[3]);
         }
 
-        // As Butterfly::choose does. After each turn `sum_` has the sums that are below the chosen half.
-        DEVICE_MEMBER u32 choose(const double *node, double &target) {
-            u32 lane = 0;
-            turn<1>(lane, target);
-            turn<2>(lane, target);
-            turn<4>(lane, target);
-            turn<8>(lane, target);
-            const double left = node[lane], right = node[lane + LANES / 2];
-            return lane + (goes_right(left, right, target) ? LANES / 2 : 0);
+        // As Butterfly::choose does; the number of the child among the eight.
+        DEVICE_MEMBER u32 choose(double &target) const {
+            const bool odd = goes_right(sum_[0] + sum_[2], sum_[1] + sum_[3], target);
+            const double low = odd ? sum_[1] : sum_[0], high = odd ? sum_[3] : sum_[2];
+            const bool upper = goes_right(low, high, target);
+            const double first = odd ? upper ? child_[3] : child_[1] : upper ? child_[2] : child_[0];
+            const double second = odd ? upper ? child_[7] : child_[5] : upper ? child_[6] : child_[4];
+            const bool last = goes_right(first, second, target);
+            return (odd ? 1 : 0) + (upper ? 2 : 0) + (last ? 4 : 0);
         }
 
       private:
-        // Adds up COUNT sums as the butterfly does, until LEFT are left.
-        template <int COUNT, int LEFT>
-        DEVICE_MEMBER static void fold(double *sum) {
-            if constexpr (COUNT > LEFT) {
-                UNROLL for (int i = 0; i < COUNT / 2; ++i) sum[i] = sum[i] + sum[i + COUNT / 2];
-                fold<COUNT / 2, LEFT>(sum);
-            }
-        }
-
-        template <int SIZE>
-        DEVICE_MEMBER void turn(u32 &lane, double &target) {
-            constexpr int COUNT = LANES / 2 / SIZE;
-            double sum[COUNT];
-            UNROLL for (int i = 0; i < COUNT; ++i) sum[i] = sum_[i];
-            fold<COUNT, 2>(sum);
-            const bool right = goes_right(sum[0], sum[1], target);
-            lane += right ? SIZE : 0;
-            UNROLL for (int i = 0; i < COUNT / 2; ++i) sum_[i] = right ? sum_[2 * i + 1] : sum_[2 * i];
-        }
-
-        double sum_[LANES / 2];
+        double child_[8], sum_[4];
     };
+
+    // Where the eight children are that `lane` of a node is one of.
+    DEVICE_MEMBER static double *eight_of(double *node, u32 lane) {
+        return node + SUMS + lane % SUMS * (LANES / SUMS);
+    }
+
+    DEVICE_MEMBER static double total_of(const double *node) {
+        const RealPair low = load_pair(node), high = load_pair(node + 2);
+        return (low.a + high.a) + (low.b + high.b);
+    }
+
+    DEVICE_MEMBER static u32 choose_lowest(double *node, double &target) {
+        const RealPair low = load_pair(node), high = load_pair(node + 2);
+        const bool odd = goes_right(low.a + high.a, low.b + high.b, target);
+        const double left = odd ? low.b : low.a, right = odd ? high.b : high.a;
+        const u32 sum = (odd ? 1 : 0) + (goes_right(left, right, target) ? 2 : 0);
+        return sum + SUMS * Eight(eight_of(node, sum)).choose(target);
+    }
 
     DEVICE_MEMBER static bool goes_right(double left, double right, double &target) {
         const bool right_half = (target >= left) & (right > 0);
@@ -172,7 +180,7 @@ class BoundTree {
         return right_half;
     }
 
-    DEVICE_MEMBER double *lowest_node(u32 node) const { return &lowest_[node * LANES]; }
+    DEVICE_MEMBER double *lowest_node(u32 node) const { return &lowest_[node * LOWEST_SIZE]; }
 
     DEVICE_MEMBER double *upper_node(i32 level, u32 node) const {
         return &upper_[((u32)(ITEM_LEVEL[level] - 1 - LOWEST_NODES) + node) * NODE_SIZE];
@@ -212,11 +220,15 @@ class BoundTree {
     // Makes the sums above item number `index` of those below the root, if the thread `is` given one, but not
     // those of the root. Threads have different items, in order. The first of those that share a node sums it.
     DEVICE_MEMBER void sum_above(u32 index, bool is) const {
+        const u32 lane = index % LANES;
         index /= LANES;
         const u32 before = LANES_READ(TEAM_LANES, index, own_lane() - 1);
         const bool first = is && (own_lane() == 0 || before != index);
+        double *const node = lowest_node(is ? index : 0);
         team_sync();
-        if (first) child(1, index) = Halves(lowest_node(index)).total();
+        if (is) node[lane % SUMS] = Eight(eight_of(node, lane)).total();
+        team_sync();
+        if (first) child(1, index) = total_of(node);
         team_sync();
         NO_UNROLL for (i32 level = 1; level < ITEM_LEVELS; ++level, index /= LANES)
             sum_path(level, first ? index : 0, first);
