@@ -327,7 +327,7 @@ def test_tables_list_every_reader_and_put_frequent_reactions_first():
     assert [kind for *_, kind in own[0]] == [1, 3, 2, long, long]
     assert [other for item, _, other, kind in own[0] if kind == 2] == [1]  # the other species
     assert [other for item, _, other, kind in own[1] if kind == 2] == [0]
-    kinds = [table("RECORD", 14, 4)[2 * item][0] for item in range(7)]
+    kinds = [table("RECORD", 7, 8)[item][0] % 8 for item in range(7)]
     assert kinds == [1, 0, 3, long, 2, many, long]
 
 
@@ -341,6 +341,15 @@ def test_intervals_are_wide_where_bounds_stay_above_zero_with_propensities():
     book = tables_of(lowered, "rssa")
     kinds = book.arrays()[0][book["AT_READERS"] :][: 4 * 3 : 4].tolist()
     assert kinds == [rejection.WIDE, rejection.WIDE, rejection.EXACT]
+
+
+@compiler
+def test_many_species_have_longer_records(tmp_path, monkeypatch):
+    expected = RING.by(thread())
+    monkeypatch.setattr(rejection, "MOST_SHORT", 0)
+    assert agree(expected, RING.by(thread()))
+    assert agree(expected, RING.by(EmulatedBackend(tmp_path, 32), 32))
+    assert "#define WIDE_SPECIES 1" in (tmp_path / "model.h").read_text()
 
 
 class Device:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tauslab.kernels.exact.owners import constant_source, literal_of
+from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.arrays import BoolArray, FloatArray, IntArray
@@ -17,6 +17,7 @@ WIDE, EXACT, UNREAD = 0, 1, 2
 CHANGES = 4
 # Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.
 MOST_CHANGE = 1000
+MOST_SHORT = 1 << 16  # numbers of species that 16 bits of a record hold
 NODE_SIZE = 2 * LANES  # doubles of a node: its children and their partial sums
 # Children of the root that are no items, at most: a frequent reaction should stand there itself.
 MOST_TREES = 16
@@ -98,8 +99,9 @@ def _write_records(
     alone: BoolArray,
     n_species: int,
 ) -> None:
-    """Two records of four numbers an item, its rate constant; and all its changes."""
+    """A record of eight numbers an item, or of twelve if species need more than 16 bits."""
     nothing = n_species, 0
+    wide = n_species >= MOST_SHORT
     records = []
     rows = zip(reactions, forms.tolist(), alone.tolist(), strict=True)
     for reaction, (first, second, kind), apart in rows:
@@ -109,10 +111,12 @@ def _write_records(
         many = apart or len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
         kept = [*([] if many else moved), *[nothing] * CHANGES][:CHANGES]
         (i, a), (j, b), (k, c), (m, d) = kept
-        form = MANY_CHANGES if many else kind
-        records += [(form, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
+        source = max(constant_source(reaction), LITERAL_CONSTANT) - LITERAL_CONSTANT
+        low, high = np.array([literal_of(reaction)]).view(np.int32).tolist()
+        records += [8 * source + (MANY_CHANGES if many else kind), _two(a, b), _two(c, d), 0]
+        records += [high, low, *((i, j, k, m, 0, 0) if wide else (_two(i, j), _two(k, m)))]
     book.records("RECORD", list(np.array(records, np.int64).reshape(-1, 4).T))
-    book.real("RECORD_RATE", [literal_of(reaction) for reaction in reactions])
+    book.macro("WIDE_SPECIES", wide)
 
 
 def _two(low: int, high: int) -> int:

@@ -114,7 +114,7 @@ DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *ite
         if (VOTERS == 1 && item < 0) continue;
         const Item record(rssa.bounds.tables, item < 0 ? 0 : item);
     NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
-            const i32 species = record.species_of(i), change = record.change(i);
+            const i32 species = record.species(i), change = record.change(i);
             const bool changes = item >= 0 && change != 0;
             u32 near = votes(changes && !is_well_inside(rssa, species));
             while (near != 0) {
@@ -179,7 +179,7 @@ DEVICE u32 packed_change(i32 change) {
 DEVICE void add_possible_change(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
         if (record.change(i) != 0)
-            add_in_block((u32 *)&possible_change(s, record.species[i]), packed_change(record.change(i)));
+            add_in_block((u32 *)&possible_change(s, record.species(i)), packed_change(record.change(i)));
 }
 
 // Whether the candidate's fate is decided whatever the candidates before it do: it is accepted or
@@ -190,7 +190,7 @@ DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
     i32 least[2], most[2];
     bool stays = true;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const SpeciesWords known(s, record.species[i]);
+        const SpeciesWords known(s, record.species(i));
         const i32 change = record.change(i), count = known.count;
         const FluctuationInterval &range = known.range;
         const u32 all = (u32)known.possible, word = first ? packed_change(change) : all;
@@ -209,7 +209,7 @@ DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
 DEVICE bool is_near_end(const State &s, const Item &record) {
     bool near_end = false;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const SpeciesWords known(s, record.species[i]);
+        const SpeciesWords known(s, record.species(i));
         near_end |= record.change(i) != 0 && !known.range.contains_well_inside(known.count);
     }
     return near_end;
@@ -218,7 +218,7 @@ DEVICE bool is_near_end(const State &s, const Item &record) {
 DEVICE void apply(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
         if (record.change(i) != 0)
-            add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change(i));
+            add_in_block((u32 *)&s.x[record.species(i)], (u32)record.change(i));
 }
 
 // Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. The first that is
@@ -283,7 +283,7 @@ DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &
             team_sync();
             if (contributes)
                 UNROLL for (int i = 0; i < CHANGES; ++i)
-                    possible_change(rssa.bounds.s, own.record.species[i]) = 0;
+                    possible_change(rssa.bounds.s, own.record.species(i)) = 0;
             // A count that nobody changes any more is seen by who changed it last.
             rssa.near_end |= fired && is_near_end(rssa.bounds.s, own.record);
             team_sync();
