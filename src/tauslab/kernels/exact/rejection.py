@@ -65,7 +65,8 @@ def write_items(
     _write_readers(book, network, item_of, forms)
     places = len(network.species) + 1  # one is of no species
     book.constant("N_PLACES", places)
-    # One thread has counts apart from intervals; a team has all that it knows of a species together.
+    # One thread has counts apart from intervals; a team has all that it knows of a species
+    # together.
     book.constant("N_COUNTS", padded(places, 4))
     book.constant("N_WHOLE", 4 * places)
     book.constant("WORDS_OF_COUNT", 4)
@@ -165,8 +166,9 @@ def _write_readers(
 
 
 def shared_parts(book: TableBook) -> list[int]:
-    """Bytes of a team's state that may be in shared memory, see csrc/tables/rejection/tree_of_lanes.h.
+    """Bytes of a team's state that may be in shared memory.
 
-    The root and what is known of each species; nodes above the lowest level.
+    The root and what is known of each species; nodes above the lowest level: see
+    csrc/tables/rejection/tree_of_lanes.h.
     """
     return [8 * NODE_SIZE + 16 * book["N_PLACES"], 8 * NODE_SIZE * book["UPPER_NODES"]]

@@ -55,8 +55,7 @@ struct Bounds {
         });
         tree.clear();
         team_sync();
-        team_each(0, N_ITEMS,
-                  [&](i64 item) { tree.bound((u32)item) = upper_bound((i32)item); });
+        team_each(0, N_ITEMS, [&](i64 item) { tree.bound((u32)item) = upper_bound((i32)item); });
         team_sync();
         tree.sum_all(tables);
     }
@@ -67,7 +66,8 @@ struct Bounds {
         const FluctuationInterval own = FluctuationInterval::around(s.x[species], readers.a);
         if (team_leader()) store_interval(s, species, own);
         team_sync();
-        tree.renew(tables, readers.b, readers.c, [&](i32 i) { return bound_for_reader(i, own.high); });
+        tree.renew(tables, readers.b, readers.c,
+                   [&](i32 i) { return bound_for_reader(i, own.high); });
     }
 
   private:
@@ -87,7 +87,8 @@ struct Bounds {
             const Bounds &all;
 #ifdef HAS_EVENTS
             DEVICE_MEMBER double operator[](i64 i) const {
-                return i < N_GIVEN ? (double)high_of(all.s, (i32)i) : Quantities{all.s, all.tables}[i];
+                return i < N_GIVEN ? (double)high_of(all.s, (i32)i)
+                                   : Quantities{all.s, all.tables}[i];
             }
 #else
             DEVICE_MEMBER i32 operator[](i64 species) const { return high_of(all.s, (i32)species); }

@@ -221,9 +221,10 @@ DEVICE void apply(const State &s, const Item &record) {
             add_in_block((u32 *)&s.x[record.species(i)], (u32)record.change(i));
 }
 
-// Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. The first that is
-// not decided is taken alone: what it waits for most often is a count that leaves its interval. Then `begin` is behind the candidate that changed them, or behind the row. Returns false if the trajectory
-// ended or cannot continue.
+// Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. The first that
+// is not decided is taken alone, since in most cases it changes a count that leaves its interval. Then `begin` is
+// behind the candidate that changed upper bounds, or behind the row. Returns false if the trajectory ended or cannot
+// continue.
 DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begin,
                      const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
     const State &s = rssa.bounds.s;
