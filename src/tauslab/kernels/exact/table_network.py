@@ -40,9 +40,11 @@ WARPS_OF_A_MULTIPROCESSOR = 32
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
-# For a team of a warp: blocks of a multiprocessor instead of 8, if all trajectories fit, so that a
-# thread has 128 registers and keeps partial sums in them.
-FEW_BLOCKS, MOST_BLOCKS = 4, 8
+# Blocks of a multiprocessor: fewer than 8 if all trajectories fit, so that a thread has more
+# registers: 128 with 4 blocks, in which a team of a warp keeps partial sums. Dense networks have
+# more than 64 to say: ns an event of colloidal aggregation on an H200 with 8, 6 and 5 blocks, 8,192
+# trajectories: 1.38, 1.25, 1.36.
+FEW_BLOCKS, DENSE_BLOCKS, MOST_BLOCKS = 4, 6, 8
 FEWEST_BLOCKS = 2  # with `rssa`, where more registers are worth more than more warps
 # Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
 FEWEST_FAST = 32
@@ -124,10 +126,14 @@ def rejection_blocks(
     return most, 0
 
 
-def blocks_of_a_multiprocessor(team: int, trajectories: int, multiprocessors: int) -> int:
-    """Blocks of teams for which registers have to do."""
-    most = FEW_BLOCKS * THREADS_OF_A_BLOCK * multiprocessors // team
-    return FEW_BLOCKS if team == LANES and 0 < trajectories <= most else MOST_BLOCKS
+def blocks_of_a_multiprocessor(
+    team: int, trajectories: int, multiprocessors: int, *, dense: bool = False
+) -> int:
+    """Blocks of teams for which registers have to do: as many as all trajectories take."""
+    teams = multiprocessors * (THREADS_OF_A_BLOCK // team)
+    most = DENSE_BLOCKS if dense else MOST_BLOCKS
+    needed = -(-trajectories // teams) if trajectories else most
+    return max(FEW_BLOCKS, min(most, needed))
 
 
 class LargeNetwork:
@@ -199,11 +205,12 @@ class LargeNetwork:
             book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
         multiprocessors = self._backend.multiprocessors
-        blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors)
-        keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
+        dense = bool(book["IS_DENSE"])
+        blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors, dense=dense)
+        keeps = team == LANES and blocks == FEW_BLOCKS and book["NODE_STAGES"] and not dense
         book.macro("TEAM_BLOCKS", blocks)
         book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])
-        if book["IS_DENSE"]:  # counts by species are for records alone
+        if dense:  # counts by species are for records alone
             fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
             book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
@@ -342,6 +349,7 @@ def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> IntArr
     sources = [constant_source(reaction) for reaction in reactions]
     form = np.array(forms, np.int64).reshape(-1, 3)
     book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
+    book.constant("HAS_LONGER", bool(longer))
     _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
     _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
     return form

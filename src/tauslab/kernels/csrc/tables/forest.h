@@ -174,9 +174,13 @@ DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &
 // Computes every sum from the counts.
 DEVICE void build_sums(const Tables &tables, const State &s) {
     if (N_LEAVES > 0)
-        team_each(0, N_LEAVES, [&](i64 i) {
-            update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
-        });
+        team_make(
+            N_LEAVES,
+            [&](i64 i) {
+                const i32 reaction = tables.at(AT_LEAF_REACTION, i);
+                return propensity(tables, reaction, quantities_of(tables, s), s.c);
+            },
+            [&](i64 i, double value) { s.v[V_LEAVES + i] = value; });
     if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, 2 * (i32)N_CHUNKS, s);
     team_sync();
     build_nodes(tables, 0, LOWER_STAGES, s);

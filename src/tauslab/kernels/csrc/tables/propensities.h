@@ -99,7 +99,7 @@ DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const dou
     const IntQuad law = tables.quad(AT_LAW, j);
     double literal = tables.real[AT_LITERAL + j];
     LOADED_HERE(literal, "d");
-    if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
+    if (HAS_LONGER && law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
     const double constant = constant_in(literal, law.a, x, c);
     if (law.d == 0) return constant;
     const double first = (double)x[law.b], second = (double)x[law.c];

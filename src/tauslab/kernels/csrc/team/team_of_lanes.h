@@ -51,6 +51,22 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 }
 
 // Four at a time, so that their loads overlap.
+template <class Make, class Store>
+DEVICE void team_make(i64 count, Make make, Store store) {
+    constexpr int BATCH = 4;
+    NO_UNROLL for (u32 first = (u32)team_rank(); first < (u32)count;
+                   first += BATCH * TEAM_THREADS) {
+        double value[BATCH];
+        UNROLL for (int i = 0; i < BATCH; ++i) {
+            const u32 at = first + i * TEAM_THREADS;
+            value[i] = make(at < (u32)count ? at : first);
+        }
+        UNROLL for (int i = 0; i < BATCH; ++i)
+            if (first + i * TEAM_THREADS < (u32)count) store(first + i * TEAM_THREADS, value[i]);
+    }
+}
+
+// Likewise.
 template <class Number, class Entry, class Numbers>
 DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const Numbers &numbers) {
     constexpr int BATCH = 4;
