@@ -48,7 +48,7 @@ CASES = {
     "bcr-many": Case("BCR_ssa", 24_388, 4224, 2.5, core=1, piloted=True),
     "multisite2": Case("multisite2", 288, 4096, 5.0, core=16, piloted=True),
     "chain": Case("chain", 10_000, 8192, 1.0, core=64),
-    "colloidal": Case("colloidal", 252, 8192, 0.04, core=16),
+    "colloidal": Case("colloidal", 252, 8192, 0.16, core=16),
 }
 
 
