@@ -152,7 +152,11 @@ def test_few_teams_have_up_to_twice_the_registers():
     assert found == [8, 4, 4, 5, 6, 8]
     assert [blocks_of_a_multiprocessor(8, n, 132) for n in (8192, 16_384)] == [4, 8]
     assert [blocks_of_a_multiprocessor(128, n, 132) for n in (100, 1000)] == [4, 8]
-    assert [blocks_of_a_multiprocessor(32, n, 132, dense=True) for n in (0, 2112, 9999)] == [6, 4, 6]
+    assert [blocks_of_a_multiprocessor(32, n, 132, dense=True) for n in (0, 2112, 9999)] == [
+        6,
+        4,
+        6,
+    ]
 
 
 def test_numbers_of_reactions_are_not_stored():
