@@ -15,7 +15,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact import rejection
 from tauslab.kernels.exact.ssa import ExactSsa
-from tauslab.kernels.exact.table_network import LONGER, TEAMS, rejection_blocks, tables_of
+from tauslab.kernels.exact.table_network import LONGER, TEAMS, rejection_layout, tables_of
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
@@ -353,26 +353,39 @@ def test_many_species_have_longer_records(tmp_path, monkeypatch):
 
 
 class Device:
-    """What `rejection_blocks` asks of a backend."""
+    """What `rejection_layout` asks of a backend."""
 
     fast_memory, multiprocessors = 227 * 1024, 132
 
 
 @pytest.mark.parametrize(
-    ("team", "trajectories", "parts", "blocks", "fast"),
+    ("team", "trajectories", "four", "two", "layout"),
     [
-        (32, 4096, [6000, 2000], 4, 2),  # 16 trajectories at a time, 14,528 bytes each
-        (32, 4096, [6000, 9000], 4, 1),
-        (32, 4096, [18_000, 2000], 3, 1),  # nothing of 16, but of 12
-        (32, 4096, [40_000, 2000], 4, 0),
-        (32, 1024, [18_000, 2000], 2, 2),  # 8 are all that there are
-        (32, 0, [6000, 2000], 4, 2),
-        (128, 4096, [6000, 2000], 4, 2),
-        (8, 4096, [6000, 2000], 2, 0),  # small teams have none
+        (32, 4096, [6000, 2000], [3000, 2000], (4, 4, 2)),  # 16 at a time, 14,528 bytes each
+        (32, 4096, [6000, 9000], [3000, 9000], (4, 4, 1)),
+        (32, 4096, [18_000, 2000], [9000, 2000], (4, 2, 2)),
+        (32, 4096, [36_000, 2000], [18_000, 2000], (3, 2, 1)),  # nothing of 16, but of 12
+        (32, 4096, [80_000, 2000], [40_000, 2000], (4, 4, 0)),
+        (32, 1024, [18_000, 2000], [9000, 2000], (2, 4, 2)),  # 8 are all that there are
+        (32, 0, [6000, 2000], [3000, 2000], (4, 4, 2)),
+        (128, 4096, [6000, 2000], [3000, 2000], (4, 4, 2)),
+        (8, 4096, [6000, 2000], [3000, 2000], (2, 4, 0)),  # small teams have none
     ],
 )
-def test_few_trajectories_have_more_registers(team, trajectories, parts, blocks, fast):
-    assert rejection_blocks(parts, team, trajectories, Device()) == (blocks, fast)
+def test_few_trajectories_have_more_registers(team, trajectories, four, two, layout):
+    assert rejection_layout({4: four, 2: two}, team, trajectories, Device()) == layout
+
+
+@compiler
+def test_intervals_apart_from_counts_give_the_same_bits(tmp_path, monkeypatch):
+    """Where shared memory has no room for all that is known of a species."""
+    device = EmulatedBackend(tmp_path, 32)
+    places = len(RING.network.species) + 1
+    monkeypatch.setattr(device, "fast_memory", 16 * (512 + 8 * places + 100), raising=False)
+    assert agree(RING.by(thread()), RING.by(device, 32))
+    text = (tmp_path / "model.h").read_text()
+    assert "constexpr i64 WORDS_OF_COUNT = 2;" in text
+    assert "constexpr i64 SHARED_PARTS = 0;" not in text
 
 
 @compiler

@@ -165,10 +165,11 @@ def _write_readers(
     book.real("READER_RATE", literals[read])
 
 
-def shared_parts(book: TableBook) -> list[int]:
+def shared_parts(book: TableBook, words: int) -> list[int]:
     """Bytes of a team's state that may be in shared memory.
 
-    The root and what is known of each species; nodes above the lowest level: see
+    The root and so many words of each species; nodes above the lowest level: see
     csrc/tables/rejection/tree_of_lanes.h.
     """
-    return [8 * NODE_SIZE + 16 * book["N_PLACES"], 8 * NODE_SIZE * book["UPPER_NODES"]]
+    first = 8 * NODE_SIZE + 4 * padded(words * book["N_PLACES"], 4)
+    return [first, 8 * NODE_SIZE * book["UPPER_NODES"]]

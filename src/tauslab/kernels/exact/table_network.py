@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,21 +109,23 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
     return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
 
 
-def rejection_blocks(
-    parts: Sequence[int], team: int, trajectories: int, backend: Backend
-) -> tuple[int, int]:
-    """Blocks of a multiprocessor for which registers have to do with `rssa`, and its fast parts.
+def rejection_layout(
+    parts: Mapping[int, Sequence[int]], team: int, trajectories: int, backend: Backend
+) -> tuple[int, int, int]:
+    """With `rssa`: blocks of a multiprocessor, words of each species together, and fast parts.
 
-    Fewer blocks, of which threads have more registers, where these do for all trajectories, or
+    `parts` are those of the state by words of a species, the most first. Registers have to do for
+    as many blocks as all trajectories take. There are fewer words together, and then fewer blocks,
     where otherwise nothing would be in shared memory.
     """
     teams = max(1, THREADS_OF_A_BLOCK // team)
     most = -(-trajectories // (backend.multiprocessors * teams)) if trajectories else FEW_BLOCKS
     most = max(FEWEST_BLOCKS, min(FEW_BLOCKS, most))
     for blocks in range(most, FEWEST_BLOCKS - 1, -1):
-        if fast := fast_parts(parts, team, trajectories, backend, blocks * teams):
-            return blocks, fast
-    return most, 0
+        for words, sizes in parts.items():
+            if fast := fast_parts(sizes, team, trajectories, backend, blocks * teams):
+                return blocks, words, fast
+    return most, max(parts), 0
 
 
 def blocks_of_a_multiprocessor(
@@ -199,11 +201,12 @@ class LargeNetwork:
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
         """Choose what is in shared memory, and how many blocks; return the bytes that it takes."""
         if "N_ITEMS" in book:  # of `rssa`
-            parts = shared_parts(book)
-            blocks, fast = rejection_blocks(parts, team, trajectories, self._backend)
+            by_words = {words: shared_parts(book, words) for words in (4, 2)}
+            blocks, words, fast = rejection_layout(by_words, team, trajectories, self._backend)
             book.macro("TEAM_BLOCKS", blocks)
+            book.constant("WORDS_OF_COUNT", words)
             book.constant("SHARED_PARTS", fast)
-            return sum(parts[:fast])
+            return sum(by_words[words][:fast])
         multiprocessors = self._backend.multiprocessors
         dense = bool(book["IS_DENSE"])
         blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors, dense=dense)

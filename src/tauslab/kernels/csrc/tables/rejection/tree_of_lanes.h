@@ -3,7 +3,8 @@
 //
 // What is read and written most stands in shared memory, if there is room (SHARED_PARTS): first the root and four
 // words of each species, which one load gets; then all nodes but those of the lowest level, which have all
-// partial sums behind their children.
+// partial sums behind their children. Where there is no room for four words there are two (WORDS_OF_COUNT), and the
+// ends of intervals stand in the device's memory.
 //
 // A node of the lowest level has four sums only, of every fourth child, and behind them its children, those of a
 // sum side by side. A thread loads the four sums at once, then the eight children of one, and adds up what is between:
@@ -12,52 +13,66 @@
 
 // Nodes of the lowest level; UPPER_NODES are above it, without the root.
 constexpr i64 LOWEST_NODES = N_VALUES / NODE_SIZE - 1 - UPPER_NODES;
-constexpr i64 SHARED_STATE = (SHARED_PARTS > 0 ? NODE_SIZE + 2 * N_PLACES : 0) +
+constexpr i64 ROOM_OF_SPECIES = (WORDS_OF_COUNT * N_PLACES + 3) / 4 * 2;  // doubles
+constexpr i64 SHARED_STATE = (SHARED_PARTS > 0 ? NODE_SIZE + ROOM_OF_SPECIES : 0) +
                              (SHARED_PARTS > 1 ? NODE_SIZE * UPPER_NODES : 0);
 
 DEVICE State state_of(double *values, i32 *, Whole *words, double *shared) {
     State s;
     s.v = {values};
     s.x = {SHARED_PARTS > 0 ? (i32 *)(shared + NODE_SIZE) : words};
-    s.n = {nullptr, {nullptr}};
+    s.n = {nullptr, {words}};
     return s;
 }
 
+// The ends of a species' interval: behind its first two words, or apart from them.
+DEVICE i32 *ends_of(const State &s, i32 species) {
+    return WORDS_OF_COUNT == 4 ? s.x.base + (4 * (u32)species + 2) : s.n.rest.base + 2 * (u32)species;
+}
+
 // What a team knows of a species: its count, by how many molecules the candidates of the team can change it
-// at most, and the ends of its interval.
+// at most, and its interval.
 struct SpeciesWords {
     i32 count, possible;
     FluctuationInterval range;
 
     DEVICE_MEMBER SpeciesWords(const State &s, i32 species) {
-        const IntQuad words = load_quad(s.x.base + 4 * (u32)species);
-        count = words.a, possible = words.b;
-        range = FluctuationInterval::between(words.c, words.d);
+        const i32 *const words = s.x.base + WORDS_OF_COUNT * (u32)species;
+        if (WORDS_OF_COUNT == 4) {
+            const IntQuad all = load_quad(words);
+            count = all.a, possible = all.b;
+            range = FluctuationInterval::between(all.c, all.d);
+        } else {
+            const IntPair two = load_pair(words), ends = load_pair(ends_of(s, species));
+            count = two.a, possible = two.b;
+            range = FluctuationInterval::between(ends.a, ends.b);
+        }
     }
 };
 
 DEVICE i32 &possible_change(const State &s, i32 species) {
-    return s.x.base[4 * (u32)species + 1];
+    return s.x.base[WORDS_OF_COUNT * (u32)species + 1];
 }
 
 DEVICE FluctuationInterval interval_of(const State &s, i32 species) {
-    return SpeciesWords(s, species).range;
+    const IntPair ends = load_pair(ends_of(s, species));
+    return FluctuationInterval::between(ends.a, ends.b);
 }
 
 DEVICE i32 high_of(const State &s, i32 species) {
-    return s.x.base[4 * (u32)species + 3];
+    return ends_of(s, species)[1];
 }
 
 DEVICE void store_interval(const State &s, i32 species, FluctuationInterval range) {
-    i32 *const words = s.x.base + 4 * (u32)species;
-    words[2] = range.low, words[3] = range.high;
+    i32 *const ends = ends_of(s, species);
+    ends[0] = range.low, ends[1] = range.high;
 }
 
 class BoundTree {
   public:
     DEVICE_MEMBER BoundTree(const State &s, double *shared)
         : root_{SHARED_PARTS > 0 ? shared : s.v.base},
-          upper_{SHARED_PARTS > 1 ? shared + NODE_SIZE + 2 * N_PLACES
+          upper_{SHARED_PARTS > 1 ? shared + NODE_SIZE + ROOM_OF_SPECIES
                                   : s.v.base + NODE_SIZE * (1 + LOWEST_NODES)},
           lowest_{s.v.base + NODE_SIZE} {}
 
