@@ -19,7 +19,7 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
     const BoundTree tree(s, shared);
     EventMemory &events =
         *(EventMemory *)(arguments.events + GLOBAL_ID / TEAM_THREADS * EVENT_WORDS);
-    Batches batches;
+    CandidateBatch batch;
     u64 fired = 0;
 
     for (;;) {
@@ -47,8 +47,7 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
         team_sync();  // all have read what the next look will write
         if (ended == DONE) rssa.look(s.time, 0, true, ended);
         Samples samples(tables, out, row, launch.times);
-        batches.begin(*launch.keys, place);
-        u64 turn = 0;
+        u64 number = 0, turn = 0;
         for (; ended == DONE && !samples.done(); ++turn) {
             constexpr u64 TURNS = LOOK_EVERY_TEAM / LANES;
             // Candidates are reported as events, because most of them are.
@@ -59,7 +58,9 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
             }
             rssa.before = 0;
             if (rssa.can_continue()) {
-                take(rssa, batches, *launch.keys, place, samples, ended);
+                batch.make(*launch.keys, place, number);
+                number += LANES;
+                take(rssa, batch, samples, ended);
             } else if (rssa.total == 0 && rssa.stop < infinity()) {
                 take_stop(rssa, 0, samples, ended);
             } else {
@@ -73,7 +74,7 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
                         ended <= ABSORBED ? launch.times[launch.n_times - 1] : rssa.bounds.s.time);
         team_sync();
         fired += rssa.events;
-        if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], batches.number);
+        if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], number);
     }
     if (team_leader()) atomic_add(launch.work, fired);
 }

@@ -44,6 +44,9 @@ struct Bounds {
     // The sum of all upper bounds.
     DEVICE_MEMBER double total() const { return tree.total(); }
 
+    // Finds the item in whose upper bound `target` falls; `target` becomes what is left in it.
+    DEVICE_MEMBER i32 find(double &target) const { return tree.find(target); }
+
     // Makes all intervals and all upper bounds.
     DEVICE_MEMBER void make() const {
         team_each(0, N_PLACES, [&](i64 i) {

@@ -17,7 +17,7 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
                        arguments.team_counts + TEAM_OFFSET(N_COUNTS),
                        arguments.whole + TEAM_OFFSET(N_WHOLE), shared);
     const BoundTree tree(s, shared);
-    Batches batches;
+    CandidateBatch batch;
     u64 fired = 0;
 
     for (;;) {
@@ -31,17 +31,19 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
         team_sync();
         Rssa rssa({tables, s, tree}, launch.max_steps, arguments.firings);
         Samples samples(tables, out, row, launch.times);
-        batches.begin(*launch.keys, place);
+        u64 number = 0;
         u8 ended = DONE;
         while (!samples.done() && rssa.can_continue()) {
             // Candidates are reported as events, because most of them are.
-            const bool looks = batches.number % LOOK_EVERY_TEAM == 0;
-            if (looks && team_leaves(launch.control, batches.number > 0 ? LOOK_EVERY_TEAM : 0,
-                                     rssa.origin)) {
+            const bool looks = number % LOOK_EVERY_TEAM == 0;
+            if (looks &&
+                team_leaves(launch.control, number > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
                 ended = STEP_LIMIT;
                 break;
             }
-            if (!take(rssa, batches, *launch.keys, place, samples, ended)) break;
+            batch.make(*launch.keys, place, number);
+            number += LANES;
+            if (!take(rssa, batch, samples, ended)) break;
         }
         if (ended == DONE && !samples.done()) {
             ended = rssa.total == 0 ? ABSORBED : NOT_A_NUMBER;
@@ -50,7 +52,7 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
         record_end(tables, out, row, samples.k, ended, s);
         team_sync();
         fired += rssa.events;
-        if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], batches.number);
+        if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], number);
     }
     if (team_leader()) atomic_add(launch.work, fired);
 }

@@ -78,10 +78,8 @@ class BoundTree {
 
     DEVICE_MEMBER double total() const { return root_[LANES + 1]; }
 
-    DEVICE_MEMBER u32 choose_in_root(double &target) const { return choose(&root_[0], target); }
-
-    // The item below a child of the root.
-    DEVICE_MEMBER i32 find_below(u32 first, double &target) const {
+    DEVICE_MEMBER i32 find(double &target) const {
+        const u32 first = choose(&root_[0], target);
         if (first < ROOT_ITEMS) return (i32)first;
         u32 group = first - (u32)ROOT_ITEMS;
         UNROLL for (i32 level = ITEM_LEVELS - 1; level > 0; --level)

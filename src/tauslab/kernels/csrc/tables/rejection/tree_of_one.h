@@ -36,7 +36,6 @@ struct BoundTree {
 
     DEVICE_MEMBER double total() const { return values[LANES + 1]; }
 
-    // Finds the item in whose upper bound `target` falls; `target` becomes what is left in it.
     DEVICE_MEMBER i32 find(double &target) const {
         const u32 first = choose(0, target);
         if (first < ROOT_ITEMS) return (i32)first;

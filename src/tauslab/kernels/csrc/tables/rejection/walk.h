@@ -131,24 +131,12 @@ DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *ite
 
 #if TEAM_THREADS == 1
 
-// Batches of candidates, one after another; `number` candidates of the trajectory have been drawn.
-struct Batches {
-    CandidateBatch batch;
-    u64 number;
-
-    DEVICE_MEMBER void begin(const PhiloxKeys &, const Place &) { number = 0; }
-};
-
-// Takes all candidates of the next batch. Returns false if the trajectory ended or cannot continue.
-DEVICE bool take(Rssa &rssa, Batches &batches, const PhiloxKeys &keys, const Place &place,
-                 Samples &samples, u8 &ended) {
-    CandidateBatch &batch = batches.batch;
-    batch.make(keys, place, batches.number);
-    batches.number += LANES;
+// Takes all candidates of a batch. Returns false if the trajectory ended or cannot continue.
+DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &ended) {
     i32 items[LANES];
     for (i32 i = 0; i < LANES; ++i) {
         double left = batch.own_unit(i) * rssa.total;
-        const i32 item = rssa.bounds.tree.find(left);
+        const i32 item = rssa.bounds.find(left);
         bool is_new, fires;
         if (!take_one(rssa, batch, i, item, left, samples, ended, is_new, fires)) return false;
         items[i] = fires ? item : -1;
@@ -278,55 +266,32 @@ DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begi
     }
 }
 
-// Batches of candidates, one after another; `number` candidates of the trajectory have been drawn, but for those of the
-// batch that is ahead.
-struct Batches {
-    CandidateBatch ahead;
-    u64 number;
-
-    DEVICE_MEMBER void begin(const PhiloxKeys &keys, const Place &place) {
-        number = 0;
-        ahead.make(keys, place, 0);
-    }
-};
-
-// Takes all candidates of the next batch. Returns false if the trajectory ended or cannot continue. The batch behind
-// it is made beside the first search: neither waits for the other.
-DEVICE bool take(Rssa &rssa, Batches &batches, const PhiloxKeys &keys, const Place &place,
-                 Samples &samples, u8 &ended) {
-    constexpr i32 ROWS = LANES / VOTERS;
-    const CandidateBatch batch = batches.ahead;
-    i32 items[ROWS];
-    UNROLL for (i32 row = 0; row < ROWS; ++row) items[row] = -1;
-    const BoundTree &tree = rssa.bounds.tree;
-    double target = batch.own_unit(0) * rssa.total;
-    u32 child = tree.choose_in_root(target);
-    batches.number += LANES;
-    batches.ahead.make(keys, place, batches.number);
-    for (i32 row = 0, begin = 0;;) {
-        const i32 item = tree.find_below(child, target);
-        const Candidate own(rssa, batch, row, target, item);
-        const bool is_pending = own_vote() >= begin && own.record.is_simple();
-        const bool contributes = is_first_vote() && is_pending;
-        if (contributes) add_possible_change(rssa.bounds.s, own.record);
-        team_sync();
-        bool fired = false;
-        const bool on = take_row(rssa, batch, row, begin, own, samples, ended, fired);
-        team_sync();
-        if (contributes)
-            UNROLL for (int i = 0; i < CHANGES; ++i)
-                possible_change(rssa.bounds.s, own.record.species(i)) = 0;
-        // A count that nobody changes any more is seen by who changed it last.
-        rssa.near_end |= fired && is_near_end(rssa.bounds.s, own.record);
-        team_sync();
-        if (!on) return false;
-        UNROLL for (i32 i = 0; i < ROWS; ++i) items[i] = fired && row == i ? item : items[i];
-        if (begin == VOTERS) {
-            if (++row == ROWS) break;
-            begin = 0;
+DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &ended) {
+    i32 items[LANES / VOTERS];
+    UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) items[row] = -1;
+    NO_UNROLL for (i32 row = 0; row < LANES / VOTERS; ++row) {
+        i32 begin = 0;
+        while (begin < VOTERS) {
+            double target = batch.own_unit(row) * rssa.total;
+            const i32 item = rssa.bounds.find(target);
+            const Candidate own(rssa, batch, row, target, item);
+            const bool is_pending = own_vote() >= begin && own.record.is_simple();
+            const bool contributes = is_first_vote() && is_pending;
+            if (contributes) add_possible_change(rssa.bounds.s, own.record);
+            team_sync();
+            bool fired = false;
+            const bool on = take_row(rssa, batch, row, begin, own, samples, ended, fired);
+            team_sync();
+            if (contributes)
+                UNROLL for (int i = 0; i < CHANGES; ++i)
+                    possible_change(rssa.bounds.s, own.record.species(i)) = 0;
+            // A count that nobody changes any more is seen by who changed it last.
+            rssa.near_end |= fired && is_near_end(rssa.bounds.s, own.record);
+            team_sync();
+            if (!on) return false;
+            UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
+                items[i] = fired && row == i ? item : items[i];
         }
-        target = batch.own_unit(row) * rssa.total;
-        child = tree.choose_in_root(target);
     }
     finish_batch(rssa, batch, items);
     return true;
