@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact import rejection
 from tauslab.kernels.exact.ssa import ExactSsa
-from tauslab.kernels.exact.table_network import LONGER, TEAMS, tables_of
+from tauslab.kernels.exact.table_network import LONGER, TEAMS, rejection_layout, tables_of
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
@@ -315,16 +314,20 @@ def test_tables_list_every_reader_and_put_frequent_reactions_first():
     def table(name, size, width=1):
         return whole[book[f"AT_{name}"] :][: size * width].reshape(size, width).squeeze().tolist()
 
+    long, many = LONGER, rejection.MANY_CHANGES
     order = table("ITEM", 7)
     assert order == [2, 5, 1, 4, 0, 6, 3]
-    starts = table("READ_ROW", 7)
-    readers = [table("READ", starts[-1])[a:b] for a, b in pairwise(starts)]
-    found = [[order[item] for item in own] for own in readers]
+    species = table("READERS", 6, 4)
+    records = table("READER", species[-1][2], 4)
+    own = [records[begin:end] for _, begin, end, _ in species]
+    found = [[order[item] for item, *_ in readers] for readers in own]
     assert found == [[2, 1, 0, 6, 3], [4, 0, 6], [3], [3], [], []]
     exact, unread = rejection.EXACT, rejection.UNREAD
-    assert table("INTERVAL", 6) == [exact, exact, exact, exact, unread, unread]
-    kinds = [table("RECORD", 14, 4)[2 * item][0] for item in range(7)]
-    long, many = LONGER, rejection.MANY_CHANGES
+    assert [kind for kind, *_ in species] == [exact, exact, exact, exact, unread, unread]
+    assert [kind for *_, kind in own[0]] == [1, 3, 2, long, long]
+    assert [other for item, _, other, kind in own[0] if kind == 2] == [1]  # the other species
+    assert [other for item, _, other, kind in own[1] if kind == 2] == [0]
+    kinds = [table("RECORD", 7, 8)[item][0] % 8 for item in range(7)]
     assert kinds == [1, 0, 3, long, 2, many, long]
 
 
@@ -336,8 +339,53 @@ def test_intervals_are_wide_where_bounds_stay_above_zero_with_propensities():
     net.add_reaction("5 C ->", rate=1.0)
     lowered = lower(net, parameters={}, counts=dict.fromkeys(net.species, 50))
     book = tables_of(lowered, "rssa")
-    kinds = book.arrays()[0][book["AT_INTERVAL"] :][:3].tolist()
+    kinds = book.arrays()[0][book["AT_READERS"] :][: 4 * 3 : 4].tolist()
     assert kinds == [rejection.WIDE, rejection.WIDE, rejection.EXACT]
+
+
+@compiler
+def test_many_species_have_longer_records(tmp_path, monkeypatch):
+    expected = RING.by(thread())
+    monkeypatch.setattr(rejection, "MOST_SHORT", 0)
+    assert agree(expected, RING.by(thread()))
+    assert agree(expected, RING.by(EmulatedBackend(tmp_path, 32), 32))
+    assert "#define WIDE_SPECIES 1" in (tmp_path / "model.h").read_text()
+
+
+class Device:
+    """What `rejection_layout` asks of a backend."""
+
+    fast_memory, multiprocessors = 227 * 1024, 132
+
+
+@pytest.mark.parametrize(
+    ("team", "trajectories", "four", "two", "layout"),
+    [
+        (32, 4096, [6000, 2000], [3000, 2000], (4, 4, 2)),  # 16 at a time, 14,528 bytes each
+        (32, 4096, [6000, 9000], [3000, 9000], (4, 4, 1)),
+        (32, 4096, [18_000, 2000], [9000, 2000], (4, 2, 2)),
+        (32, 4096, [36_000, 2000], [18_000, 2000], (3, 2, 1)),  # nothing of 16, but of 12
+        (32, 4096, [80_000, 2000], [40_000, 2000], (4, 4, 0)),
+        (32, 1024, [18_000, 2000], [9000, 2000], (2, 4, 2)),  # 8 are all that there are
+        (32, 0, [6000, 2000], [3000, 2000], (4, 4, 2)),
+        (128, 4096, [6000, 2000], [3000, 2000], (4, 4, 2)),
+        (8, 4096, [6000, 2000], [3000, 2000], (2, 4, 0)),  # small teams have none
+    ],
+)
+def test_few_trajectories_have_more_registers(team, trajectories, four, two, layout):
+    assert rejection_layout({4: four, 2: two}, team, trajectories, Device()) == layout
+
+
+@compiler
+def test_intervals_apart_from_counts_give_the_same_bits(tmp_path, monkeypatch):
+    """Where shared memory has no room for all that is known of a species."""
+    device = EmulatedBackend(tmp_path, 32)
+    places = len(RING.network.species) + 1
+    monkeypatch.setattr(device, "fast_memory", 16 * (512 + 8 * places + 100), raising=False)
+    assert agree(RING.by(thread()), RING.by(device, 32))
+    text = (tmp_path / "model.h").read_text()
+    assert "constexpr i64 WORDS_OF_COUNT = 2;" in text
+    assert "constexpr i64 SHARED_PARTS = 0;" not in text
 
 
 @compiler

@@ -81,6 +81,9 @@ def write_dense(
     touched = np.zeros((run * LANES + 1, groups * LANES), bool)
     touched[:-1, :owners] = (partner >= 0).T
     book.whole("TOUCHED_OWNERS", _bits(touched))
+    of_lane = np.zeros((len(touched), LANES, LANES), bool)  # a bit for each group
+    of_lane[:, :, :groups] = touched.reshape(-1, groups, LANES).transpose(0, 2, 1)
+    book.whole("TOUCHED_OF_LANE", _bits(of_lane.reshape(-1, LANES)))
     book.whole("PARTNERS", _bits(partner >= 0))
     book.whole("REACTION_WITH", partner)
     book.whole("SPECIES_AT", positions.species)
@@ -90,7 +93,7 @@ def write_dense(
     for name, value in (
         ("OWNER_GROUPS", groups), ("RUN_OF_POSITIONS", run), ("V_PARTNERS", first),
         ("V_COUNT", first + groups * LANES), ("N_WHOLE", 0),
-        ("N_VALUES", first + (groups + run) * LANES),
+        ("N_VALUES", first + (groups + run + 1) * LANES),  # with gaps between counts
     ):  # fmt: skip
         book.constant(name, value)
 
@@ -105,6 +108,7 @@ def _write_changes(book: TableBook, network: LoweredNetwork, place: IntArray, no
             pairs[j, k] = place[species], by
     book.records("DENSE_CHANGE", list(pairs.reshape(-1, 4).T))
     book.constant("DENSE_CHANGES", width)
+    book.constant("MOST_CHANGED", max(len(r.change) for r in network.reactions))
 
 
 def _write_rates(book: TableBook, forest: ForestTables, n: int) -> None:

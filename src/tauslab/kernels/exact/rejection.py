@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tauslab.kernels.exact.owners import constant_source, literal_of
+from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.arrays import BoolArray, FloatArray, IntArray
@@ -17,6 +17,7 @@ WIDE, EXACT, UNREAD = 0, 1, 2
 CHANGES = 4
 # Molecules by which a change of a count may differ from 0 in a record: 32 of them fit into 16 bits.
 MOST_CHANGE = 1000
+MOST_SHORT = 1 << 16  # numbers of species that 16 bits of a record hold
 NODE_SIZE = 2 * LANES  # doubles of a node: its children and their partial sums
 # Children of the root that are no items, at most: a frequent reaction should stand there itself.
 MOST_TREES = 16
@@ -59,16 +60,16 @@ def write_items(
     flat = [pair for change in changes for pair in change]
     book.whole("CHANGE_ROW", np.cumsum([0, *map(len, changes)]))
     book.records("CHANGE", [[i for i, _ in flat], [by for _, by in flat]])
-    book.whole("INTERVAL", _intervals(network))
     item_of = np.empty(n, np.int64)
     item_of[order] = np.arange(n)
-    _write_readers(book, network, item_of)
+    _write_readers(book, network, item_of, forms)
     places = len(network.species) + 1  # one is of no species
     book.constant("N_PLACES", places)
-    book.constant("N_COUNTS", padded(2 * places, 4))  # counts, and how far they may get
-    book.constant(
-        "N_WHOLE", padded(4 * places, 4)
-    )  # of intervals, see csrc/tables/rejection/bounds.h
+    # One thread has counts apart from intervals; a team has all that it knows of a species
+    # together.
+    book.constant("N_COUNTS", padded(places, 4))
+    book.constant("N_WHOLE", 4 * places)
+    book.constant("WORDS_OF_COUNT", 4)
     book.constant("SHARED_WHOLE", 0)
     book.macro("WIDE_WHOLE", value=False)
     book.macro("IS_DENSE", value=False)
@@ -89,6 +90,7 @@ def _lay_out(book: TableBook, items: int) -> None:
     book.places("ITEM_LEVEL", first[:-1].tolist())
     book.whole("LEVEL_NODES", sizes)
     book.constant("N_VALUES", NODE_SIZE * int(first[-1]))
+    book.constant("UPPER_NODES", sum(sizes[1:]))
 
 
 def _write_records(
@@ -98,8 +100,9 @@ def _write_records(
     alone: BoolArray,
     n_species: int,
 ) -> None:
-    """Two records of four numbers an item, its rate constant; and all its changes."""
+    """A record of eight numbers an item, or of twelve if species need more than 16 bits."""
     nothing = n_species, 0
+    wide = n_species >= MOST_SHORT
     records = []
     rows = zip(reactions, forms.tolist(), alone.tolist(), strict=True)
     for reaction, (first, second, kind), apart in rows:
@@ -109,10 +112,12 @@ def _write_records(
         many = apart or len(moved) > CHANGES or any(abs(by) > MOST_CHANGE for _, by in moved)
         kept = [*([] if many else moved), *[nothing] * CHANGES][:CHANGES]
         (i, a), (j, b), (k, c), (m, d) = kept
-        form = MANY_CHANGES if many else kind
-        records += [(form, constant_source(reaction), i, j), (k, m, _two(a, b), _two(c, d))]
+        source = max(constant_source(reaction), LITERAL_CONSTANT) - LITERAL_CONSTANT
+        low, high = np.array([literal_of(reaction)]).view(np.int32).tolist()
+        records += [8 * source + (MANY_CHANGES if many else kind), _two(a, b), _two(c, d), 0]
+        records += [high, low, *((i, j, k, m, 0, 0) if wide else (_two(i, j), _two(k, m)))]
     book.records("RECORD", list(np.array(records, np.int64).reshape(-1, 4).T))
-    book.real("RECORD_RATE", [literal_of(reaction) for reaction in reactions])
+    book.macro("WIDE_SPECIES", wide)
 
 
 def _two(low: int, high: int) -> int:
@@ -135,10 +140,36 @@ def _intervals(network: LoweredNetwork) -> IntArray:
     return kinds
 
 
-def _write_readers(book: TableBook, network: LoweredNetwork, item_of: IntArray) -> None:
-    """Of every species the items that read it, in order."""
-    pairs = [(i, j) for j, reaction in enumerate(network.reactions) for i in reaction.depends_on()]
+def _write_readers(
+    book: TableBook, network: LoweredNetwork, item_of: IntArray, forms: IntArray
+) -> None:
+    """Of every species its kind of interval, and the items that read it, in order.
+
+    A reader has a record of all that its bound is made of: item, constant, the other species, kind.
+    """
+    reactions = network.reactions
+    pairs = [(i, j) for j, reaction in enumerate(reactions) for i in reaction.depends_on()]
     species, reaction = np.array(pairs, np.int64).reshape(-1, 2).T
     n_places, n_items = len(network.species) + 1, max(1, len(item_of))
     found = TableRows.sorted_pairs(species, item_of[reaction], n_places, n_items)
-    book.rows("READ_ROW", "READ", found)
+    starts, ends = found.start[:-1], found.start[1:]
+    book.records("READERS", [_intervals(network), starts, ends, np.zeros(n_places)])
+    order = np.argsort(item_of)
+    read = order[found.items]
+    own = np.repeat(np.arange(n_places), ends - starts)
+    first, second, kind = forms[read].T
+    sources = np.array([constant_source(one) for one in reactions], np.int64)
+    other = np.where(first == own, second, first)
+    book.records("READER", [found.items, sources[read], other, kind])
+    literals = np.array([literal_of(one) for one in reactions], np.float64)
+    book.real("READER_RATE", literals[read])
+
+
+def shared_parts(book: TableBook, words: int) -> list[int]:
+    """Bytes of a team's state that may be in shared memory.
+
+    The root and so many words of each species; nodes above the lowest level: see
+    csrc/tables/rejection/tree_of_lanes.h.
+    """
+    first = 8 * NODE_SIZE + 4 * padded(words * book["N_PLACES"], 4)
+    return [first, 8 * NODE_SIZE * book["UPPER_NODES"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from tauslab.kernels.exact.owners import (
     constant_source,
     literal_of,
 )
-from tauslab.kernels.exact.rejection import NODE_SIZE, write_items
+from tauslab.kernels.exact.rejection import shared_parts, write_items
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
@@ -40,9 +40,12 @@ WARPS_OF_A_MULTIPROCESSOR = 32
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
-# For a team of a warp: blocks of a multiprocessor instead of 8, if all trajectories fit, so that a
-# thread has 128 registers and keeps partial sums in them.
-FEW_BLOCKS, MOST_BLOCKS = 4, 8
+# Blocks of a multiprocessor: fewer than 8 if all trajectories fit, so that a thread has more
+# registers: 128 with 4 blocks, in which a team of a warp keeps partial sums. Dense networks have
+# more than 64 to say: ns an event of colloidal aggregation on an H200 with 8, 6 and 5 blocks, 8,192
+# trajectories: 1.38, 1.25, 1.36.
+FEW_BLOCKS, DENSE_BLOCKS, MOST_BLOCKS = 4, 6, 8
+FEWEST_BLOCKS = 2  # with `rssa`, where more registers are worth more than more warps
 # Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
 FEWEST_FAST = 32
 THREADS_OF_A_MULTIPROCESSOR = 32 * WARPS_OF_A_MULTIPROCESSOR
@@ -106,10 +109,33 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
     return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
 
 
-def blocks_of_a_multiprocessor(team: int, trajectories: int, multiprocessors: int) -> int:
-    """Blocks of teams for which registers have to do."""
-    most = FEW_BLOCKS * THREADS_OF_A_BLOCK * multiprocessors // team
-    return FEW_BLOCKS if team == LANES and 0 < trajectories <= most else MOST_BLOCKS
+def rejection_layout(
+    parts: Mapping[int, Sequence[int]], team: int, trajectories: int, backend: Backend
+) -> tuple[int, int, int]:
+    """With `rssa`: blocks of a multiprocessor, words of each species together, and fast parts.
+
+    `parts` are those of the state by words of a species, the most first. Registers have to do for
+    as many blocks as all trajectories take. There are fewer words together, and then fewer blocks,
+    where otherwise nothing would be in shared memory.
+    """
+    teams = max(1, THREADS_OF_A_BLOCK // team)
+    most = -(-trajectories // (backend.multiprocessors * teams)) if trajectories else FEW_BLOCKS
+    most = max(FEWEST_BLOCKS, min(FEW_BLOCKS, most))
+    for blocks in range(most, FEWEST_BLOCKS - 1, -1):
+        for words, sizes in parts.items():
+            if fast := fast_parts(sizes, team, trajectories, backend, blocks * teams):
+                return blocks, words, fast
+    return most, max(parts), 0
+
+
+def blocks_of_a_multiprocessor(
+    team: int, trajectories: int, multiprocessors: int, *, dense: bool = False
+) -> int:
+    """Blocks of teams for which registers have to do: as many as all trajectories take."""
+    teams = multiprocessors * (THREADS_OF_A_BLOCK // team)
+    most = DENSE_BLOCKS if dense else MOST_BLOCKS
+    needed = -(-trajectories // teams) if trajectories else most
+    return max(FEW_BLOCKS, min(most, needed))
 
 
 class LargeNetwork:
@@ -174,19 +200,20 @@ class LargeNetwork:
 
     def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
         """Choose what is in shared memory, and how many blocks; return the bytes that it takes."""
-        if "N_ITEMS" in book:  # of `rssa`: the root, counts, and how far those may get
-            book.macro("TEAM_BLOCKS", FEW_BLOCKS)
-            part = parts[1] + 8 * NODE_SIZE
-            together = max(1, FEW_BLOCKS * THREADS_OF_A_BLOCK // team)
-            fast = fast_parts([part], team, trajectories, self._backend, together)
+        if "N_ITEMS" in book:  # of `rssa`
+            by_words = {words: shared_parts(book, words) for words in (4, 2)}
+            blocks, words, fast = rejection_layout(by_words, team, trajectories, self._backend)
+            book.macro("TEAM_BLOCKS", blocks)
+            book.constant("WORDS_OF_COUNT", words)
             book.constant("SHARED_PARTS", fast)
-            return fast * part
+            return sum(by_words[words][:fast])
         multiprocessors = self._backend.multiprocessors
-        blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors)
-        keeps = blocks == FEW_BLOCKS and book["NODE_STAGES"] and not book["IS_DENSE"]
+        dense = bool(book["IS_DENSE"])
+        blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors, dense=dense)
+        keeps = team == LANES and blocks == FEW_BLOCKS and book["NODE_STAGES"] and not dense
         book.macro("TEAM_BLOCKS", blocks)
         book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])
-        if book["IS_DENSE"]:  # counts by species are for records alone
+        if dense:  # counts by species are for records alone
             fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
             book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
@@ -268,6 +295,7 @@ def tables_of(
     book.constant("SHARED_PARTS", 0)
     book.macro("KEEPS_SUMS", value=False)
     book.macro("TEAM_BLOCKS", MOST_BLOCKS)
+    book.constant("WORDS_OF_COUNT", 1)
     flags = np.zeros(len(reactions), np.int64)
     variables, late = list[int](), list[tuple[tuple[int, int], ...]]()
     if network.dynamics is not None:
@@ -324,6 +352,7 @@ def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> IntArr
     sources = [constant_source(reaction) for reaction in reactions]
     form = np.array(forms, np.int64).reshape(-1, 3)
     book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
+    book.constant("HAS_LONGER", bool(longer))
     _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
     _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
     return form

@@ -147,10 +147,16 @@ def test_a_quarter_of_a_warp_where_trajectories_are_many_and_events_small():
     assert team_of(cpu, 2, 1 << 20, 2.0) == 1
 
 
-def test_few_teams_of_a_warp_have_twice_the_registers():
-    found = [blocks_of_a_multiprocessor(32, n, 132) for n in (0, 1, 2112, 2113)]
-    assert found == [8, 4, 4, 8]
-    assert [blocks_of_a_multiprocessor(team, 100, 132) for team in (8, 128)] == [8, 8]
+def test_few_teams_have_up_to_twice_the_registers():
+    found = [blocks_of_a_multiprocessor(32, n, 132) for n in (0, 1, 2112, 2113, 3168, 9999)]
+    assert found == [8, 4, 4, 5, 6, 8]
+    assert [blocks_of_a_multiprocessor(8, n, 132) for n in (8192, 16_384)] == [4, 8]
+    assert [blocks_of_a_multiprocessor(128, n, 132) for n in (100, 1000)] == [4, 8]
+    assert [blocks_of_a_multiprocessor(32, n, 132, dense=True) for n in (0, 2112, 9999)] == [
+        6,
+        4,
+        6,
+    ]
 
 
 def test_numbers_of_reactions_are_not_stored():

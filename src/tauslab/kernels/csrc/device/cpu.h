@@ -36,6 +36,7 @@ typedef u64 Word;
 #define COLUMNS_TOGETHER 16
 #define RELOAD static_cast<void>(0)
 #define GO_ON_TOGETHER(flag) static_cast<void>(flag)
+#define LOADED_HERE(value, kind) static_cast<void>(value)
 // Loads memory that will be read soon.
 #define PREFETCH(address) __builtin_prefetch(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -165,8 +166,15 @@ struct IntPair {
 struct IntQuad {
     i32 a, b, c, d;
 };
+struct RealPair {
+    double a, b;
+};
 
 DEVICE IntPair load_pair(const i32 *from) {
+    return {from[0], from[1]};
+}
+
+DEVICE RealPair load_pair(const double *from) {
     return {from[0], from[1]};
 }
 

@@ -92,6 +92,9 @@ DEVICE void barrier_arrive_(int number, int threads) {
 // Lanes of a warp that took different ways to here go on together, whatever `flag`, an i32, says next: the
 // compiler does not see its value, so it gives no way a copy of what follows.
 #define GO_ON_TOGETHER(flag) asm volatile("" : "+r"(flag))
+// A number is loaded here, not where it is needed: the compiler would load it behind a branch. `kind` is "r" for
+// 32 bits, "d" for a double.
+#define LOADED_HERE(value, kind) asm volatile("" : "+" kind(value))
 // Loads memory that will be read soon.
 #define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -182,9 +185,17 @@ struct IntPair {
 struct IntQuad {
     i32 a, b, c, d;
 };
+struct RealPair {
+    double a, b;
+};
 
 DEVICE IntPair load_pair(const i32 *from) {
     const int2 words = *(const int2 *)from;
+    return {words.x, words.y};
+}
+
+DEVICE RealPair load_pair(const double *from) {
+    const double2 words = *(const double2 *)from;
     return {words.x, words.y};
 }
 

@@ -50,14 +50,38 @@ DEVICE bool add(IntPair entry, bool is_count, const State &s) {
     return !is_count || number >= 0;
 }
 
+// The first entries of a plan's list, one for each thread of a warp, if it is known where the list begins: they are
+// loaded beside the plan, not behind it.
+struct NearEntries {
+    i32 list = -1;
+    IntPair own = {0, 0};
+
+    DEVICE_MEMBER NearEntries() {}
+
+    DEVICE_MEMBER NearEntries(const Tables &tables, i32 begin) : list(begin) {
+#if TEAM_THREADS > 1
+        if (N_OWNERS > 0 || list < 0) return;
+        own = tables.pair(AT_ENTRY, list + own_lane());
+        LOADED_HERE(own.a, "r");
+        LOADED_HERE(own.b, "r");
+#endif
+    }
+
+    DEVICE_MEMBER IntPair at(const Tables &tables, i64 i) const {
+        const bool is_own = TEAM_NEAR > 0 && N_OWNERS == 0 && list >= 0 && i < list + TEAM_NEAR;
+        return is_own ? own : tables.pair(AT_ENTRY, i);
+    }
+};
+
 // Changes counts and whole numbers. Returns false if a count passed 2147483647. A team loads the first
 // entries of the plan at once, with those of the stages, so that they are cached when they are needed.
-DEVICE bool change(const Tables &tables, const Plan &plan, const State &s) {
+DEVICE bool change(const Tables &tables, const Plan &plan, const State &s,
+                   const NearEntries &near_entries = {}) {
     const i32 last = plan.at[2 + PLAN_STAGES], near = plan.at[0] + TEAM_NEAR;
     const i32 loaded = last < near ? last : near;
     bool negative = false;
     team_each(plan.at[0], loaded > plan.at[2] ? loaded : plan.at[2], [&](i64 i) {
-        const IntPair entry = tables.pair(AT_ENTRY, i);
+        const IntPair entry = near_entries.at(tables, i);
         if (i < plan.at[2]) negative = !add(entry, i < plan.at[1], s) || negative;
     });
     if (team_any(negative)) return false;
@@ -89,8 +113,9 @@ DEVICE void write_counts(const Tables &, const State &) {}
 
 // Changes counts and what depends on them. Returns false if a count passed 2147483647.
 DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &kept) {
+    const NearEntries near_entries(tables, kept.list_of(reaction));
     const Plan plan(tables, reaction);
-    if (!change(tables, plan, s)) return false;
+    if (!change(tables, plan, s, near_entries)) return false;
     if (N_LEAVES > 0)
         plan_stage(tables, plan, 0, [&](i32 begin, i32 end) {
             team_each(begin, end,

@@ -126,6 +126,11 @@ DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
 // Sums of 32 neighbours. With KEEPS_SUMS a warp keeps in registers the partial sums of the last node of every
 // stage. The next choice often needs the same node, because most events change what the last one changed.
 struct Kept {
+    // A reaction that was found among stored leaves, and where the list of its plan begins; -1: not known.
+    i32 found = -1, list = -1;
+
+    DEVICE_MEMBER i32 list_of(i32 reaction) const { return reaction == found ? list : -1; }
+
 #if KEEPS_SUMS
     LaneSums<Neighbours> sums[NODE_STAGES];
     i32 of[NODE_STAGES];  // place of the first of the 32, or -1
@@ -169,9 +174,13 @@ DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &
 // Computes every sum from the counts.
 DEVICE void build_sums(const Tables &tables, const State &s) {
     if (N_LEAVES > 0)
-        team_each(0, N_LEAVES, [&](i64 i) {
-            update_leaf(tables, {tables.at(AT_LEAF_REACTION, i), (i32)(V_LEAVES + i)}, s);
-        });
+        team_make(
+            N_LEAVES,
+            [&](i64 i) {
+                const i32 reaction = tables.at(AT_LEAF_REACTION, i);
+                return propensity(tables, reaction, quantities_of(tables, s), s.c);
+            },
+            [&](i64 i, double value) { s.v[V_LEAVES + i] = value; });
     if (N_OWNERS > 0) update_chunks(tables, AT_CHUNK, 0, 2 * (i32)N_CHUNKS, s);
     team_sync();
     build_nodes(tables, 0, LOWER_STAGES, s);
@@ -220,17 +229,27 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 typedef LaneSums<Neighbours, ROOT_LANES> Root;
 
 // Descends a tree from a node whose children are on `level` to the lowest level, whose sums are made in stage
-// `lowest`.
-template <class Places>
+// `lowest`. Calls `reach(node)` for the node of the lowest level before its sums are loaded.
+template <class Places, class Reach>
 DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
-                     const State &s, const Kept &kept) {
-    UNROLL for (; level >= 0; --level)
+                     const State &s, const Kept &kept, Reach reach) {
+    UNROLL for (; level >= 0; --level) {
+        if (level == 0) reach(node);
         node = node * LANES +
                kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
+    }
     return node;
 }
 
 #if !IS_DENSE
+// Sectors of memory, of 32 bytes, with all counts that reactions of a group of 32 leaves change, where these are few:
+// they are loaded while the group is searched.
+DEVICE void load_counts_of(const Tables &tables, i32 group, const State &s) {
+    constexpr i32 COUNTS = 8, SECTORS = 8;
+    if (TEAM_THREADS == 1 || SHARED_PARTS > 1 || !HAS_NEAR_COUNTS || team_rank() >= SECTORS) return;
+    PREFETCH(&s.x[COUNTS * tables.at(AT_NEAR_COUNTS, group * SECTORS + team_rank())]);
+}
+
 // Finds the reaction of a term: the rank `target / constant` falls into the count of one partner. `number` is
 // where the term's whole number is stored, if it is.
 DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double target, const State &s) {
@@ -281,17 +300,23 @@ DEVICE i32 find_owned(const Tables &tables, i64 number, double target, const Sta
 
 // Finds the reaction into whose propensity `target`, from 0 to the total, falls.
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
-                const Kept &kept) {
+                Kept &kept) {
     const i32 first = root.choose(target);
     i32 leaf = first;
     if (N_OWNERS > 0) {
         const i32 owner =
-            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept, [](i32) {});
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;
     }
-    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
-                     kept);
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s, kept,
+                     [&](i32 group) { load_counts_of(tables, group, s); });
+#if TEAM_THREADS > 1
+    const IntPair event = tables.pair(AT_LEAF_EVENT, leaf);
+    kept.found = event.a, kept.list = event.b;
+    return event.a;
+#else
     return tables.at(AT_LEAF_REACTION, leaf);
+#endif
 }
 #endif

@@ -22,10 +22,18 @@ struct WholeNumbers {
     }
 };
 
+// Counts of a trajectory, each the first of WORDS_OF_COUNT words where a team runs it.
+struct CountArray {
+    i32 *base;
+    DEVICE_MEMBER i32 &operator[](i64 i) const {
+        return TEAM_THREADS == 1 ? base[i * TEAM_STRIDE] : base[(u32)i * WORDS_OF_COUNT];
+    }
+};
+
 // The state of a trajectory. In a network with events quantities that hold any number are behind the counts, and
 // behind these the time.
 struct State {
-    TeamArray<i32> x;     // counts
+    CountArray x;
     WholeNumbers n;       // of terms, and of runs of 32 partners
     TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
     const double *c;      // constants of the row
@@ -51,7 +59,7 @@ DEVICE Quantities quantities_of(const Tables &tables, const State &s) {
 #else
 constexpr i64 N_GIVEN = N_SPECIES;  // counts that a trajectory starts from
 
-DEVICE const TeamArray<i32> &quantities_of(const Tables &, const State &s) {
+DEVICE const CountArray &quantities_of(const Tables &, const State &s) {
     return s.x;
 }
 #endif
@@ -60,11 +68,10 @@ DEVICE const TeamArray<i32> &quantities_of(const Tables &, const State &s) {
 // to 2: the propensity is a constant times their counts.
 enum Law : i32 { HOMODIMER = 3, LONGER = 4 };
 
-// The constant of reaction j; events may change a quantity that it is multiplied by.
+// The constant of a reaction; events may change a quantity that it is multiplied by.
 template <class Counts>
-DEVICE double constant_in(const Tables &tables, i32 j, i32 source, [[maybe_unused]] const Counts &x,
+DEVICE double constant_in(double literal, i32 source, [[maybe_unused]] const Counts &x,
                           const double *c) {
-    const double literal = tables.real[AT_LITERAL + j];
 #ifdef HAS_EVENTS
     if (source <= QUANTITY_CONSTANT) return not_negative(literal * x[QUANTITY_CONSTANT - source]);
 #endif
@@ -90,8 +97,10 @@ DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const C
 template <class Counts>
 DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
-    if (law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
-    const double constant = constant_in(tables, j, law.a, x, c);
+    double literal = tables.real[AT_LITERAL + j];
+    LOADED_HERE(literal, "d");
+    if (HAS_LONGER && law.d == LONGER) return longer_propensity(tables, j, law.a, x, c);
+    const double constant = constant_in(literal, law.a, x, c);
     if (law.d == 0) return constant;
     const double first = (double)x[law.b], second = (double)x[law.c];
     return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));

@@ -48,7 +48,7 @@ struct SumSearch {
         }
 
         const TeamDraws &draws_;
-        const Kept &kept_;
+        Kept &kept_;
         const State &s_;
         u64 step_;
         Neighbours below_;

@@ -51,6 +51,22 @@ DEVICE void team_each(i64 begin, i64 end, Work work) {
 }
 
 // Four at a time, so that their loads overlap.
+template <class Make, class Store>
+DEVICE void team_make(i64 count, Make make, Store store) {
+    constexpr int BATCH = 4;
+    NO_UNROLL for (u32 first = (u32)team_rank(); first < (u32)count;
+                   first += BATCH * TEAM_THREADS) {
+        double value[BATCH];
+        UNROLL for (int i = 0; i < BATCH; ++i) {
+            const u32 at = first + i * TEAM_THREADS;
+            value[i] = make(at < (u32)count ? at : first);
+        }
+        UNROLL for (int i = 0; i < BATCH; ++i)
+            if (first + i * TEAM_THREADS < (u32)count) store(first + i * TEAM_THREADS, value[i]);
+    }
+}
+
+// Likewise.
 template <class Number, class Entry, class Numbers>
 DEVICE void team_add(i64 begin, i64 end, Entry entry, i32 by, const Numbers &numbers) {
     constexpr int BATCH = 4;
@@ -155,6 +171,35 @@ class LaneSums {
 template <class Value>
 DEVICE double lanes_sum(const Value &value) {
     return LaneSums<Value>(value).total();
+}
+
+// Sums over the lanes of COUNT items, with the bits of LaneSums: `sum` has of each item the sum of the thread's own
+// lanes. A thread gets the total of item number `own_item`. With each exchange a thread gives half of its items away.
+template <int COUNT>
+DEVICE int own_item() {
+    return own_lane() / (TEAM_LANES / COUNT);
+}
+
+template <int COUNT>
+DEVICE bool is_first_of_item() {
+    return own_lane() % (TEAM_LANES / COUNT) == 0;
+}
+
+template <int COUNT, int DISTANCE = TEAM_LANES / 2>
+DEVICE double lanes_totals(double *sum) {
+    constexpr int HALF = COUNT / 2;
+    const bool upper = (own_lane() & DISTANCE) != 0;
+    if constexpr (HALF > 0) {
+        UNROLL for (int i = 0; i < HALF; ++i) {
+            const double given = upper ? sum[i] : sum[i + HALF];
+            const double kept = upper ? sum[i + HALF] : sum[i];
+            sum[i] = kept + LANES_EXCHANGE(TEAM_LANES, given, DISTANCE);
+        }
+    } else {
+        sum[0] += LANES_EXCHANGE(TEAM_LANES, sum[0], DISTANCE);
+    }
+    if constexpr (DISTANCE > 1) return lanes_totals<(HALF > 0 ? HALF : 1), DISTANCE / 2>(sum);
+    return sum[0];
 }
 
 template <class Value, class Store>

@@ -12,6 +12,10 @@ DEVICE bool team_leader() {
     return true;
 }
 
+DEVICE int team_rank() {
+    return 0;
+}
+
 DEVICE i64 team_same(i64 value) {
     return value;
 }
@@ -24,6 +28,12 @@ DEVICE bool team_any(bool condition) {
 template <class Work>
 DEVICE void team_each(i64 begin, i64 end, Work work) {
     for (i64 i = begin; i < end; ++i) work(i);
+}
+
+// `store(i, make(i))` for every i below `count`, each by one thread.
+template <class Make, class Store>
+DEVICE void team_make(i64 count, Make make, Store store) {
+    for (i64 i = 0; i < count; ++i) store(i, make(i));
 }
 
 // Adds `by` times the second number of `entry(i)` at the place that is its first, for every i; the

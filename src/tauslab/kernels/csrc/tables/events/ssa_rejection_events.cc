@@ -11,14 +11,12 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     const Recorder out = recorder_of(launch);
     const Tables tables = {arguments.whole_tables, arguments.real_tables};
-    TEAM_MEMORY(shared, SHARED_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
-    State s;
-    s.v = {arguments.values + TEAM_OFFSET(N_VALUES)};
-    s.x = {SHARED_PARTS > 0 ? (i32 *)(shared + NODE_SIZE)
-                            : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
-    s.n = {nullptr, {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
+    TEAM_MEMORY(shared, SHARED_STATE);
+    State s = state_of(arguments.values + TEAM_OFFSET(N_VALUES),
+                       arguments.team_counts + TEAM_OFFSET(N_COUNTS),
+                       arguments.whole + TEAM_OFFSET(N_WHOLE), shared);
     s.reals = {arguments.reals + TEAM_OFFSET(N_REALS)};
-    const TeamArray<double> root = {SHARED_PARTS > 0 ? shared : s.v.base};
+    const BoundTree tree(s, shared);
     EventMemory &events =
         *(EventMemory *)(arguments.events + GLOBAL_ID / TEAM_THREADS * EVENT_WORDS);
     CandidateBatch batch;
@@ -43,7 +41,7 @@ TEAM_KERNEL(ssa_rejection_events, const TableArguments arguments) {
         team_sync();
         u8 ended = events.found == EVENTS_DONE ? (u8)DONE : events.found;
         s.time = events.begins;
-        Rssa rssa({tables, s, root}, launch.max_steps, arguments.firings);
+        Rssa rssa({tables, s, tree}, launch.max_steps, arguments.firings);
         rssa.queue = &events, rssa.keys = launch.keys, rssa.place = place;
         rssa.origin = s.time;
         team_sync();  // all have read what the next look will write

@@ -44,24 +44,30 @@ constexpr int CHANGES = 4;
 constexpr i32 MANY_CHANGES = 5;
 
 // The record of an item, as a candidate reads it. The species of the propensity are the first among
-// the changes, even if their change is zero. Unused changes name a species that does not exist.
+// the changes, even if their change is zero. Unused changes name a species that does not exist. Species are
+// in pairs of 16 bits, unless there are too many of them (WIDE_SPECIES), so that a record has 32 bytes.
 struct Item {
     i32 kind, source;
-    i32 species[CHANGES];
     double rate;
 
     DEVICE_MEMBER Item(const Tables &tables, i32 item) {
-        const IntQuad first = tables.quad(AT_RECORD, 2 * item);
-        const IntQuad second = tables.quad(AT_RECORD, 2 * item + 1);
-        kind = first.a, source = first.b;
-        species[0] = first.c, species[1] = first.d, species[2] = second.a, species[3] = second.b;
-        low_changes_ = second.c, high_changes_ = second.d;
-        rate = tables.real[AT_RECORD_RATE + (u32)item];
+        constexpr i32 QUADS = 2 + WIDE_SPECIES;
+        const IntQuad first = tables.quad(AT_RECORD, QUADS * item);
+        const IntQuad second = tables.quad(AT_RECORD, QUADS * item + 1);
+        kind = first.a % 8, source = first.a / 8 + LITERAL_CONSTANT;
+        low_changes_ = first.b, high_changes_ = first.c;
+        rate = from_words((u32)second.a, (u32)second.b);
+        species_[0] = second.c, species_[1] = second.d;
+#if WIDE_SPECIES
+        const IntQuad third = tables.quad(AT_RECORD, QUADS * item + 2);
+        species_[2] = third.a, species_[3] = third.b;
+#endif
     }
 
-    // For an `i` that is not known at compile time.
-    DEVICE_MEMBER i32 species_of(int i) const {
-        return i < 2 ? species[i == 0 ? 0 : 1] : species[i == 2 ? 2 : 3];
+    DEVICE_MEMBER i32 species(int i) const {
+        if (WIDE_SPECIES) return i < 2 ? species_[i == 0 ? 0 : 1] : species_[i == 2 ? 2 : 3];
+        const u32 two = (u32)species_[i < 2 ? 0 : 1];
+        return (i32)(i % 2 == 0 ? two & 0xffff : two >> 16);
     }
 
     DEVICE_MEMBER i32 change(int i) const {
@@ -81,6 +87,7 @@ struct Item {
 
   private:
     i32 low_changes_, high_changes_;  // two of 16 bits each
+    i32 species_[4];
 };
 
 // Times and targets of a batch of candidates.
@@ -200,7 +207,7 @@ struct Rssa {
     DEVICE_MEMBER bool accepts(const Item &record, i32 item, double left) const {
         const State &s = bounds.s;
         if (record.is_simple())
-            return left < record.propensity_of(s.x[record.species[0]], s.x[record.species[1]], s.c);
+            return left < record.propensity_of(s.x[record.species(0)], s.x[record.species(1)], s.c);
         return left < propensity_of_item(bounds.tables, item, s);
     }
 
@@ -221,9 +228,8 @@ struct Rssa {
     DEVICE_MEMBER void renew(i32 species) const {
         renew_interval(bounds, species);
         if (!IS_PILOT || !team_leader()) return;
-        const i32 begin = bounds.tables.at(AT_READ_ROW, species);
-        atomic_add(&firings[N_REACTIONS + 1],
-                   (u64)(bounds.tables.at(AT_READ_ROW, species + 1) - begin));
+        const IntQuad readers = bounds.tables.quad(AT_READERS, species);
+        atomic_add(&firings[N_REACTIONS + 1], (u64)(readers.c - readers.b));
     }
 
 #ifdef HAS_EVENTS
@@ -302,18 +308,33 @@ struct Rssa {
         bounds.s.x[species] = plus(bounds.s.x[species], change);
     }
 
+    // The first CHANGES threads of a team have a change each; one thread has them all in turn.
     DEVICE_MEMBER bool fire_few(const Item &record) {
-        if (team_leader())
-            UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species[i], record.change(i));
-        team_sync();
+#if TEAM_THREADS == 1
+        UNROLL for (int i = 0; i < CHANGES; ++i) add(record.species(i), record.change(i));
         bool inside = true;
         UNROLL for (int i = 0; i < CHANGES; ++i)
-            inside &= bounds.range(record.species[i]).contains_well_inside(bounds.s.x[record.species[i]]);
+            inside &= bounds.range(record.species(i)).contains_well_inside(bounds.s.x[record.species(i)]);
         if (inside) return false;
         near_end = true;
         bool left = false;
-        for (int i = 0; i < CHANGES; ++i) left |= check(record.species_of(i));
+        for (int i = 0; i < CHANGES; ++i) left |= check(record.species(i));
         return left;
+#else
+        const int own = own_vote() % CHANGES;
+        const i32 species = record.species(own);
+        if (team_rank() < CHANGES) add(species, record.change(own));
+        team_sync();
+        const i32 count = bounds.s.x[species];
+        const FluctuationInterval range = bounds.range(species);
+        u32 left = votes(own_vote() < CHANGES && !range.contains(count));
+        if (left == 0) return false;
+        overflowed = overflowed || votes(count < 0) != 0;
+        team_sync();  // all have read what changes
+        NO_UNROLL for (; left != 0 && !overflowed; left &= left - 1)
+            renew(of_voter(species, lowest_bit(left)));
+        return true;
+#endif
     }
 
     DEVICE_MEMBER bool fire_many(i32 item) {
@@ -326,7 +347,7 @@ struct Rssa {
         team_sync();
         near_end = true;  // events of the batch that change the same species look at them
         bool left = false;
-        for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
+        NO_UNROLL for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;
     }
 

@@ -12,13 +12,11 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
     const Recorder out = recorder_of(launch);
     const Tables tables = {arguments.whole_tables, arguments.real_tables};
-    TEAM_MEMORY(shared, SHARED_PARTS > 0 ? NODE_SIZE + N_COUNTS / 2 : 0);
-    State s;
-    s.v = {arguments.values + TEAM_OFFSET(N_VALUES)};
-    s.x = {SHARED_PARTS > 0 ? (i32 *)(shared + NODE_SIZE)
-                            : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
-    s.n = {nullptr, {arguments.whole + TEAM_OFFSET(N_WHOLE)}};
-    const TeamArray<double> root = {SHARED_PARTS > 0 ? shared : s.v.base};
+    TEAM_MEMORY(shared, SHARED_STATE);
+    State s = state_of(arguments.values + TEAM_OFFSET(N_VALUES),
+                       arguments.team_counts + TEAM_OFFSET(N_COUNTS),
+                       arguments.whole + TEAM_OFFSET(N_WHOLE), shared);
+    const BoundTree tree(s, shared);
     CandidateBatch batch;
     u64 fired = 0;
 
@@ -31,7 +29,7 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
         team_each(0, N_PLACES, [&](i64 i) { s.x[i] = i < N_SPECIES ? given[i] : 0; });
         clear_possible_changes(s);
         team_sync();
-        Rssa rssa({tables, s, root}, launch.max_steps, arguments.firings);
+        Rssa rssa({tables, s, tree}, launch.max_steps, arguments.firings);
         Samples samples(tables, out, row, launch.times);
         u64 number = 0;
         u8 ended = DONE;

@@ -114,7 +114,7 @@ DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *ite
         if (VOTERS == 1 && item < 0) continue;
         const Item record(rssa.bounds.tables, item < 0 ? 0 : item);
     NO_UNROLL for (int i = 0; i < CHANGES; ++i) {
-            const i32 species = record.species_of(i), change = record.change(i);
+            const i32 species = record.species(i), change = record.change(i);
             const bool changes = item >= 0 && change != 0;
             u32 near = votes(changes && !is_well_inside(rssa, species));
             while (near != 0) {
@@ -167,10 +167,6 @@ struct Candidate {
 //
 //     bit 31        16 15         0
 //         |   rise    |   fall    |
-DEVICE i32 &possible_change(const State &s, i32 species) {
-    return s.x[N_PLACES + species];
-}
-
 DEVICE void clear_possible_changes(const State &s) {
     team_each(0, N_PLACES, [&](i64 i) { possible_change(s, (i32)i) = 0; });
 }
@@ -183,7 +179,7 @@ DEVICE u32 packed_change(i32 change) {
 DEVICE void add_possible_change(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
         if (record.change(i) != 0)
-            add_in_block((u32 *)&possible_change(s, record.species[i]), packed_change(record.change(i)));
+            add_in_block((u32 *)&possible_change(s, record.species(i)), packed_change(record.change(i)));
 }
 
 // Whether the candidate's fate is decided whatever the candidates before it do: it is accepted or
@@ -192,35 +188,43 @@ DEVICE bool is_decided(Rssa &rssa, const Item &record, double left, bool first,
                        bool &accepted) {
     const State &s = rssa.bounds.s;
     i32 least[2], most[2];
-    bool stays = true, near_end = false;
+    bool stays = true;
     UNROLL for (int i = 0; i < CHANGES; ++i) {
-        const i32 species = record.species[i], change = record.change(i), count = s.x[species];
-        const FluctuationInterval range = rssa.bounds.range(species);
-        const u32 all = (u32)possible_change(s, species), word = first ? packed_change(change) : all;
+        const SpeciesWords known(s, record.species(i));
+        const i32 change = record.change(i), count = known.count;
+        const FluctuationInterval &range = known.range;
+        const u32 all = (u32)known.possible, word = first ? packed_change(change) : all;
         const i32 by = (i32)(word & 0xffff), to = (i32)(word >> 16);
         const i32 down = range.down(count), up = range.up(count);
         stays = stays && (change == 0 || ((by <= down) & (to <= up)));
-        const i32 inner = count - range.first;
-        near_end |= change != 0 && ((inner < (i32)(all & 0xffff)) |
-                                   (range.width - inner < (i32)(all >> 16)));
         if (i > 1) continue;
         least[i] = first ? count : count - (by < down ? by : down);
         most[i] = first ? count : count + (to < up ? to : up);
     }
     accepted = stays && left < record.propensity_of(least[0], least[1], s.c);
-    rssa.near_end |= accepted && near_end;
     return accepted || left >= record.propensity_of(most[0], most[1], s.c);
+}
+
+// Whether a count that the item changes is near an end of its interval.
+DEVICE bool is_near_end(const State &s, const Item &record) {
+    bool near_end = false;
+    UNROLL for (int i = 0; i < CHANGES; ++i) {
+        const SpeciesWords known(s, record.species(i));
+        near_end |= record.change(i) != 0 && !known.range.contains_well_inside(known.count);
+    }
+    return near_end;
 }
 
 DEVICE void apply(const State &s, const Item &record) {
     UNROLL for (int i = 0; i < CHANGES; ++i)
         if (record.change(i) != 0)
-            add_in_block((u32 *)&s.x[record.species[i]], (u32)record.change(i));
+            add_in_block((u32 *)&s.x[record.species(i)], (u32)record.change(i));
 }
 
-// Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. Then
-// `begin` is behind the candidate that changed them, or behind the row. Returns false if the trajectory
-// ended or cannot continue.
+// Takes the candidates of a row of VOTERS from `begin` on, as long as upper bounds do not change. The first that
+// is not decided is taken alone, since in most cases it changes a count that leaves its interval. Then `begin` is
+// behind the candidate that changed upper bounds, or behind the row. Returns false if the trajectory ended or cannot
+// continue.
 DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begin,
                      const Candidate &own, Samples &samples, u8 &ended, bool &fired) {
     const State &s = rssa.bounds.s;
@@ -249,9 +253,7 @@ DEVICE bool take_row(Rssa &rssa, const CandidateBatch &batch, i32 row, i32 &begi
             begin = end;
             return true;
         }
-        const bool alone = end == begin;
         begin = end;
-        if (!alone) continue;
         bool is_new, fires_alone;
         const i32 item = of_voter(own.item, begin);
         const double left = of_voter(own.left, begin);
@@ -282,7 +284,9 @@ DEVICE bool take(Rssa &rssa, const CandidateBatch &batch, Samples &samples, u8 &
             team_sync();
             if (contributes)
                 UNROLL for (int i = 0; i < CHANGES; ++i)
-                    possible_change(rssa.bounds.s, own.record.species[i]) = 0;
+                    possible_change(rssa.bounds.s, own.record.species(i)) = 0;
+            // A count that nobody changes any more is seen by who changed it last.
+            rssa.near_end |= fired && is_near_end(rssa.bounds.s, own.record);
             team_sync();
             if (!on) return false;
             UNROLL for (i32 i = 0; i < LANES / VOTERS; ++i)
