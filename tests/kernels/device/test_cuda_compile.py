@@ -20,7 +20,7 @@ from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
-from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
@@ -238,7 +238,9 @@ def test_checked_leaps_need_little_local_memory(name, architecture):
     assert stores + loads <= 340 * len(network.reactions)
 
 
-def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str, str]:
+def lattice_texts(
+    slots: int, species: int, *, small: bool = False, section: int = 0
+) -> dict[str, str]:
     model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots)
     model.add_species(*(f"S{i}" for i in range(species)))
     model.add_diffusion("*", 1e-12)
@@ -246,7 +248,8 @@ def lattice_texts(slots: int, species: int, *, small: bool = False) -> dict[str,
     model.add_reaction("S2 -> S0 + S1", rate=1)
     lattice = lower_lattice(model)
     tables = reaction_tables(lattice.reactions, species)
-    return csrc_texts() | {"model.h": lattice_header(lattice, tables, small=small)}
+    header = lattice_header(lattice, tables, small=small, section=section)
+    return csrc_texts() | {"model.h": header}
 
 
 @pytest.mark.parametrize(
@@ -267,6 +270,9 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     if small:
         usage |= compile_usage("lattice/replicas.cc", texts, architecture)
         usage |= compile_usage("lattice/sparse/steps.cc", texts, architecture)
+        if slots == 16:
+            texts = lattice_texts(slots, species, small=small, section=SECTION)
+            usage |= compile_usage("lattice/sparse/sections.cc", texts, architecture)
     for name, (stack, stores, _, registers) in usage.items():
         if name == "rdme_steps" and not small:
             continue  # which a GPU does not run
@@ -334,6 +340,7 @@ def test_the_oldest_device_takes_every_file():
         "lattice/halo.cc": lattice,
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
+        "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),

@@ -16,7 +16,7 @@ def replicas_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> 
     """As many of `runs` lattices as gain speed and find room.
 
     On a GPU a small lattice waits for its slowest block twice in a step, and others use that time:
-    `examples/minde.toml` 9.5 us a step alone, 2.6 with seven others on an H200. On a CPU each
+    `examples/minde.toml` 7.3 us a step alone, 2.5 with seven others on an H200. On a CPU each
     has a thread, and none waits.
     """
     nz, ny, nx = lattice.shape
