@@ -100,7 +100,7 @@ CASES = {
     "lattice-256-30%-xy": rdme("256-fill30", "^rdme_xy$"),
     "lattice-256-30%-z": rdme("256-fill30", "^rdme_z$"),
     "lattice-256-few": rdme("256-few", "^rdme_sparse_steps$"),
-    "lattice-minde": rdme("minde", "^rdme_sparse_steps$"),
+    "lattice-minde": rdme("minde", "^rdme_sparse_sections$"),
     "lattice-cell": rdme("cell", "^rdme_steps$"),
     "lattice-64": rdme("64", "^rdme_steps$"),
     "tables-egfr": run("net/egfr_net.net", "^ssa_(table|rejection)$", 4096, 1.0),

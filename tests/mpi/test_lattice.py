@@ -21,7 +21,7 @@ pytestmark = pytest.mark.mpi
 
 PROGRAM = TESTS / "support" / "programs" / "lattice_program.py"
 LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas",
-        "sweep": "sweep"}  # fmt: skip
+        "sweep": "sweep", "filling": "filling"}  # fmt: skip
 
 
 def digest(path) -> str:
@@ -48,11 +48,13 @@ def one_rank(tmp_path_factory) -> OneRank:
     ("ranks", "cases"),
     [
         pytest.param(2, ("whole", "cuts", "hooked", "tight"), marks=pytest.mark.validate),
-        (3, ("whole", "cuts", "sweep")),
+        (3, ("whole", "cuts", "sweep", "filling")),
         pytest.param(3, ("whole", "cuts", "deep", "alone"), marks=pytest.mark.validate),
         pytest.param(3, ("whole", "cuts", "chosen", "replicas"), marks=pytest.mark.validate),
         pytest.param(
-            4, ("whole", "cuts", "hooked", "alone", "replicas", "sweep"), marks=pytest.mark.validate
+            4,
+            ("whole", "cuts", "hooked", "alone", "filling", "replicas", "sweep"),
+            marks=pytest.mark.validate,
         ),
     ],
 )

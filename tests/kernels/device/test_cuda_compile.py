@@ -20,7 +20,7 @@ from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import entry_of, file_of
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
-from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
@@ -242,7 +242,7 @@ LINES = {"LINE_THREADS": 768, "LINE_BLOCKS": 1, "MOST_LINES": 40, "LINE_BYTES": 
 
 
 def lattice_texts(
-    slots: int, species: int, *, small: bool = False, lines: bool = False
+    slots: int, species: int, *, small: bool = False, section: int = 0, lines: bool = False
 ) -> dict[str, str]:
     model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots)
     model.add_species(*(f"S{i}" for i in range(species)))
@@ -252,7 +252,7 @@ def lattice_texts(
     lattice = lower_lattice(model)
     tables = reaction_tables(lattice.reactions, species)
     more = LINES | {"DRAWS_LINES_AHEAD": 1} if lines else None
-    header = lattice_header(lattice, tables, small=small, more=more)
+    header = lattice_header(lattice, tables, small=small, section=section, more=more)
     return csrc_texts() | {"model.h": header}
 
 
@@ -274,6 +274,9 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
     if small:
         usage |= compile_usage("lattice/replicas.cc", texts, architecture)
         usage |= compile_usage("lattice/sparse/steps.cc", texts, architecture)
+        if slots == 16:
+            texts = lattice_texts(slots, species, small=small, section=SECTION)
+            usage |= compile_usage("lattice/sparse/sections.cc", texts, architecture)
     for name, (stack, stores, _, registers) in usage.items():
         if name == "rdme_steps" and not small:
             continue  # which a GPU does not run
@@ -363,6 +366,7 @@ def test_the_oldest_device_takes_every_file():
         "lattice/place.cc": "",
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
+        "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
         "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),

@@ -20,7 +20,14 @@ from random_models import random_lattice, random_network
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.lattice.codegen import in_warp_tiles, tile_of
+from tauslab.kernels.lattice.codegen import (
+    SECTION,
+    SECTION_ROOM,
+    in_warp_tiles,
+    may_be_sparse,
+    sparse_threads,
+    tile_of,
+)
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.kernels.ode.settings import SOLVERS, OdeSettings
@@ -164,10 +171,29 @@ def others(folder, dice, model):
         yield started(three, model, together=False)
     threads = tile_of(lattice, small=True).threads
     yield started(EmulatedLattices(made(folder / "a"), threads, 1, counter=three), model,
-                  together=True)  # fmt: skip
+                  together=True, sparse=False)  # fmt: skip
+    if may_be_sparse(lattice):
+        yield from sparse_ones(folder, dice, model, three)
     if CASES and in_warp_tiles(lattice):
-        yield started(EmulatedLattices(made(folder / "b"), 128, -1, counter=three), model,
+        threads = tile_of(lattice).threads
+        yield started(EmulatedLattices(made(folder / "b"), threads, -1, counter=three), model,
                       together=False)  # fmt: skip
+
+
+def sparse_ones(folder, dice, model, three):
+    """Steps that look for the sites that hold particles, with two barriers and with one."""
+    room = lattice_bytes(model.lattice) in SECTION_ROOM
+    for sections in (False, True)[: 1 + room]:
+        options = {"sparse": True, "sections": sections, "capacity": dice.choice((1, 4, 4096))}
+        yield started(three, model, **options)
+        threads = sparse_threads(model.lattice, SECTION * sections)
+        blocks = EmulatedLattices(made(folder / f"s{sections}"), threads, dice.choice((-1, 1)),
+                                  counter=three)  # fmt: skip
+        yield started(blocks, model, **options)
+
+
+def lattice_bytes(lattice):
+    return lattice.slots * np.dtype(lattice.particle_type).itemsize
 
 
 def made(folder):

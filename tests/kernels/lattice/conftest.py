@@ -20,3 +20,12 @@ def three_threads():
     opened.sites_of_a_block = 1
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def many_threads():
+    """More than a small lattice has parts to share out."""
+    opened = get_backend("cpu", BackendOptions(threads=16))
+    opened.sites_of_a_block = 1
+    yield opened
+    opened.close()

@@ -18,7 +18,8 @@ from lattice_factory import (
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.codegen import is_sparse, sparse_threads
+from tauslab.kernels.lattice.codegen import SECTION, may_be_sparse, sparse_threads
+from tauslab.kernels.lattice.filling import Filling, filling_of
 
 
 def walled():
@@ -43,6 +44,24 @@ def many_species():
     model.add_reaction("2 A -> S259", rate=3000, volume="site")
     model.add_reaction("S259 -> 2 B", rate=2000)
     model.place("A", count=250)
+    return lowered(model)
+
+
+def growing(fill, *, boundary="periodic"):
+    """Particles that multiply, to about one in a site."""
+    model = empty_lattice((6, 18, 21), {"A": 0.2, "B": 0.1}, boundary=boundary)
+    model.add_reaction("A -> 2 A", rate=300)
+    model.add_reaction("2 A -> B", rate=300, volume="site")
+    model.add_reaction("B ->", rate=300)
+    model.place("A", count=int(fill * 6 * 18 * 21))
+    return lowered(model)
+
+
+def dying(fill):
+    model = empty_lattice((6, 18, 21), {"A": 0.2, "B": 0.1})
+    model.add_reaction("A -> B", rate=200)
+    model.add_reaction("B ->", rate=300)
+    model.place("A", count=int(fill * 6 * 18 * 21))
     return lowered(model)
 
 
@@ -79,6 +98,55 @@ def test_warps_and_threads_give_the_bits_of_single_steps(cpu, three_threads, tmp
     warps.close()
 
 
+# One section for a block, and several; two planes, which are below and above each other; one; a
+# lattice that ends within a section; sites of two words.
+SECTIONS = {name: MODELS[name] for name in ("periodic", "crowded", "halves", "walled")} | {
+    "one section": lambda: binding((2, 9, 11), 0.3),
+    "one plane": lambda: binding((1, 9, 20), 0.3, slots=8),
+    "reflecting": lambda: growing(0.3, boundary="reflecting"),
+}
+CASES_OF_SECTIONS = [(name, (-1) ** i) for i, name in enumerate(SECTIONS)]
+
+
+@pytest.mark.parametrize(("name", "order"), ordinary(CASES_OF_SECTIONS, *CASES_OF_SECTIONS[1::2]))
+def test_one_barrier_a_step_gives_the_bits_of_single_steps(
+    cpu, three_threads, many_threads, tmp_path, name, order
+):
+    """Launches of odd and of even numbers of steps: the lattice is stored twice."""
+    lattice = SECTIONS[name]()
+    warps = EmulatedLattices(tmp_path, sparse_threads(lattice, SECTION), order, counter=cpu)
+    expected = engine_on(cpu, lattice, together=False)
+    engines = [
+        engine_on(each, lattice, sparse=True, sections=True)
+        for each in (three_threads, many_threads, warps)
+    ]
+    assert all(engine._section == SECTION for engine in engines)
+    for marks in ([3, 8], [1], [1, 2, 5], [2]):
+        same([expected, *engines], marks)
+    other = np.roll(expected.save().particles, (1, 5, 3), (0, 1, 2))
+    for engine in (expected, *engines):
+        engine.load(state_of(lattice, other))
+    same([expected, *engines], [1, 4])
+    assert (expected.save().spills > 0) == (name == "crowded")
+    warps.close()
+
+
+def test_what_waits_for_room_is_kept_between_kernels(cpu, three_threads):
+    """A list of waiting particles goes from one kernel to another, and overflows."""
+    lattice = binding((3, 18, 33), 5.5, slots=8)
+    expected = engine_on(cpu, lattice, together=False)
+    found = engine_on(three_threads, lattice, sparse=True, sections=True, capacity=64)
+    same([expected, found], [5, 9])
+    assert found.capacity > 64
+    assert len(found.waiting()) > 0
+    for sections in (False, True, False):
+        found._wanted, found._follows = (None, True, sections), True
+        found.filling, found._density = MANY, 0.05
+        found.follow()
+        assert found._section == (SECTION if sections else 0)
+        same([expected, found], [1, 4])
+
+
 def test_steps_go_on_after_a_load_and_after_other_launches(cpu, three_threads):
     lattice = binding((6, 20, 37), 0.2)
     engines = [
@@ -101,11 +169,14 @@ def test_an_empty_lattice_stays_empty(three_threads):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", MODELS)
-def test_a_gpu_gives_the_same_bits(cpu, name):
-    lattice, gpu = MODELS[name](), get_backend("cuda", BackendOptions())
+@pytest.mark.parametrize("sections", [False, True])
+@pytest.mark.parametrize("name", MODELS | SECTIONS)
+def test_a_gpu_gives_the_same_bits(cpu, name, sections):
+    if sections and name not in SECTIONS:
+        pytest.skip("sites have no room in a block's memory")
+    lattice, gpu = (MODELS | SECTIONS)[name](), get_backend("cuda", BackendOptions())
     expected = engine_on(cpu, lattice, together=False)
-    same([expected, engine_on(gpu, lattice, sparse=True)], [3, 40])
+    same([expected, engine_on(gpu, lattice, sparse=True, sections=sections)], [3, 40])
     gpu.close()
 
 
@@ -128,14 +199,93 @@ def test_what_may_hold_few_particles():
         model.place("A", count=60, site_type="inside")
         return lowered(model)
 
-    assert is_sparse(binding((4, 8, 8), 0.3))
-    assert not is_sparse(binding((4, 8, 8), 0.5))
-    assert is_sparse(binding((4, 8, 8), 0.5), wanted=True)
-    assert not is_sparse(binding((4, 8, 8), 0.3), wanted=False)
-    assert is_sparse(positioned())
-    assert not is_sparse(inside())
-    assert not is_sparse(held(), wanted=True)  # particles come in from nowhere
-    assert not is_sparse(typed((4, 8, 8), fill=0.01), wanted=True)  # so they do here
+    def filling(lattice):
+        return filling_of(lattice.start.density)
+
+    assert filling(binding((4, 8, 8), 0.05)) == Filling.FEW
+    assert filling(binding((4, 8, 8), 0.3)) == Filling.SOME
+    assert filling(binding((4, 8, 8), 0.5)) == Filling.MANY
+    assert filling(positioned()) == Filling.FEW
+    assert filling(inside()) == Filling.MANY
+    assert may_be_sparse(binding((4, 8, 8), 0.5))
+    assert not may_be_sparse(binding((4, 8, 8), 0.3), wanted=False)
+    assert not may_be_sparse(held(), wanted=True)  # particles come in from nowhere
+    assert not may_be_sparse(typed((4, 8, 8), fill=0.01), wanted=True)  # so they do here
+
+
+def test_near_a_limit_a_lattice_stays_what_it_was():
+    few, some, many = Filling
+    assert [filling_of(0.11, was) for was in (None, few, some, many)] == [some, few, some, some]
+    assert [filling_of(0.35, was) for was in (None, few, some, many)] == [some, some, some, many]
+    assert [filling_of(0.45, was) for was in (None, few, some, many)] == [many, some, some, many]
+    assert [filling_of(density, few) for density in (0.13, 0.51)] == [some, many]
+    assert [filling_of(density, many) for density in (0.31, 0.0)] == [some, few]
+
+
+FEW, SOME, MANY = Filling
+# A lattice, and how full it is in turn.
+CHANGING = {
+    "growing": (lambda: growing(0.05), [FEW, SOME, MANY]),
+    "dying": (lambda: dying(0.8), [MANY, SOME, FEW]),
+}
+
+
+def followed(reference, found):
+    """How full a lattice is taken for in turn, and whether steps then look for its particles."""
+    passed = [(found.filling, found._sparse)]
+    for _ in range(30):
+        same([reference, found], [3, 7])
+        if found.filling != passed[-1][0]:
+            passed.append((found.filling, found._sparse))
+    return passed
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", CHANGING)
+def test_the_choice_follows_the_state(cpu, three_threads, device, name):
+    """Where a lattice fills up steps go through all sites, and where it empties they do not."""
+    make, expected = CHANGING[name]
+    lattice = make()
+    gpu = get_backend("cuda", BackendOptions()) if device == "cuda" else None
+    found = engine_on(gpu or three_threads, lattice)
+    passed = followed(engine_on(cpu, lattice, together=False), found)
+    assert passed == [(filling, filling < MANY) for filling in expected]
+    if gpu:
+        gpu.close()
+
+
+def test_the_choice_stays_where_it_was_made_by_hand(cpu, three_threads):
+    lattice = growing(0.05)
+    for how in ({"sparse": False}, {"sparse": True}, {"follows": False}):
+        found = engine_on(three_threads, lattice, **how)
+        passed = followed(engine_on(cpu, lattice, together=False), found)
+        assert {sparse for _, sparse in passed} == {how.get("sparse", True)}
+
+
+def test_a_state_that_is_loaded_is_looked_at(cpu, three_threads):
+    """A run that goes on has the particles of its last state, not of its start."""
+    full, start = engine_on(cpu, dying(0.8)).save(), dying(0.05)
+    engines = [engine_on(cpu, start, together=False), engine_on(three_threads, start)]
+    assert engines[1].filling == FEW
+    for engine in engines:
+        engine.load(full)
+    same(engines, [2])
+    assert (engines[1].filling, engines[1]._sparse) == (MANY, False)
+
+
+def test_rates_and_painted_sites_outlive_another_choice(cpu, three_threads):
+    lattice = MODELS["walled"]()
+    engines = [engine_on(cpu, lattice, together=False), engine_on(three_threads, lattice)]
+    for engine in engines:
+        engine.set_rate(1, [150.0, 900.0])
+        sites = np.array(engine.types)
+        sites[:, 4:9] = 1
+        engine.tables.set_types(sites)
+    same(engines, [3])
+    assert engines[1]._sparse
+    engines[1]._density = 2.0
+    same(engines, [3, 6])
+    assert not engines[1]._sparse
 
 
 def test_few_sites_on_a_cpu_are_counted_within_a_launch(cpu):

@@ -11,7 +11,7 @@ from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import file_of, lanes_header
 from tauslab.kernels.exact.table_network import header_of, tables_of
-from tauslab.kernels.lattice.codegen import lattice_header, reaction_tables
+from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
@@ -71,17 +71,7 @@ def headers(models=MODELS):
             yield file_of(selector), table_header(network, constants, 1)
         yield "leaping/fine/fine_tau.cc", fine_header(network, (1, 1), profiled=True)[1]
 
-    for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
-        model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,
-                        boundary=boundary)  # fmt: skip
-        model.add_species("A", "B")
-        model.add_site_type("water")
-        model.add_site_type("gel")
-        model.add_reaction("2 A -> B", rate=1, volume="site")
-        lattice = lower_lattice(model, step=1e-6)
-        header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
-        for name in ("rdme", "replicas", "count", "halo"):
-            yield f"lattice/{name}.cc", header
+    yield from _of_lattices()
 
     for model in ("schlogl", "lac_two_state"):
         network = lowered(model)
@@ -120,3 +110,20 @@ def headers(models=MODELS):
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)
     yield "ode/rosenbrock.cc", ode_header(system, more=lambda _, w: jacobian_functions(found, w))
+
+
+def _of_lattices():
+    for slots, boundary in ((8, "periodic"), (16, "reflecting"), (32, "absorbing")):
+        model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots,
+                        boundary=boundary)  # fmt: skip
+        model.add_species("A", "B")
+        model.add_site_type("water")
+        model.add_site_type("gel")
+        model.add_reaction("2 A -> B", rate=1, volume="site")
+        lattice = lower_lattice(model, step=1e-6)
+        header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
+        for name in ("rdme", "replicas", "count", "halo", "sparse/steps"):
+            yield f"lattice/{name}.cc", header
+        if slots <= 16:
+            header = lattice_header(lattice, reaction_tables(lattice.reactions, 2), section=SECTION)
+            yield "lattice/sparse/sections.cc", header

@@ -154,6 +154,7 @@ def _add_types(model: Lattice, dice: random.Random) -> list[str]:
 def _add_site_reaction(model: Lattice, dice: random.Random, types: list[str]) -> None:
     left = [dice.choice(model.species) for _ in range(dice.choice((0, 1, 1, 2, 2)))]
     right = [dice.choice(model.species) for _ in range(dice.choice((0, 1, 2, 2, 3, 9)))]
+    right = right[: model.slots]  # a site has no room for more
     rate = dice.choice((0.0, 5.0, 300.0, 3000.0))
     if len(right) > max(1, len(left)):  # or the lattice fills beyond all bounds
         rate = min(rate, 50.0)

@@ -58,6 +58,15 @@ def alone():
     return model
 
 
+def filling():
+    """Few particles, which become many: one rank then chooses another kernel."""
+    model = empty_lattice(SHAPE, {"A": 0.2, "B": 0.1}, slots=8)
+    model.add_reaction("A -> 2 A", rate=1500)
+    model.add_reaction("2 A -> B", rate=1000, volume="site")
+    model.place("A", count=60)
+    return model
+
+
 def changing(view):
     """Change the lattice by all that a hook can do."""
     view.memory["calls"] = view.memory.get("calls", 0) + 1
@@ -93,6 +102,7 @@ UNBROKEN = {
     "whole": (crowded, {"frame_every": 10}),
     "hooks": (crowded, _HOOKS),
     "alone": (alone, {"frame_every": 20}),
+    "filling": (filling, {"frame_every": 20}),
     "replicas": (crowded, {"replicas": 3, "frame_every": 20}),
     "sweep": (paced, {"sweep": choose_points(_SWEPT), "frame_every": 20}),
     "killed": (crowded, _KILLED),

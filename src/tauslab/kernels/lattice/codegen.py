@@ -24,10 +24,13 @@ _CERTAIN = 2**64 - 1
 
 
 STRIP = 32  # sites along x that a warp has in a row
-MOST_DENSE = 0.4  # particles a site, where there are any, of a sparse lattice
 # Sites that memory of a warp has room for (lattice/sparse/hops.h), by bytes of a site: three rows
 # of a tile with its rim at least. Memory of a block stays below 48 KiB.
 SPARSE_ROOM = {8: 96, 16: 80, 32: 56, 64: 32}
+SECTION_ROOM = {8: 90, 16: 76}  # the same of a warp of a section (lattice/sparse/section.h)
+SPARSE_RESIDENT = 512  # threads of a multiprocessor that registers have room for
+SECTION_TABLES = 12 << 10  # bytes of tables beside them
+SECTION = 4  # planes of a section, each done by a warp, and one more on either side
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,13 @@ def in_warp_tiles(lattice: LoweredLattice, *, small: bool = False) -> bool:
     return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
 
 
-def is_sparse(lattice: LoweredLattice, *, wanted: bool | None = None) -> bool:
-    """Whether steps look for the sites that hold particles (lattice/sparse/steps.cc).
+def may_be_sparse(lattice: LoweredLattice, *, wanted: bool | None = None) -> bool:
+    """Whether steps may look for the sites that hold particles (lattice/sparse/steps.cc).
 
-    By default where few do: with 0.16, 0.32 and 0.48 particles a site, a step of A + B <-> C in
-    64^3 sites takes 0.6, 0.8 and 1.0 times as long on an H200. Nothing may come into an empty
-    site from nowhere.
+    They may if nothing comes into an empty site from nowhere, and if that is not unwanted.
     """
     nothing_enters = "held" not in lattice.boundary and all(r.reactants for r in lattice.reactions)
-    return nothing_enters and (lattice.start.density <= MOST_DENSE if wanted is None else wanted)
+    return nothing_enters and wanted is not False
 
 
 def lanes_of(
@@ -94,10 +95,38 @@ def lanes_of(
     return (tile.threads // STRIP, tile.y) if in_warp_tiles(lattice, small=small) else (1, 1)
 
 
-def sparse_threads(lattice: LoweredLattice) -> int:
-    """Threads of a block of a sparse lattice: as many warps as its memory has room for."""
-    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
-    return 32 * (4 if site_bytes != 32 else 3)
+def sparse_threads(lattice: LoweredLattice, section: int = 0) -> int:
+    """Threads of a block of a sparse lattice: as many warps as its memory has room for.
+
+    With sections of so many planes a warp for each, and for those beside it.
+    """
+    if section:
+        return 32 * (section + 2)
+    return 32 * (4 if _site_bytes(lattice) != 32 else 3)
+
+
+def section_blocks() -> int:
+    """Blocks of a multiprocessor that do sections at the same time."""
+    return SPARSE_RESIDENT // (32 * (SECTION + 2))
+
+
+def has_sections(lattice: LoweredLattice, tables: ReactionTables, most: int) -> bool:
+    """Whether a step of a sparse lattice needs one barrier (lattice/sparse/sections.cc).
+
+    Its sections then all run at the same time, `most` at most. Larger sites have no room in a
+    block's memory, nor have long tables beside sites.
+    """
+    nz, ny, nx = lattice.shape
+    tile = tile_of(lattice, small=True)
+    sections = -(-nz // SECTION) * -(-ny // tile.y) * -(-nx // tile.x)
+    types, species = len(lattice.site_types), len(lattice.species) + 1
+    by_type = 8 * len(lattice.reactions) + 12 * species  # chances; bounds, and counts
+    room = 4 * len(tables.array) + types * by_type + 16 * (types**2 + 1) + 2 * types**2 * species
+    return _site_bytes(lattice) in SECTION_ROOM and sections <= most and room <= SECTION_TABLES
+
+
+def _site_bytes(lattice: LoweredLattice) -> int:
+    return int(lattice.slots * np.dtype(lattice.particle_type).itemsize)
 
 
 def _power_of_two(least: int) -> int:
@@ -267,6 +296,7 @@ def lattice_header(
     small: bool = False,
     tall: bool = False,
     together: bool = True,
+    section: int = 0,
     more: Mapping[str, int] | None = None,
 ) -> str:
     """`model.h`: sizes, faces and where tables begin.
@@ -277,6 +307,8 @@ def lattice_header(
         Whether tiles are small or tall, as `tile_of` says.
     together
         Whether a launch may do many steps.
+    section
+        Planes of a section of a sparse lattice, or 0.
     more
         Other constants by name.
     """
@@ -299,9 +331,10 @@ def lattice_header(
         "TILE_BLOCKS": blocks,
         "COLUMN_BLOCKS": blocks,
         "TOGETHER_BLOCKS": resident // tile.threads,
-        "MOST_HELD": SPARSE_ROOM[site_bytes],
-        "SPARSE_THREADS": sparse_threads(lattice),
-        "SPARSE_BLOCKS": 512 // sparse_threads(lattice),
+        "MOST_HELD": (SECTION_ROOM if section else SPARSE_ROOM)[site_bytes],
+        "SPARSE_THREADS": sparse_threads(lattice, section),
+        "SPARSE_BLOCKS": SPARSE_RESIDENT // sparse_threads(lattice, section),
+        "SECTION_PLANES": section,
         **(more or {}),
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]

@@ -16,13 +16,17 @@ import numpy.typing as npt
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.codegen import (
-    is_sparse,
+    SECTION,
+    has_sections,
     lanes_of,
     lattice_header,
+    may_be_sparse,
     reaction_tables,
+    section_blocks,
     sparse_threads,
     tile_of,
 )
+from tauslab.kernels.lattice.filling import Filling, filling_of
 from tauslab.kernels.lattice.lines import DeviceLines, device_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
@@ -36,16 +40,13 @@ Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
 
 # Words of `work`, as in csrc/lattice/site/lattice.h.
-_WORK = 10
+_WORK = 13
 _WAITING, _SPILLS, FULL, MESSAGE_FULL = 0, 2, 3, 6
 _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
-# Particles a site. With more, a warp has too few lanes for those of a tile, and a large lattice is
-# no faster than where no site is left out.
-FEW = 0.1
 _SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
@@ -81,11 +82,17 @@ class LatticeEngine:
         As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
     sparse
         Whether a launch of many steps looks for the sites that hold particles, by default as
-        `is_sparse` says, and on a CPU where the sites of a step take less time than a launch: this
+        `Filling` says, and on a CPU where the sites of a step take less time than a launch: this
         launch also counts at many times, where others need two launches for each.
     lines
         Whether blocks of a launch of many steps keep lines of sites, by default as `device_lines`
         says.
+    sections
+        Whether blocks of a sparse lattice do sections of it, with one barrier a step, by default
+        on a GPU where `has_sections` says so.
+    follows
+        Whether the choice of `sparse`, where none is given, is made again with the lattice's
+        particles as they change.
     """
 
     def __init__(  # noqa: PLR0913
@@ -103,99 +110,160 @@ class LatticeEngine:
         tall: bool | None = None,
         sparse: bool | None = None,
         lines: bool | None = None,
+        sections: bool | None = None,
+        follows: bool = True,
     ) -> None:
         self.backend, self.lattice, self.seed, self.replica = backend, lattice, seed, replica
         nz, ny, nx = lattice.shape
         self.slab = slab or Slab(0, nz)
-        whole = self.slab == Slab(0, nz)
-        self.wraps = whole and lattice.boundary[0] == "periodic"
+        self._whole = self.slab == Slab(0, nz)
+        self.wraps = self._whole and lattice.boundary[0] == "periodic"
         self.step = 0
         self.filled = 1.0  # share of the tiles that hold particles, as far as is known
         self._blocks_each, self._sharing = blocks_each, sharing
         self._kept: dict[str, Any] = {}
         self._marks: Any = None
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
-        sites = self.slab.planes * ny * nx
+        self._sites = self.slab.planes * ny * nx
         if sparse is None and not backend.style.warps:
-            sparse = sites * backend.site_seconds < backend.step_seconds or None
-        wants_sparse = whole and is_sparse(lattice, wanted=sparse)
-        few = wants_sparse and lattice.start.density <= FEW
-        many = sites <= backend.sites_together or few if together is None else together
-        self._together = whole and many
-        self._sparse = self._together and wants_sparse
-        self._rows_known = False  # which sites hold particles, on the device
-        # More of a tile's sites than a warp has lanes: two warps do it, if there are enough.
-        self._crowded = not few
-        small = self._sparse or (self._together and backend.style.warps)
-        tall = whole and sites >= TALL_FROM if tall is None else tall
-        self._small, self._tall = small, tall
+            sparse = self._sites * backend.site_seconds < backend.step_seconds or None
+        self._wanted = (together, sparse, sections, lines)
+        self._tall = self._whole and self._sites >= TALL_FROM if tall is None else tall
         self._reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        self.tile = tile_of(lattice, small=small, tall=tall)
-        lanes = lanes_of(lattice, small=small, tall=tall)
-        self._warps, rows = lanes if backend.style.warps else (1, 1)
-        self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
-        self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
-        self._lines: DeviceLines | None = None
-        if self._together and backend.style.warps and not self._sparse:
-            self._lines = device_lines(backend, lattice, sharing=sharing, wanted=lines)
+        changes = sparse is None or backend.style.warps  # with the particles
+        self._follows = (
+            follows and changes and self._whole and together is None
+            and may_be_sparse(lattice, wanted=sparse)
+        )  # fmt: skip
+        self._density: float | None = lattice.start.density  # of the state, if it is known
+        self.filling = filling_of(lattice.start.density)
         self.stream: Stream = backend.stream()
-        self._compile()
-        self._counter: Program = backend.compile(
-            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
-        )
-        self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
-        self._make_memory(capacity or max(_LEAST_CAPACITY, sites // _SITES_PER_ENTRY))
+        self._choose()
+        self._make_memory(capacity or max(_LEAST_CAPACITY, self._sites // _SITES_PER_ENTRY))
+        self._make_tiles()
         self.tables = LatticeTables(
             backend, lattice, self.slab, self.tile, self._reactions, closed=self._together
         )
         if self._lines:
             self._lines.types = self.types
 
+    def _choose(self) -> None:
+        """Choose how steps are done, by how full the lattice is, and compile it."""
+        backend, lattice, filling = self.backend, self.lattice, self.filling
+        together, sparse, sections, lines = self._wanted
+        wants = self._whole and may_be_sparse(lattice, wanted=sparse)
+        wants = wants and (filling < Filling.MANY if sparse is None else sparse)
+        few = wants and filling == Filling.FEW
+        small = self._sites <= backend.sites_together or few if together is None else together
+        self._together = self._whole and small
+        self._sparse = self._together and wants
+        self._small = self._sparse or (self._together and backend.style.warps)
+        self._rows_known = False  # which sites hold particles, on the device
+        # More of a tile's sites than a warp has lanes: two warps do it, if there are enough.
+        self._crowded = not few
+        if sections is None:
+            at_once = backend.multiprocessors * section_blocks() // self._sharing
+            sections = few and backend.style.warps
+            sections = sections and has_sections(lattice, self._reactions, at_once)
+        self._section = SECTION if self._sparse and sections else 0
+        self._lines: DeviceLines | None = None
+        if self._together and backend.style.warps and not self._sparse:
+            self._lines = device_lines(backend, lattice, sharing=self._sharing, wanted=lines)
+        self._compile()
+
     def _compile(self) -> None:
-        """The program of the steps."""
-        lines = self._lines
+        """The programs of the steps and of counting."""
+        backend, lattice, lines = self.backend, self.lattice, self._lines
+        small, tall = self._small, self._tall
+        _, ny, nx = lattice.shape
         header = lattice_header(
-            self.lattice, self._reactions, small=self._small, tall=self._tall,
-            together=self._together, more=lines.plan.sizes() if lines else None,
+            lattice, self._reactions, small=small, tall=tall, together=self._together,
+            section=self._section, more=lines.plan.sizes() if lines else None,
         )  # fmt: skip
         self.header = {"model.h": header}
+        self.tile = tile_of(lattice, small=small, tall=tall)
+        lanes = lanes_of(lattice, small=small, tall=tall)
+        self._warps, rows = lanes if backend.style.warps else (1, 1)
+        self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
+        self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
         self._threads, memory = self.tile.threads, 0
         if lines:
             file, kernels = "lattice/lines/steps.cc", ("rdme_line_steps",)
             self._threads, memory = lines.plan.threads, lines.plan.bytes
         elif self._sparse:
             file, kernels = "lattice/sparse/steps.cc", ("rdme_sparse_steps",)
-            self._threads = sparse_threads(self.lattice)
+            if self._section:
+                file, kernels = "lattice/sparse/sections.cc", ("rdme_sparse_sections",)
+            self._threads = sparse_threads(lattice, self._section)
         else:
             file = "lattice/rdme.cc"
             kernels = ("rdme_xy", "rdme_z", *(("rdme_steps",) if self._together else ()))
         source = KernelSource(file, kernels, self.header, block_bytes=memory)
-        self.program: Program = self.backend.compile(source)
+        self.program: Program = backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._resident = self.program.resident_blocks(kernels[-1], self._threads)
         if lines and self._resident // self._sharing < lines.blocks:
             self._lines = None
             self._compile()
+            return
+        self._counter: Program = backend.compile(
+            KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
+        )
+        self._counting = self._counter.resident_blocks("rdme_count", self.tile.threads)
 
     # ---------------------------------------------------------------- memory
 
     def _make_memory(self, capacity: int) -> None:
         backend, lattice = self.backend, self.lattice
         _, ny, nx = lattice.shape
-        planes, shape = self.slab.planes, (self.slab.planes, ny, nx, lattice.slots)
+        shape = (self.slab.planes, ny, nx, lattice.slots)
         self.particles = backend.empty(shape, lattice.particle_type)
         self._moved = backend.empty(shape, lattice.particle_type)
-        self._stamps = backend.empty((planes, self.tiles), np.uint32)
-        self._moved_stamps = backend.empty((planes, self.tiles), np.uint32)
         self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
-        self._heads = backend.empty((2, planes, self.tiles), np.int32)
         self.work = backend.empty((_WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
-        if self._together and not self._lines:
-            self._make_lists()
-        if self._sparse:
+
+    def _make_tiles(self) -> None:
+        """Memory whose size is that of tiles, and of blocks."""
+        backend, lattice, planes = self.backend, self.lattice, self.slab.planes
+        _, ny, nx = lattice.shape
+        self._stamps = backend.empty((planes, self.tiles), np.uint32)
+        self._moved_stamps = backend.empty((planes, self.tiles), np.uint32)
+        self._heads = backend.empty((2, planes, self.tiles), np.int32)
+        bits = np.uint16 if lattice.slots <= 16 else np.uint32  # one for each slot
+        self._z_moves = self._listed = self._rows = self._room = None
+        if self._section:
+            room = (self._section_blocks(), self._section + 2, self.tile.y * self.tile.x)
+            self._room = backend.empty((*room, lattice.slots), lattice.particle_type)
+            self._z_moves = backend.empty((*room, 2), bits)
+            self._rows = backend.empty((2, planes, self.tiles, self.tile.y), np.uint16)
+        elif self._sparse:
+            self._z_moves = backend.empty((planes, ny, nx, 2), bits)
             self._rows = backend.empty((4, planes, self.tiles, self.tile.y), np.uint16)
+        elif self._together and not self._lines:
+            self._make_lists()
+
+    def follow(self) -> None:
+        """Choose again how steps are done, by the particles that the lattice has now.
+
+        A few numbers decide, which are counts of the state and so the same on every device; the
+        choice changes no bit.
+        """
+        if not self._follows:
+            return
+        if self._density is None:
+            self.count()
+        filling = filling_of(self._density or 0.0, self.filling)
+        if filling == self.filling:
+            return
+        self.filling = filling
+        waiting, spills = self.waiting(), int(self.host(self.work)[_SPILLS])
+        self._choose()
+        self._make_tiles()
+        self.tables.cut(self.tile, closed=self._together)
+        self._load_waiting(waiting, spills)
+        self.mark_all()
 
     def _make_lists(self) -> None:
         """What launches of many steps need beside."""
@@ -234,11 +302,13 @@ class LatticeEngine:
         if not are_many(lattice.start, slab):
             particles = lattice.particles(slab.begin, slab.end, self.seed, self.replica)
             self.load(replace(state, particles=particles))
+            self._density = lattice.start.density
             return
         self._make_room(state)
         placing = Placing(self.backend, lattice.start, slab, self.particles[self._own], self.stream)
         placing.run(self.seed, self.replica)
         self._take_up_rest(state)
+        self._density = lattice.start.density
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state; planes beside the slab are the caller's to fill."""
@@ -271,6 +341,7 @@ class LatticeEngine:
         """Go on from a state whose particles stand in the sites."""
         backend = self.backend
         self.step = state.step
+        self._density = None
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
         self._fired[...] = backend.upload(fired)
@@ -468,6 +539,8 @@ class LatticeEngine:
             self.mark_all()
         if self._lines:
             self._run_lines(self._lines, steps)
+        elif self._section:
+            self._run_sections(steps, marks, counts)
         elif self._sparse:
             self._run_sparse(steps, marks, counts)
         else:
@@ -529,6 +602,30 @@ class LatticeEngine:
         self.program.launch_blocks("rdme_sparse_steps", grid, arguments, self.stream)
         self._rows_known = True
 
+    def _section_blocks(self) -> int:
+        sections = -(-self.slab.planes // self._section) * self.tiles
+        return min(sections, max(1, self._resident // self._sharing))
+
+    def _run_sections(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+        """As `_run_sparse`, but blocks share out sections of the lattice."""
+        self._marks = self.backend.upload(np.array(marks, np.int64)) if marks else None
+        arguments = self._arguments.of(
+            "rdme_sparse_sections",
+            lattice=self.arguments(),
+            sites=self._room,
+            z_moves=self._z_moves,
+            rows=self._rows,
+            anew=not self._rows_known,
+            steps=steps,
+            marks=self._marks,
+            n_marks=len(marks),
+            counts=counts,
+            columns=self._row(),
+        )
+        grid = LaunchGrid(self._section_blocks(), self._threads, together=True)
+        self.program.launch_blocks("rdme_sparse_sections", grid, arguments, self.stream)
+        self._rows_known = True
+
     def run_sampled(self, marks: Sequence[int], steps: Steps | None = None) -> Samples:
         """Run until each of `marks` in turn, steps from now, ascending, and count there.
 
@@ -536,6 +633,8 @@ class LatticeEngine:
         them, by default the engine itself.
         """
         steps = steps or self
+        if steps is self:
+            self.follow()
         before = self._snapshot()
         while True:
             values = self.host(self._start_sampled(marks, steps))
@@ -560,6 +659,7 @@ class LatticeEngine:
 
     def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
         """As `run_sampled` of the engine alone, while others do so too: call the answer for it."""
+        self.follow()
         before = self._snapshot()
         rows = self._start_sampled(marks, self)
 
@@ -625,10 +725,17 @@ class LatticeEngine:
         values = rows.astype(np.int64)
         types, species = len(self.lattice.site_types), len(self.lattice.species)
         bins = types * species
+        self._density = self._crowding(values[-1, :bins].reshape(types, species).sum(axis=1))
         return Samples(
             values[:, :bins].reshape(-1, types, species), values[:, bins:-2],
             values[:, -2], values[:, -1],
         )  # fmt: skip
+
+    def _crowding(self, held: IntArray) -> float:
+        """Particles a site, on average, where a particle is, of particles ``[site type]``."""
+        sites = self.lattice.site_map.per_plane.sum(axis=0)[: len(held)]
+        density = held / np.maximum(sites, 1)
+        return float((held * density).sum() / max(1, held.sum()))
 
     # ---------------------------------------------------------------- doing a batch again
 

@@ -22,7 +22,7 @@ from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 from tauslab.model.arrays import Array, FloatArray, IntArray
 
-WORK, WAITING_0, SPILLS, FULL = 10, 0, 2, 3  # words: WorkWord of csrc/lattice/site/lattice.h
+WORK, WAITING_0, SPILLS, FULL = 13, 0, 2, 3  # words: WorkWord of csrc/lattice/site/lattice.h
 _COUNTED = ("fired", "spills", "steps")
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
@@ -70,7 +70,7 @@ class LatticeReplicas:
 
     def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
         self.backend, self.lattice = backend, lattice
-        self._engine = LatticeEngine(backend, lattice, seed=0)
+        self._engine = LatticeEngine(backend, lattice, seed=0, follows=False)
         self._gather = Gather(backend)
         self.program: Any = None
         if self._engine.together:

@@ -44,9 +44,7 @@ class LatticeTables:
         closed: bool = False,
     ) -> None:
         self._backend, self._lattice, self._slab, self._tile = backend, lattice, slab, tile
-        # Types that no particle can hop into are looked for where steps go through lists of tiles.
-        entered = np.asarray((lattice.hop > 0).any(axis=(0, 2)))
-        self._closed: Array = np.logical_and(closed, ~entered)
+        self._closed = self._closed_types(among=closed)
         thresholds = hop_thresholds(lattice)
         self._hop = backend.upload(thresholds)
         self._hop_high = backend.upload((thresholds >> np.uint64(48)).astype(np.uint16))
@@ -61,6 +59,16 @@ class LatticeTables:
             len(lattice.reactions), len(lattice.site_types)
         )
         self._use_rates()
+
+    def cut(self, tile: Tile, *, closed: bool) -> None:
+        """Tell what is true of tiles for others."""
+        self._tile, self._closed = tile, self._closed_types(among=closed)
+        self._use_rates()
+
+    def _closed_types(self, *, among: bool) -> Array:
+        """Types that no particle can hop into, where steps go through lists of tiles."""
+        entered = np.asarray((self._lattice.hop > 0).any(axis=(0, 2)))
+        return np.logical_and(among, ~entered)
 
     def arguments(self) -> dict[str, Any]:
         """The tables in `LatticeArguments` of csrc/lattice/site/lattice.h, by name."""

@@ -336,9 +336,11 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return before;
 }
 
-// Sets bits of a cell of the block's memory.
-DEVICE void or_in_block(u32 *cell, u32 bits) {
-    *cell |= bits;
+// Sets bits of a cell of the block's memory; returns what was there.
+DEVICE u32 or_in_block(u32 *cell, u32 bits) {
+    const u32 before = *cell;
+    *cell = before | bits;
+    return before;
 }
 
 // Orders writes: other threads see earlier writes before later ones.

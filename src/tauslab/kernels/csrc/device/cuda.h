@@ -441,9 +441,9 @@ DEVICE u32 add_in_block(u32 *cell, u32 value) {
     return atomicAdd(cell, value);
 }
 
-// Sets bits of a cell of the block's memory.
-DEVICE void or_in_block(u32 *cell, u32 bits) {
-    atomicOr(cell, bits);
+// Sets bits of a cell of the block's memory; returns what was there.
+DEVICE u32 or_in_block(u32 *cell, u32 bits) {
+    return atomicOr(cell, bits);
 }
 
 // Orders writes: other threads of the device see earlier writes before later ones.

@@ -38,14 +38,13 @@ DEVICE void clear_bins(u32 (&bins)[BLOCK_BINS]) {
 }
 
 // When all sites of the block are counted and it has met: adds to `counts` [type, species] what is in
-// `bins` and what waits, and copies the numbers of reactions, of particles that found no room so far, and of those
-// that wait, behind it.
+// `bins` and what waits, `held` particles, and copies the numbers of reactions, of particles that found no room so far,
+// and of those that wait, behind it.
 DEVICE void count_rest(const LatticeCountArguments &a, const u32 (&bins)[BLOCK_BINS], i64 block,
-                       i64 blocks) {
+                       i64 blocks, u64 held) {
     u64 *const counts = a.counts;
     for (int i = THREAD_ID; BLOCK_BINS == BINS && i < BINS; i += BLOCK_THREADS)
         if (bins[i]) atomic_add(counts + i, bins[i]);
-    const u64 held = a.work[WAITING_0 + a.list];
     const i64 n_waiting = held < (u64)a.capacity ? (i64)held : a.capacity;
     u64 own = 0;  // others wait in planes that are kept beside the slab
     for (i64 i = block * BLOCK_THREADS + THREAD_ID; i < n_waiting; i += blocks * BLOCK_THREADS) {
@@ -73,5 +72,5 @@ DEVICE void count_lattice(const LatticeCountArguments &a, u32 (&bins)[BLOCK_BINS
                    a.counts);
     }
     BARRIER();
-    count_rest(a, bins, block, blocks);
+    count_rest(a, bins, block, blocks, a.work[WAITING_0 + a.list]);
 }

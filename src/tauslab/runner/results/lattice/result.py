@@ -14,7 +14,7 @@ from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.pictures.html import escape
 from tauslab.runner.options.lattice import LatticeChoices
 from tauslab.runner.options.sweep import Sweep
-from tauslab.runner.options.values.checks import require_result_name
+from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.options.values.stored import values_in
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5

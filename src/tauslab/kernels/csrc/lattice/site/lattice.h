@@ -31,7 +31,8 @@ enum WorkWord {
     BARRIER_CELL = 7,
     LISTED_0 = 8,  // lengths of lists of tiles, see lattice/cooperative_steps.h
     LISTED_1 = 9,
-    WORK_WORDS = 10,
+    COUNT_OF_LIST_0 = 10,  // three, see lattice/sparse/sections.cc
+    WORK_WORDS = 13,
 };
 
 // Upper and lower bytes of numbers of particles 0 to 7.

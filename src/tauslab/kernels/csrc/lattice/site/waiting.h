@@ -13,10 +13,15 @@ DEVICE i32 *tile_head(const Lattice &l, u64 list, i64 tile) {
     return l.heads + (i64)list * l.planes * tiles_of_plane(l) + tile;
 }
 
+// The number of particles on a list while steps run; a kernel may say where.
+#ifndef WAITING_COUNT
+#define WAITING_COUNT(l, list) ((l).work + WAITING_0 + (list))
+#endif
+
 // If the list is full, the batch of steps is void: LIST_FULL makes the host repeat it with a longer list.
 DEVICE_SHARED void add_waiting(const Lattice &l, u64 list, i64 tile, u64 site, u64 age,
                                u32 particle) {
-    const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
+    const u64 place = atomic_add(WAITING_COUNT(l, list), 1);
     if (place >= (u64)l.capacity) {
         atomic_add(l.work + LIST_FULL, 1);
         return;

@@ -43,9 +43,9 @@ DEVICE void find_reached(const Lattice &l, const SparseRows &rows, const SparseT
         const u32 below = layers.below < 0 ? 0 : rows.plus[layers.below * TILE_Y + r];
         const u32 above = layers.above < 0 ? 0 : rows.minus[layers.above * TILE_Y + r];
         const u32 reached = layers.some_wait ? low_bits(tile.width) : own | below | above;
-        work.after_x.row[r] = own, work.minus[r] = above, work.plus[r] = below;
-        work.after_y.row[r] = reached;
-        work.held.row[r] = 0;
+        work.after_y.row[r] = own, work.minus[r] = above, work.plus[r] = below;
+        work.held.row[r] = reached;
+        work.after_x.row[r] = 0;
         const i64 first = t.first_index + (t.y0 + r) * t.nx + t.x0;
         NO_UNROLL for (u32 left = rows.held[at] & ~reached; left; left &= left - 1)
             make_empty(l.state[first + lowest_bit(left)]);
@@ -61,7 +61,7 @@ DEVICE bool finish_reached(const Lattice &l, const LatticeStream &s, const Spars
     const i64 index = t.first_index + in_plane, index_below = layers.first_below + in_plane,
               index_above = layers.first_above + in_plane;
     const int type = N_REACTIONS > 0 ? type_at(l, index) : 0;
-    const bool held = work.after_x.row[r] >> c & 1, comes_up = work.plus[r] >> c & 1,
+    const bool held = work.after_y.row[r] >> c & 1, comes_up = work.plus[r] >> c & 1,
                comes_down = work.minus[r] >> c & 1;
     const SlotMoves none = {0, 0}, own_moves = held ? l.z_moves[index] : none;
     const u32 from_below = comes_up ? l.z_moves[index_below].plus : 0,
@@ -100,16 +100,16 @@ DEVICE_SHARED void finish_piece(const Lattice &l, const LatticeStream &s,
     TILE_BARRIER();
     find_reached(l, rows, tile, layers, work);
     TILE_BARRIER();
-    const int n = number_sites(work.after_y, tile.first, tile.end, tile.lane);
-    list_sites(work.after_y, tile.first, tile.end, work.list, tile.lane);
+    const int n =
+        list_sites(work.held, tile.first, tile.end, TILE_SITES, work.list, tile.lane);
     TILE_BARRIER();
     NO_UNROLL for (int j = tile.lane; j < n; j += TILE_LANES) {
         if (SITES_AHEAD && j + SITES_AHEAD < n) prefetch_listed(l, tile, work.list[j + SITES_AHEAD]);
         const int r = work.list[j] >> 5, c = work.list[j] & 31;
         if (finish_reached(l, s, tile, layers, r, c, work))
-            or_in_block(work.held.row + r, 1u << c);
+            or_in_block(work.after_x.row + r, 1u << c);
     }
     TILE_BARRIER();
     NO_UNROLL for (int r = tile.first + tile.lane; r < tile.end; r += TILE_LANES)
-        rows.held[tile.t.tile * TILE_Y + r] = (u16)work.held.row[r];
+        rows.held[tile.t.tile * TILE_Y + r] = (u16)work.after_x.row[r];
 }

@@ -65,25 +65,83 @@ DEVICE LaneSum sum_of_lanes(int own, int lane) {
 #endif
 }
 
-// Counts the sites of the set in rows first .. end - 1, and numbers them. All lanes call it.
-DEVICE int number_sites(SiteSet &set, int first, int end, int lane) {
+DEVICE void list_row(int r, u32 left, u16 *to) {
+    NO_UNROLL for (; left; left &= left - 1) *to++ = entry_of(r, lowest_bit(left));
+}
+
+// Counts the sites of the set in rows first .. end - 1, numbers them, and lists them if there are `most` or fewer.
+// All lanes call it. A thread of a CPU, which goes through all rows, first looks whether there are any.
+DEVICE int list_sites(SiteSet &set, int first, int end, int most, u16 *list, int lane) {
     int all = 0;
     NO_UNROLL for (int from = first; from < end; from += TILE_LANES) {
         const int r = from + lane;
-        const LaneSum sum = sum_of_lanes(r < end ? popc(set.row[r]) : 0, lane);
-        if (r < end) set.before[r] = (u16)(all + sum.before);
+        const u32 row = r < end ? set.row[r] : 0;
+        const LaneSum sum = sum_of_lanes(popc(row), lane);
+        const int before = all + sum.before;
+        if (r < end) set.before[r] = (u16)before;
         all += sum.all;
+        if (TILE_LANES > 1 && all <= most) list_row(r, row, list + before);
     }
+    if (TILE_LANES > 1 || all == 0 || all > most) return all;
+    NO_UNROLL for (int r = first; r < end; ++r) list_row(r, set.row[r], list + set.before[r]);
     return all;
 }
 
-// Lists the sites of a set that is numbered.
-DEVICE void list_sites(const SiteSet &set, int first, int end, u16 *list, int lane) {
-    NO_UNROLL for (int r = first + lane; r < end; r += TILE_LANES) {
-        u16 *to = list + set.before[r];
-        NO_UNROLL for (u32 left = set.row[r]; left; left &= left - 1)
-            *to++ = entry_of(r, lowest_bit(left));
+// A set of sites that are found one after the other. Lanes of a warp list them as they find them. A thread of a CPU
+// lists them by rows in the end, since it goes through memory in this order.
+#ifdef LANES_SIDE_BY_SIDE
+struct FoundSites {
+    u32 row[RIM_Y];
+    u8 at[RIM_Y * RIM_X];  // places of sites of the set in the list
+
+    DEVICE_MEMBER bool has(int r, int c) const { return row[r] >> c & 1; }
+    DEVICE_MEMBER int place(int r, int c) const { return at[r * RIM_X + c]; }
+};
+#else
+typedef SiteSet FoundSites;
+#endif
+
+// Up to three sites that a lane finds: site i is in row r + i * down and column c + i * right.
+struct Finding {
+    u32 which;  // bit i: site i
+    int r, c, down, right;
+};
+
+// Lists what the lanes have found and put into the set for the first time; returns how many sites it has then.
+// All lanes call it. Sites from place `most` on are only counted.
+DEVICE int list_found(FoundSites &set, const Finding &finding, int n, int most, u16 *list,
+                      int lane) {
+#ifdef LANES_SIDE_BY_SIDE
+    const u32 which = finding.which, earlier = low_bits(lane);
+    const int own = popc(which);
+    const u32 odd = LANES_BALLOT(TILE_LANES, own & 1), more = LANES_BALLOT(TILE_LANES, own >> 1);
+    int place = n + popc(odd & earlier) + 2 * popc(more & earlier);
+    UNROLL for (int i = 0; i < 3; ++i) {
+        const int r = finding.r + i * finding.down, c = finding.c + i * finding.right;
+        if (which >> i & 1 && place < most) {
+            list[place] = entry_of(r, c);
+            set.at[r * RIM_X + c] = (u8)place;
+        }
+        place += which >> i & 1;
     }
+    return n + popc(odd) + 2 * popc(more);
+#else
+    static_cast<void>(set), static_cast<void>(finding), static_cast<void>(most);
+    static_cast<void>(list), static_cast<void>(lane);
+    return n;
+#endif
+}
+
+// Ends the list of rows first .. end - 1 of such a set; returns how many sites it has.
+DEVICE int end_list(FoundSites &set, int first, int end, int most, u16 *list, int n) {
+#ifdef LANES_SIDE_BY_SIDE
+    static_cast<void>(set), static_cast<void>(first), static_cast<void>(end);
+    static_cast<void>(most), static_cast<void>(list);
+    return n;
+#else
+    static_cast<void>(n);
+    return list_sites(set, first, end, most, list, 0);
+#endif
 }
 
 // Rows first .. end - 1 of a tile, as a lane of their warp sees them.
@@ -114,22 +172,22 @@ DEVICE SparseTile sparse_piece(const Lattice &l, i64 number, int parts, int lane
             t.nx - t.x0 < TILE_X ? t.nx - t.x0 : TILE_X, lane};
 }
 
-// The word of a row of sites, of the tile that holds site (y, x).
-DEVICE u32 word_at(const Lattice &l, const u16 *rows, i64 plane, int y, int x) {
+// The place of the word of a row of sites, of the tile that holds site (y, x).
+DEVICE i64 word_at(const Lattice &l, i64 plane, int y, int x) {
     const i64 tile =
         plane * tiles_of_plane(l) + y / TILE_Y * tiles_along_x(l) + x / TILE_X;
-    return rows[tile * TILE_Y + y % TILE_Y];
+    return tile * TILE_Y + y % TILE_Y;
 }
 
 // Which sites of row `r` of a tile, with its rim, hold particles.
-DEVICE u32 held_in_row(const Lattice &l, const SparseRows &rows, const SparseTile &tile, int r) {
+DEVICE u32 held_in_row(const Lattice &l, const u16 *rows, const SparseTile &tile, int r) {
     const PlaneTile &t = tile.t;
     int y, x;
     if (!tile.coordinates(r, 1, y, x)) return 0;
-    u32 held = word_at(l, rows.held, t.plane, y, x) << 1;
+    u32 held = (u32)rows[word_at(l, t.plane, y, x)] << 1;
     if (tile.coordinates(r, 0, y, x))
-        held |= word_at(l, rows.held, t.plane, y, x) >> x % TILE_X & 1;
+        held |= (u32)rows[word_at(l, t.plane, y, x)] >> x % TILE_X & 1;
     if (tile.coordinates(r, tile.width + 1, y, x))
-        held |= (word_at(l, rows.held, t.plane, y, x) >> x % TILE_X & 1) << (tile.width + 1);
+        held |= ((u32)rows[word_at(l, t.plane, y, x)] >> x % TILE_X & 1) << (tile.width + 1);
     return held;
 }

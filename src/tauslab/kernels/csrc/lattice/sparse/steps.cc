@@ -4,8 +4,8 @@
 //
 // All blocks run at the same time, and meet at two barriers in each step: when particles have hopped along x and y,
 // and at its end.
-#include "lattice/counting.h"
 #include "lattice/sparse/finish.h"
+#include "lattice/sparse/held.h"
 
 struct SparseStepArguments {
     LatticeArguments lattice;
@@ -20,37 +20,15 @@ struct SparseStepArguments {
     i64 columns;  // of a row
 };
 
-// Finds the sites that hold particles.
-DEVICE void find_held(const Lattice &l, const SparseRows &rows, const SparseTile &tile) {
-    const PlaneTile &t = tile.t;
-    NO_UNROLL for (int r = tile.first + tile.lane; r < tile.end; r += TILE_LANES) {
-        u32 held = 0;
-        NO_UNROLL for (int c = 0; c < tile.width; ++c)
-            if (!is_empty(l.state[site_index(l, t.plane, t.y0 + r, t.x0 + c)])) held |= 1u << c;
-        rows.held[t.tile * TILE_Y + r] = (u16)held;
-    }
+// Hops along x and y in a piece of a tile.
+DEVICE_SHARED void hop_in_tile(const Lattice &l, const LatticeStream &s, const SparseRows &rows,
+                               const SparseTile &tile, SparseWork &work) {
+    if (tile.lane == 0 && tile.first == 0) *tile_head(l, (l.step + 1) & 1, tile.t.tile) = -1;
+    hop_in_piece(l, s, rows.held, tile, InLattice{rows}, work);
 }
 
-// Counts the sites of a piece that hold particles. A lane takes the rows that it noted.
-DEVICE void count_piece(const Lattice &l, const SparseRows &rows, const SparseTile &tile, u32 *bins,
-                        u64 *counts) {
-    const PlaneTile &t = tile.t;
-    NO_UNROLL for (int r = tile.first + tile.lane; r < tile.end; r += TILE_LANES) {
-        const i64 first = site_index(l, t.plane, t.y0 + r, t.x0);
-        NO_UNROLL for (u32 left = rows.held[t.tile * TILE_Y + r]; left; left &= left - 1) {
-            const i64 index = first + lowest_bit(left);
-            count_site(l.state[index], type_at(l, index) * N_SPECIES, bins, counts);
-        }
-    }
-}
-
-// What is counted after this step.
-DEVICE LatticeCountArguments counted_now(const Lattice &l, const SparseStepArguments &a, i64 mark) {
-    return {l.state, l.types, l.planes * l.ny * l.nx, l.fired, l.waiting, l.work, l.capacity,
-            (i64)(l.step + 1) & 1, 0, a.counts + mark * a.columns};
-}
-
-BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepArguments arguments) {
+BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps,
+             const SparseStepArguments arguments) {
     SHARED SparseWork of_warps[SPARSE_THREADS / 32];
     SHARED u32 bins[BLOCK_BINS];
     LATTICE_IN_BLOCK(l, arguments.lattice);
@@ -71,15 +49,15 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepA
     u32 arrivals = 0;
     i64 mark = 0, next = arguments.n_marks > 0 ? arguments.marks[0] : -1;
     if (arguments.anew) {
-        NO_UNROLL for (i64 i = first; i < end; i += by)
-            find_held(l, rows, sparse_piece(l, i, parts, lane));
+    NO_UNROLL for (i64 i = first; i < end; i += by)
+            find_held(l, l.state, rows.held, sparse_piece(l, i, parts, lane));
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
     }
     NO_UNROLL for (i64 n = 0; n < arguments.steps; ++n, ++l.step) {
         const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
         if (BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
         NO_UNROLL for (i64 i = first; i < end; i += by)
-            hop_in_piece(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
+            hop_in_tile(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         NO_UNROLL for (i64 i = first; i < end; i += by)
             finish_piece(l, s, rows, i == first ? own : sparse_piece(l, i, parts, lane), work);
@@ -89,11 +67,12 @@ BLOCK_KERNEL(SPARSE_THREADS, SPARSE_BLOCKS, rdme_sparse_steps, const SparseStepA
             BARRIER();
             u64 *const row = arguments.counts + mark * arguments.columns;
             NO_UNROLL for (i64 i = first; i < end; i += by)
-                count_piece(l, rows, i == first ? own : sparse_piece(l, i, parts, lane), bins, row);
+                count_piece(l, rows.held, i == first ? own : sparse_piece(l, i, parts, lane), bins, row);
         }
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
         if (!counts) continue;
-        count_rest(counted_now(l, arguments, mark), bins, BLOCK_ID, BLOCKS);
+        count_rest(counted_now(l, l.step + 1, arguments.counts + mark * arguments.columns), bins,
+                   BLOCK_ID, BLOCKS, l.work[WAITING_0 + ((l.step + 1) & 1)]);
         ++mark;
         next = mark < arguments.n_marks ? arguments.marks[mark] : -1;
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
