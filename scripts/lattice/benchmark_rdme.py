@@ -55,6 +55,7 @@ CASES = {
     "256-rare": Case(reactions=0.01, goal=0.7, peer=2.42),
     "256-none": Case(reactions=0, goal=0.7, peer=1.68),
     "256-fill2": Case(fill=0.02, goal=0.4, peer=2.67),
+    "256-fill20": Case(fill=0.20),
     "256-fill30": Case(fill=0.30, goal=2.0, peer=60.7),
     "256-slots8": Case(slots=8, goal=0.5, peer=28.8),
     "128x128x256": Case(shape=(256, 128, 128), peer=4.04),

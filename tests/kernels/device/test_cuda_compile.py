@@ -30,6 +30,7 @@ from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
 from tauslab.model.errors import KernelCompileError
 from tauslab.model.generators.networks import colloidal_aggregation
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
@@ -242,9 +243,15 @@ LINES = {"LINE_THREADS": 768, "LINE_BLOCKS": 1, "MOST_LINES": 40, "LINE_BYTES": 
 
 
 def lattice_texts(
-    slots: int, species: int, *, small: bool = False, section: int = 0, lines: bool = False
+    slots: int,
+    species: int,
+    *,
+    small: bool = False,
+    section: int = 0,
+    lines: bool = False,
+    shape: tuple[int, int, int] = (8, 8, 8),
 ) -> dict[str, str]:
-    model = Lattice("probe", shape=(8, 8, 8), spacing=1e-8, step=1e-6, slots=slots)
+    model = Lattice("probe", shape=shape, spacing=1e-8, step=1e-6, slots=slots)
     model.add_species(*(f"S{i}" for i in range(species)))
     model.add_diffusion("*", 1e-12)
     model.add_reaction("S0 + S1 -> S2", rate=1, volume="site")
@@ -300,6 +307,19 @@ def test_lines_need_little_local_memory(slots, species, architecture):
     assert registers <= 80
     assert stack <= 320
     assert stores <= 192
+
+
+@pytest.mark.parametrize(("slots", "words"), [(16, 4), (16, 2), (8, 2)])
+def test_sites_in_registers_need_little_local_memory(slots, words, architecture, monkeypatch):
+    monkeypatch.setattr(ParticleStart, "crowding", 3.0 if words == 4 else 0.0)
+    texts = lattice_texts(slots, 3, shape=(8, 64, 64))
+    assert f"WORDS_IN_REGISTERS {words}" in texts["model.h"]
+    usage = compile_usage("lattice/rdme.cc", texts, architecture)
+    for name in ("rdme_xy", "rdme_z"):
+        stack, stores, loads, registers = usage[name]
+        print(f"{name}: {registers} registers, {stack} bytes of local memory")
+        assert max(stack, stores, loads) <= 400  # outside the loop over rows, but for a few
+        assert registers <= 128
 
 
 @pytest.mark.parametrize(("slots", "species"), [(8, 3), (32, 300)])

@@ -11,7 +11,7 @@ from lattice_factory import binding, digest, empty_lattice, engine_on, lowered, 
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.codegen import in_warp_tiles
+from tauslab.kernels.lattice.codegen import in_warp_tiles, words_in_registers
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.lattice.placement import ParticleStart
@@ -54,21 +54,32 @@ def cpu():
 
 
 def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
-    assert in_warp_tiles(binding((4, 21, 37), 1.6))
-    assert not in_warp_tiles(binding((4, 21, 37), 4.8))  # too full
+    assert words_in_registers(binding((4, 21, 37), 1.6)) == 2
+    assert words_in_registers(binding((4, 21, 37), 4.8)) == 4
+    assert not in_warp_tiles(binding((4, 21, 37), 7))  # too full
+    assert not in_warp_tiles(binding((4, 21, 37), 4.8, slots=8))
     assert not in_warp_tiles(binding((4, 21, 37), 1.6, slots=32))
     assert not in_warp_tiles(binding((4, 21, 7), 1.6))  # narrower than a warp
     assert engine_on(cpu, binding((4, 21, 37), 1.6))._warps == 1
 
 
-CASES = [(m, (-1) ** i) for i, m in enumerate(MODELS)]
+WIDE = (
+    "periodic",
+    "full",
+    "reflecting",
+    "typed",
+    "wide",
+    TALL,
+)  # whose sites have four words
+CASES = [(m, 2, (-1) ** i) for i, m in enumerate(MODELS)]
+CASES += [(m, 4, (-1) ** i) for i, m in enumerate(WIDE)]
 
 
-@pytest.mark.parametrize(("name", "order"), ordinary(CASES, *CASES[::3], CASES[-1]))
-def test_lanes_give_the_same_bits(cpu, tmp_path, name, order, monkeypatch):
-    monkeypatch.setattr(ParticleStart, "crowding", 0.0)
+@pytest.mark.parametrize(("name", "words", "order"), ordinary(CASES, *CASES[::3], CASES[-1]))
+def test_lanes_give_the_same_bits(cpu, tmp_path, name, words, order, monkeypatch):
+    monkeypatch.setattr(ParticleStart, "crowding", 0.0 if words == 2 else 3.0)
     lattice = MODELS[name]()
-    assert in_warp_tiles(lattice)
+    assert words_in_registers(lattice) == words
     backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
     expected = engine_on(cpu, lattice)
     found = engine_on(backend, lattice, together=False, tall=name == TALL)

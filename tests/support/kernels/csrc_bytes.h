@@ -21,11 +21,29 @@ static inline u64 shift_left(u64 word, u32 bits) {
     return bits < 64 ? word << bits : 0;
 }
 
+static inline u32 shift_right(u32 word, u32 bits) {
+    return bits < 32 ? word >> bits : 0;
+}
+
 static inline i32 highest_bit(u32 word) {
     return word ? 31 - __builtin_clz(word) : -1;
 }
 
+template <i32 MASK>
+static inline i32 highest_bit_masked(u32 word) {
+    return highest_bit(word) & MASK;
+}
+
+static inline bool has_least_of_16(u32 low, u32 high) {
+    return (u16)low == 0x8000 || low >> 16 == 0x8000 || (u16)high == 0x8000 || high >> 16 == 0x8000;
+}
+
 template <class T>
 static inline T kept(T value) {
+    return value;
+}
+
+template <class T>
+static inline T uniform(T value) {
     return value;
 }

@@ -221,8 +221,12 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 #define LANES_BARRIER(lanes) warp_operation(lanes)
 #define BLOCK_BARRIER() block_operation()
 #define LANES_READ(lanes, value, lane) warp_read((lanes), (value), (lane))
+#define LANES_READ_BEFORE(lanes, value) warp_read((lanes), (value), current - 1)
+#define LANES_READ_BEHIND(lanes, value) warp_read((lanes), (value), current + 1)
 #define LANES_EXCHANGE(lanes, value, distance) warp_read((lanes), (value), current ^ (distance))
 #define LANES_BALLOT(lanes, condition) warp_ballot((lanes), (condition))
+#define PREFETCH_FOR_ALL(address) static_cast<void>(address)
+#define LANES_ANY(lanes, condition) (warp_ballot((lanes), (condition)) != 0)
 #define BLOCK_ANY(condition) block_any(condition)
 #define BLOCK_SHARED static
 #define BARRIER_WAIT(number, threads) named_wait((number), (threads))

@@ -7,6 +7,7 @@ happen at the site and not with the number of reactions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -24,6 +25,9 @@ _CERTAIN = 2**64 - 1
 
 
 STRIP = 32  # sites along x that a warp has in a row
+# Of sites that a warp keeps in registers: how many may have particles beyond two words, and how
+# full they may be. A row of 32 sites of which one has more goes another way.
+FEW_BEYOND, MOST_FILLED = 1e-3, 0.4
 # Sites that memory of a warp has room for (lattice/sparse/hops.h), by bytes of a site: three rows
 # of a tile with its rim at least. Memory of a block stays below 48 KiB.
 SPARSE_ROOM = {8: 96, 16: 80, 32: 56, 64: 32}
@@ -64,18 +68,30 @@ def tile_of(lattice: LoweredLattice, *, small: bool = False, tall: bool = False)
     return Tile(x, y, threads if small else min(128, max(64, x * y)))
 
 
-def in_warp_tiles(lattice: LoweredLattice, *, small: bool = False) -> bool:
-    """Whether lanes keep sites in registers (lattice/warp_plane.h), which pays if few are fuller.
+def words_in_registers(lattice: LoweredLattice, *, small: bool = False) -> int:
+    """Words of a site that lanes keep in registers (lattice/registers.h): 2 or 4; 0: they do not.
 
-    Two words of a site are kept there. What has more goes another way, and a warp waits for it.
-    A small lattice has too few rows of sites to give each multiprocessor enough warps.
+    What has more goes another way, and a warp waits for it. A small lattice has too few rows of
+    sites to give each multiprocessor enough warps.
     """
-    if small:
-        return False
-    slot = np.dtype(lattice.particle_type).itemsize
-    room = 8 // slot  # particles in two words
-    fits = tile_of(lattice).x == STRIP and lattice.slots * slot <= 16
-    return fits and "held" not in lattice.boundary and lattice.start.crowding <= 0.4 * room
+    slot, mean = np.dtype(lattice.particle_type).itemsize, lattice.start.crowding
+    site_bytes = lattice.slots * slot
+    if small or "held" in lattice.boundary or site_bytes > 16 or tile_of(lattice).x != STRIP:
+        return 0
+    if mean > MOST_FILLED * lattice.slots:
+        return 0
+    return 2 if site_bytes == 8 or _share_above(8 // slot, mean) <= FEW_BEYOND else 4
+
+
+def _share_above(most: int, mean: float) -> float:
+    """Share of numbers above `most` of a Poisson distribution."""
+    terms = (math.exp(-mean) * mean**n / math.factorial(n) for n in range(most + 1))
+    return max(0.0, 1 - sum(terms))
+
+
+def in_warp_tiles(lattice: LoweredLattice, *, small: bool = False) -> bool:
+    """Whether lanes keep sites in registers (lattice/warp_plane.h)."""
+    return words_in_registers(lattice, small=small) > 0
 
 
 def may_be_sparse(lattice: LoweredLattice, *, wanted: bool | None = None) -> bool:
@@ -345,7 +361,7 @@ def lattice_header(
         '#pragma once\n#include "device/prelude.h"\n'
         f"typedef u{8 * particle_bytes} Particle;\n"
         f"typedef u{32 if lattice.slots > 16 else 16} SlotBits;  // one for each slot\n"
-        f"#define SITES_IN_REGISTERS {int(in_warp_tiles(lattice, small=small))}\n"
+        f"#define WORDS_IN_REGISTERS {words_in_registers(lattice, small=small)}\n"
         f"#define MANY_STEPS {int(together)}  // whether a launch may do many steps\n"
         f"{''.join(lines)}{_of_face('face_kind', kinds)}"
         f"{_of_face('ghost_type', list(lattice.ghost_type))}"
@@ -355,7 +371,8 @@ def lattice_header(
 def _blocks(lattice: LoweredLattice) -> int:
     """Blocks that find room on a multiprocessor; with more, registers would go to local memory.
 
-    An H200 takes 0.68 ms a step of 256^3 sites of 16 bytes in strips with 6, 0.70 to 0.78 with 7.
+    An H200 takes 0.559 ms a step of 256^3 sites of 16 bytes in strips with 6, 0.565 with 7, 0.599
+    with 8.
     """
     site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
     return 7 if site_bytes <= (8 if in_warp_tiles(lattice) else 16) else 6

@@ -52,12 +52,18 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
     ((lanes) == 32 ? 0xffffffffu : ((1u << (lanes)) - 1) << (threadIdx.x % 32 & ~((lanes) - 1)))
 #define LANES_BARRIER(lanes) __syncwarp(LANES_MASK(lanes))
 #define LANES_READ(lanes, value, lane) __shfl_sync(LANES_MASK(lanes), (value), (lane), (lanes))
+// The value of the lane before or behind; the first, or the last, gets any.
+#define LANES_READ_BEFORE(lanes, value) __shfl_up_sync(LANES_MASK(lanes), (value), 1, (lanes))
+#define LANES_READ_BEHIND(lanes, value) __shfl_down_sync(LANES_MASK(lanes), (value), 1, (lanes))
 #define LANES_EXCHANGE(lanes, value, distance) \
     __shfl_xor_sync(LANES_MASK(lanes), (value), (distance))
 #define LANES_BALLOT(lanes, condition) \
     (__ballot_sync(LANES_MASK(lanes), (condition)) >> \
          ((lanes) == 32 ? 0 : threadIdx.x % 32 & ~((lanes) - 1)) & \
      0xffffffffu >> (32 - (lanes)))
+#define LANES_ANY(lanes, condition) \
+    ((lanes) == 32 ? __any_sync(0xffffffffu, (condition)) != 0 \
+                   : LANES_BALLOT(lanes, condition) != 0)
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
 // Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps:
@@ -97,6 +103,8 @@ DEVICE void barrier_arrive_(int number, int threads) {
 #define LOADED_HERE(value, kind) asm volatile("" : "+" kind(value))
 // Loads memory that will be read soon.
 #define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
+// The same into the cache that all multiprocessors share; nothing waits for it.
+#define PREFETCH_FOR_ALL(address) asm volatile("prefetch.global.L2 [%0];" : : "l"(address))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))
@@ -373,10 +381,39 @@ DEVICE i32 highest_bit(u32 word) {
     return found;
 }
 
+// Number of the highest bit that is set, less those of its bits that are not in MASK; MASK for none. The compiler
+// would take what is added to it into the mask, and then adds more often.
+template <i32 MASK>
+DEVICE i32 highest_bit_masked(u32 word) {
+    i32 found;
+    asm("{ .reg .u32 t; bfind.u32 t, %1; and.b32 %0, t, %2; }"
+        : "=r"(found)
+        : "r"(word), "n"(MASK));
+    return found;
+}
+
+// Whether one of the four 16-bit lanes of two words is 0x8000.
+DEVICE bool has_least_of_16(u32 low, u32 high) {
+#if __CUDA_ARCH__ >= 900
+    u32 least;  // as signed numbers
+    asm("min.s16x2 %0, %1, %2;" : "=r"(least) : "r"(low), "r"(high));
+    return least & ~(least - 0x00010001u) & 0x80008000u;
+#else
+    return ((low & ~(low - 0x00010001u)) | (high & ~(high - 0x00010001u))) & 0x80008000u;
+#endif
+}
+
 // `bits` up; by 64 and more, everything is out.
 DEVICE u64 shift_left(u64 word, u32 bits) {
     u64 moved;
     asm("shl.b64 %0, %1, %2;" : "=l"(moved) : "l"(word), "r"(bits));
+    return moved;
+}
+
+// `bits` down; by 32 and more, everything is out.
+DEVICE u32 shift_right(u32 word, u32 bits) {
+    u32 moved;
+    asm("shr.b32 %0, %1, %2;" : "=r"(moved) : "r"(word), "r"(bits));
     return moved;
 }
 
@@ -393,6 +430,16 @@ DEVICE u64 kept(u64 value) {
 template <class T>
 DEVICE T *kept(T *pointer) {
     return (T *)__cvta_global_to_generic(kept((u64)__cvta_generic_to_global(pointer)));
+}
+
+// Returns `value`, which is the same in all lanes of a warp. What is read from one lane the compiler knows to be so: it
+// keeps it once for the warp, and where a branch depends on it no lane goes another way.
+DEVICE u32 uniform(u32 value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
+DEVICE u64 uniform(u64 value) {
+    return (u64)uniform((u32)(value >> 32)) << 32 | uniform((u32)value);
 }
 
 // A pointer into the block's memory.

@@ -24,10 +24,14 @@ struct TileWork {
     WarpTileWork of_warp[WARPS];
 };
 struct RowWork {
-    Site kept[TILE_THREADS];
+    WarpColumnWork of_warp[WARPS];
+    ReactionLimits limits;
 };
 DEVICE int warp_of_block() {
-    return THREAD_ID / WARP_LANES;
+    return (int)uniform((u32)(THREAD_ID / WARP_LANES));
+}
+DEVICE void prepare_rows(const Lattice &l, RowWork &work) {
+    fill_limits(l, work.limits);
 }
 DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, TileWork &work) {
     hop_in_warp_tile(l, s, number, work.of_warp[warp_of_block()]);
@@ -35,14 +39,15 @@ DEVICE void hop_in_tile(const Lattice &l, const LatticeStream &s, i64 number, Ti
 DEVICE void march_along_z(const Lattice &l, const LatticeStream &s, i64 tile, int row, i64 begin,
                           i64 end, RowWork &work) {
     for (; begin < end; begin += MOST_MARCHED)
-        march_in_lanes(l, s, tile, row, begin,
+        march_in_lanes(l, s, work.limits, tile, row, begin,
                        begin + MOST_MARCHED < end ? begin + MOST_MARCHED : end,
-                       work.kept + warp_of_block() * WARP_LANES);
+                       work.of_warp[warp_of_block()]);
 }
 #else
 constexpr int TILES_EACH = 1, ROWS_EACH = 1, ROWS = 1;
 typedef PlaneWork TileWork;
 typedef ColumnWork RowWork;
+DEVICE void prepare_rows(const Lattice &, RowWork &) {}
 DEVICE int warp_of_block() {
     return 0;
 }
@@ -92,20 +97,25 @@ struct ColumnArguments {
 BLOCK_KERNEL(TILE_THREADS, COLUMN_BLOCKS, rdme_z, const ColumnArguments arguments) {
     SHARED RowWork shared;
     LATTICE_IN_BLOCK(l, arguments.lattice);
+    prepare_rows(l, shared);
     BARRIER();
     const LatticeStream s = lattice_stream(l.seed, l.step, (u32)l.replica);
     const PlaneRange planes = arguments.planes;
     const i64 segment = arguments.segment, tiles = tiles_of_plane(l);
     const i64 below = (planes.hole_begin - planes.begin + segment - 1) / segment;
     const i64 pieces = below + (planes.end - planes.hole_end + segment - 1) / segment;
+    const i64 along_x = tiles_along_x(l);
     for (i64 i = BLOCK_ID * ROWS_EACH + warp_of_block(); i < tiles * ROWS * pieces;
          i += BLOCKS * ROWS_EACH) {
-        const i64 b = i / ROWS, piece = b / tiles;
+        // Rows along x first: what lies side by side in memory is read at about the same time.
+        const i64 piece = i / (tiles * ROWS), of_piece = i - piece * (tiles * ROWS);
+        const i64 along_y = of_piece / along_x, tile_row = along_y / ROWS;
+        const i64 tile = tile_row * along_x + (of_piece - along_y * along_x);
         const i64 first = piece < below ? planes.begin + piece * segment
                                         : planes.hole_end + (piece - below) * segment;
         const i64 most = piece < below ? planes.hole_begin : planes.end;
         const i64 last = first + segment < most ? first + segment : most;
-        march_along_z(l, s, b % tiles, (int)(i % ROWS), first, last, shared);
+        march_along_z(l, s, tile, (int)(along_y - tile_row * ROWS), first, last, shared);
     }
 }
 

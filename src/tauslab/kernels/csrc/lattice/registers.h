@@ -12,122 +12,164 @@
 //     plus          [ .  .  .  D ]   the selectors of each choice come from a table
 //     stayed        [ .  .  C  A ]
 //
-// A warp moves sites of up to PAIR_SLOTS particles (two words) in this way, if at most a word's
+// A warp moves sites of two words, or of four where they are fuller, in this way, if at most a word's
 // particles hop to either side. There is no loop. A table gives the selectors, a shift puts one word
-// behind another, and the highest set bit of a word tells where its particles end.
+// behind another, and the highest set bit of a word tells where its particles end. Where registers do not hold
+// the answer, the bits that it takes are TOO_MANY or more, and the site is put together again from memory.
 #pragma once
 
 #include "lattice/plane.h"
 
-#if defined(LANES_SIDE_BY_SIDE) && (SITES_IN_REGISTERS || defined(IN_LINES))
+#if defined(LANES_SIDE_BY_SIDE) && (WORDS_IN_REGISTERS || defined(IN_LINES))
 #define WARP_TILES 1
 
 constexpr int WARP_LANES = 32;  // lanes of a warp; a warp tile has as many sites along x
-constexpr int PAIR_GROUPS = PAIR_SLOTS / GROUP;
-constexpr u32 MANY = ~0u;  // instead of a word of particles: they do not fit, read the site
-
-// The given slots of a site's first two words, packed into one word; MANY if they do not fit.
-DEVICE u32 packed_word(const Site &site, u32 slots, const u32 *packing) {
-    const Packed found = packed(site, slots, packing);
-    return found.bits > 32 ? MANY : (u32)found.particles;
-}
+// Of a site: two, or four. (lattice/lines takes the selectors and its own words.)
+constexpr int WORDS = WORDS_IN_REGISTERS > 0 ? WORDS_IN_REGISTERS : 2;
+constexpr u32 MOST_BITS = 32 * WORDS;              // that its particles may take
+constexpr bool WORD_IS_GROUP = PER_WORD == GROUP;  // else two words are
 
 // How many bits the particles of a word take. There are no gaps between them.
 DEVICE u32 used_bits(u32 particles) {
-    return (u32)(highest_bit(particles) + SLOT_BITS) & ~(SLOT_BITS - 1u);
+    return (u32)(highest_bit_masked<-SLOT_BITS>(particles) + SLOT_BITS);
 }
 
-DEVICE Moves unpacked(u32 moves) {
-    return {moves & 0xffff, moves >> 16};
-}
-
-// The selectors for a word of four slots. Flags are minus one or zero, so the dot product counts them
-// backwards. Most lanes read the entry of a word that nothing leaves; lanes that read other entries
-// wait for each other.
+// The selectors for a word of four slots. Of a slot that leaves to the minus side a byte is 1, to the plus side
+// -2, else 0. Most lanes read the entry of a word that nothing leaves; lanes that read other entries wait for
+// each other.
 DEVICE SlotSelectors selectors_of(const Lattice &l, GroupHops hops) {
-    constexpr u32 SIZES = 0x80402010;  // of an entry times 1, 2, 4, 8
-    const i32 at = dot_bytes(hops.stays, SIZES) + 16 * dot_bytes(hops.upward & ~hops.stays, SIZES);
-    return *(const SlotSelectors *)((const u8 *)(l.block->selectors + SELECTORS - 1) + at);
+    constexpr u32 PLACES = 0x40100401;  // 1, 4, 16, 64
+    constexpr i32 NONE_LEAVES = 2 + 8 + 32 + 128;
+    const i32 at = dot_bytes(~hops.stays & (hops.upward ^ 0x01010101), PLACES);
+    const u8 *none = (const u8 *)(l.block->selectors + (SELECTORS > 1 ? NONE_LEAVES : 0));
+    return *(const SlotSelectors *)(none + at * (i32)sizeof(SlotSelectors));
 }
 
-// A site of up to PAIR_SLOTS particles, split along an axis: what leaves to either side, without gaps,
-// and what stays. `minus` and `plus` are MANY if the site or what leaves it needs more words.
-struct SplitSite {
-    u32 minus, plus;
-    u64 stayed;
-    u32 bits;   // how many bits `stayed` takes
-    u32 moves;  // as in SlotSelectors::moves
+// Particles of a site, without gaps.
+struct Slots {
+    u64 part[WORDS / 2];
+
+    // Puts particles of a word behind those that take `bits`; none if these are all that have room.
+    DEVICE_MEMBER void put(u32 particles, u32 bits) {
+        part[0] |= shift_left(particles, bits);
+        if (WORDS == 4)
+            part[WORDS / 2 - 1] |=
+                shift_left(particles, bits - 64) | shift_right(particles, 64 - bits);
+    }
+
+    DEVICE_MEMBER u32 word(int w) const { return (u32)(part[w / 2] >> w % 2 * 32); }
 };
 
-DEVICE SplitSite split_word(u32 word, const SlotSelectors &hops) {
-    const u32 stayed = SELECT_BYTES(word, 0, hops.stayed);
-    return {SELECT_BYTES(word, 0, hops.minus), SELECT_BYTES(word, 0, hops.plus), stayed,
-            used_bits(stayed), hops.moves};
+// A site split along an axis: what leaves to either side, without gaps, and what stays; and how many bits each
+// takes, TOO_MANY more if the site or what leaves it needs more words.
+struct SplitSite {
+    u32 minus, plus;
+    Slots stayed;
+    u32 minus_bits, plus_bits, bits;
+};
+
+constexpr u32 TOO_MANY = 1 << 16;
+
+// Adds another word. If it is not empty, all slots of those before are filled.
+DEVICE void add_word(u32 word, const SlotSelectors &selectors, u32 stayed_bits, SplitSite &split) {
+    split.minus |= (u32)shift_left(SELECT_BYTES(word, 0, selectors.minus), split.minus_bits);
+    split.plus |= (u32)shift_left(SELECT_BYTES(word, 0, selectors.plus), split.plus_bits);
+    split.stayed.put(SELECT_BYTES(word, 0, selectors.stayed), stayed_bits);
+    split.minus_bits += selectors.minus >> 16;
+    split.plus_bits += selectors.plus >> 16;
+    split.bits += (u32)selectors.left;
 }
 
-// Adds the second word. If it is not empty, all slots of the first word are filled.
-DEVICE void split_second_word(const Site &site, const SlotSelectors &first,
-                              const SlotSelectors &second, SplitSite &p) {
-    const u32 minus = first.minus >> 16, plus = first.plus >> 16, stayed = first.stayed >> 16;
-    p.minus |= (u32)shift_left(SELECT_BYTES(site.word[1], 0, second.minus), minus);
-    p.plus |= (u32)shift_left(SELECT_BYTES(site.word[1], 0, second.plus), plus);
-    const u32 last = SELECT_BYTES(site.word[1], 0, second.stayed);
-    p.stayed |= shift_left(last, stayed);
-    p.bits = last ? stayed + used_bits(last) : p.bits;
-    p.moves |= second.moves << PER_WORD;
-    if (minus + (second.minus >> 16) > 32 || plus + (second.plus >> 16) > 32 || !is_pair(site))
-        p.minus = p.plus = MANY;
-}
-
-// Joins what stayed and what came from both sides; returns how many bits it takes.
-DEVICE u32 join_slots(u64 stayed, u32 bits, u32 from_below, u32 from_above, u64 &to) {
-    const u32 two = bits + used_bits(from_below);
-    to = stayed | shift_left(from_below, bits) | shift_left(from_above, two);
-    return two + used_bits(from_above);
-}
-
-// Whether `join_slots` gave the whole site: all three parts were known, and two words are enough.
-DEVICE bool is_complete(u32 bits, u32 own, u32 from_below, u32 from_above) {
-    return bits <= 64 && own != MANY && from_below != MANY && from_above != MANY;
-}
-
-DEVICE void make_pair(Site &site, u64 particles) {
-    make_empty(site);
-    site.word[0] = (u32)particles;
-    site.word[1] = (u32)(particles >> 32);
+// The bits that the particles of a site take: `of_first`, those of its first word, if there are no others.
+DEVICE u32 used_bits_of(const u32 *words, u32 of_first) {
+    u32 used = of_first;
+    UNROLL for (int w = 1; w < WORDS; ++w)
+        if (words[w]) used = 32 * (u32)w + used_bits(words[w]);
+    return used;
 }
 
 DEVICE bool any_in_warp(bool condition) {
-    return LANES_BALLOT(WARP_LANES, condition) != 0;
+    return LANES_ANY(WARP_LANES, condition);
 }
 
-// Decides which particles of a site's first two words hop, and splits the site. `first` has the random
-// bits of group 0, `second` draws those of group 1. `more` tells whether any site of the warp has
-// particles in its second word.
-template <class Second>
+// Decides which particles of a site hop, and splits it. `used` are the bits that they take; with COUNTS those that
+// the particles of the first word take. `first` has the random bits of group 0, `further` draws those of others.
+// `more` tells whether any site of the warp has particles in its second word; `larger` whether this one has some
+// beyond WORDS.
+template <bool COUNTS, class Further>
 DEVICE SplitSite decide_and_split(const Lattice &l, const LatticeStream &s, u64 site, int axis,
-                                  const Site &content, u64 first, bool more, Second &second,
-                                  Sides sides) {
-    const GroupHops hops = hops_of(l, s, site, axis, content.word, 0, first, sides);
-    if (PAIR_GROUPS == 1) {
-        const Moves moves = moves_of(hops);
-        const SlotSelectors low = selectors_of(moves.minus, moves.plus, l.packing);
-        SplitSite split_site = split_word(content.word[0], low);
-        if (more)
-            split_second_word(
-                content, low,
-                selectors_of(moves.minus >> PER_WORD, moves.plus >> PER_WORD, l.packing),
-                split_site);
-        return split_site;
+                                  const u32 *words, u32 used, u64 first, bool more, bool larger,
+                                  Further &further, Sides sides) {
+    const GroupHops hops = hops_of(l, s, site, axis, words, 0, first, sides);
+    Moves moves = WORD_IS_GROUP ? Moves{0, 0} : moves_of(hops);
+    const SlotSelectors low = WORD_IS_GROUP
+                                  ? selectors_of(l, hops)
+                                  : selectors_of(moves.minus, moves.plus, l.packing);
+    SplitSite split = {SELECT_BYTES(words[0], 0, low.minus),
+                       SELECT_BYTES(words[0], 0, low.plus),
+                       {{SELECT_BYTES(words[0], 0, low.stayed)}},
+                       low.minus >> 16,
+                       low.plus >> 16,
+                       used + (u32)low.left};
+    if (!more) return split;
+    u32 stayed_bits = low.stayed >> 16;
+    if (COUNTS) split.bits = used_bits_of(words, used) + (u32)low.left;
+    UNROLL for (int w = 1; w < WORDS; ++w) {
+        if (w > 1 && !any_in_warp(words[w] != 0)) break;
+        constexpr int EACH = WORD_IS_GROUP ? 1 : 2;  // words of a group
+        SlotSelectors high;
+        if (WORD_IS_GROUP || w % EACH == 0) {
+            const int group = w / EACH;
+            const GroupHops next = hops_of(l, s, site, axis, words, group,
+                                           further.bits(s, site, axis, group), sides);
+            if (WORD_IS_GROUP)
+                high = selectors_of(l, next);
+            else
+                moves = moves_of(next);
+        }
+        if (!WORD_IS_GROUP)
+            high = selectors_of(moves.minus >> w % EACH * PER_WORD,
+                                moves.plus >> w % EACH * PER_WORD, l.packing);
+        add_word(words[w], high, stayed_bits, split);
+        stayed_bits += high.stayed >> 16;
     }
-    const SlotSelectors low = selectors_of(l, hops);
-    SplitSite split_site = split_word(content.word[0], low);
-    if (more)
-        split_second_word(content, low,
-                          selectors_of(l, hops_of(l, s, site, axis, content.word, 1,
-                                                  second.bits(s, site, axis), sides)),
-                          split_site);
-    return split_site;
+    if (larger || split.minus_bits > 32 || split.plus_bits > 32) {
+        split.minus_bits += TOO_MANY;
+        split.plus_bits += TOO_MANY;
+        split.bits += TOO_MANY;
+    }
+    return split;
+}
+
+// Joins what stayed and what came from both sides. Each takes so many bits.
+DEVICE Slots join_slots(const Slots &stayed, u32 bits, u32 from_below, u32 below_bits,
+                        u32 from_above) {
+    Slots all = stayed;
+    all.put(from_below, bits);
+    all.put(from_above, bits + below_bits);
+    return all;
+}
+
+// Leaves other words than WORDS as they are.
+DEVICE void put_slots(Site &site, const Slots &slots) {
+    UNROLL for (int w = 0; w < WORDS; ++w) site.word[w] = slots.word(w);
+}
+
+DEVICE void make_site(Site &site, const Slots &slots) {
+    make_empty(site);
+    put_slots(site, slots);
+}
+
+DEVICE Slots slots_in(const Site &site) {
+    Slots slots;
+    UNROLL for (int i = 0; i < WORDS / 2; ++i)
+        slots.part[i] = site.word[2 * i] | (u64)site.word[2 * i + 1] << 32;
+    return slots;
+}
+
+// Whether a site has particles beyond WORDS.
+DEVICE bool is_larger(const Site &site) {
+    return WORDS < 4 && !is_pair(site);
 }
 
 #endif

@@ -1,14 +1,15 @@
-// Hops along x, then along y, in one tile of one plane, by one warp.
+// Hops along x, then y, in a tile of one plane: a warp goes up the tile row by row, its lanes side by side along x.
 //
-// The lanes of a warp hold 32 sites side by side along x, and go through the rows of the tile along y.
-//
-//     row + 1     is loaded ahead
-//     row         moves along x: shuffles carry particles between lanes; then it decides about y
-//     row - 1     is complete: its hops along y came from row - 2 (in registers) and from row
+//     row r      was loaded when row r - 1 had moved along x, and moves along x: lanes exchange what leaves them
+//                then the lane decides who hops along y        (above)
+//     row r - 1  is stored: what stayed in it                  (stayed)
+//                           who came from row r - 2            (from_below)
+//                           who comes from row r               (above.minus)
 //
 // No warp waits for another. Sites left and right of the tile are looked at before, those of 16 rows at a
-// time. Sites of up to PAIR_SLOTS particles are moved in registers (lattice/registers.h). A row with a
-// larger site goes through the block's memory and `gather`.
+// time. Sites are moved in registers (lattice/registers.h). At a row of which a site
+// does not fit them the warp stops, goes through the block's memory and `gather`, and then goes on: what
+// it knows waits in memory, so that no register is kept for what is seldom done.
 #pragma once
 
 #include "lattice/registers.h"
@@ -16,122 +17,180 @@
 #if WARP_TILES
 
 constexpr int WARP_TILE_ROWS = TILE_Y + 2;
-constexpr int LAST_ROWS =
+constexpr int ROWS_AHEAD =
+    4;  // that memory is asked for, so that a row comes soon when it is loaded
+constexpr u32 LAST_ROWS =
     4;  // rows that are kept: three are read, and a power of two is quick to index
+
+// Who hops in from the sites left and right of a row, and TOO_MANY if that is not all.
+struct alignas(16) Beside {
+    u32 left, right, too_many, unused;
+};
+
+// What a lane knows when its warp comes to row `row`.
+struct alignas(8) BetweenRows {
+    Slots stayed;  // in row `row - 1`
+    u32 bits;
+    u32 from_below, below_bits;  // from row `row - 2`
+    u32 plus, plus_bits;         // from row `row - 1`
+    u32 filled;                  // 0 only if all sites that are stored are empty
+    u32 size;                    // bits of the site of row `row - 2`
+};
 
 // Memory of a warp.
 struct WarpTileWork {
-    u32 beside[2 * WARP_TILE_ROWS];  // who hops in from the sites left and right of each row
-    Site row[WARP_LANES + 2];        // a row that `gather` moves along x
+    Beside beside[WARP_TILE_ROWS];
+    BetweenRows between[WARP_LANES];
+    Site after_x[LAST_ROWS][WARP_LANES];  // the last rows: WORDS of each site
+    i32 whole_row
+        [LAST_ROWS];  // the last row that went through memory, of which all words are there
+    Site row[WARP_LANES + 2];  // a row that `gather` moves along x
     SlotMoves row_moves[WARP_LANES + 2];
-    Site after_x[LAST_ROWS][WARP_LANES];
-    u32 y_moves[LAST_ROWS][WARP_LANES];  // as in SlotSelectors
-};
-
-// A lane's place in the tile, and rare properties of the tile, as bits.
-enum LaneRole : u32 {
-    INSIDE = 1,      // the x of the lane lies in the plane
-    FIRST_LANE = 2,  // the first, and below the last, of the lanes that lie in the plane
-    LAST_LANE = 4,
-    SPLIT = 8,     // the upper halves of site numbers differ within the plane
-    TOP_TILE = 16  // the plane ends at the upper side of this tile
 };
 
 // A tile, as one lane sees it.
 struct WarpTile {
     PlaneTile t;
     int lane, x, width;
-    u32 role;
-    PhiloxSeries series;
-    const Site *from;  // the plane's sites
-    Site *to;
 
-    // Index within the plane of the site of this lane in a row, or -1.
-    DEVICE_MEMBER int place(int row) const {
+    // Whether the x of the lane lies in the plane.
+    DEVICE_MEMBER bool inside() const { return x < t.nx; }
+
+    // The y of a row, or -1 where the plane has none.
+    DEVICE_MEMBER int y_of(int row) const {
         int y = t.y0 + row - 1;
         if (face_kind(2) == PERIODIC) {
             y += y < 0 ? t.ny : 0;
             y -= y == t.ny ? t.ny : 0;
         }
-        return role & INSIDE && (u32)y < (u32)t.ny ? y * t.nx + x : -1;
+        return (u32)y < (u32)t.ny ? y : -1;
     }
 
-    // Whether this lane has a site at that index.
-    DEVICE_MEMBER bool has(int in_plane) const { return in_plane >= 0 && role & INSIDE; }
+    // Index within the plane of the site of this lane in a row, or -1.
+    DEVICE_MEMBER int place(int row) const {
+        const int y = y_of(row);
+        return inside() && y >= 0 ? y * t.nx + x : -1;
+    }
 
     DEVICE_MEMBER u64 site(int in_plane) const { return t.first_site + (u64)in_plane; }
 };
 
-// Draws the bits of the first group of slots, for hops along x and along y.
-DEVICE Philox4 warp_tile_draw(const LatticeStream &s, const WarpTile &warp_tile, u64 site) {
-    if (LIKELY(!(warp_tile.role & SPLIT))) return philox_draw(warp_tile.series, s.keys, (u32)site);
-    return lattice_draw(s, site, PURPOSE_XY, 0, 0);
+DEVICE WarpTile warp_tile_of(const Lattice &l, i64 number) {
+    const PlaneTile t = plane_tile(l, number);
+    const int lane = THREAD_ID % WARP_LANES;
+    const int width = t.nx - t.x0 < WARP_LANES ? t.nx - t.x0 : WARP_LANES;
+    return {t, lane, t.x0 + lane, width};
 }
 
-// Decides about the groups behind the first two words, and adds their hops. `content` lies in the block's
-// memory.
-DEVICE_SHARED void decide_beyond_pair(const Lattice &l, const LatticeStream &s, u64 site, int axis,
-                                      const Site &content, Sides sides, Moves &moves) {
-    NO_UNROLL for (int g = PAIR_GROUPS; g < GROUPS && particle_of(content.word, g, 0); ++g)
-        decide_group(l, s, site, axis, content.word, g, hop_bits(s, site, g, axis), sides, moves);
-}
+// The bits of the other groups of a row, drawn when the first axis asks for them.
+struct FurtherDraws {
+    int made;  // groups that are drawn along x
+    u64 y[WORDS > 2 ? WORDS - 1 : 1];
 
-// The bits of the second group of a row, drawn when the first axis asks for them.
-struct SecondDraw {
-    bool made;
-    u64 x, y;
-
-    DEVICE_MEMBER u64 bits(const LatticeStream &s, u64 site, int axis) {
-        if (!made) {
-            const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, 1, 0);
-            x = joined(bits.x0, bits.x1);
-            y = joined(bits.x2, bits.x3);
-            made = true;
-        }
-        return axis ? y : x;
+    DEVICE_MEMBER u64 bits(const LatticeStream &s, u64 site, int axis, int group) {
+        if (axis == 1 && group <= made) return y[group - 1];
+        const Philox4 bits = lattice_draw(s, site, PURPOSE_XY, (u32)group, 0);
+        if (axis == 1) return joined(bits.x2, bits.x3);
+        y[group - 1] = joined(bits.x2, bits.x3);
+        made = group;
+        return joined(bits.x0, bits.x1);
     }
 };
 
 // Loads the site left or right of a row, and decides who hops from it along x.
-DEVICE_SHARED void load_neighbour(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
-                           int side, Site &content, Moves &moves) {
+DEVICE_SHARED void load_neighbour(const Lattice &l, const LatticeStream &s,
+                                  const WarpTile &warp_tile, int row, int side, Site &content,
+                                  Moves &moves) {
+    const PlaneTile &t = warp_tile.t;
     moves = {0, 0};
-    int y = warp_tile.t.y0 + row - 1, x = side ? warp_tile.t.x0 + warp_tile.width : warp_tile.t.x0 - 1;
-    const bool there = brought_inside(y, warp_tile.t.ny, face_kind(2) == PERIODIC);
-    if (!brought_inside(x, warp_tile.t.nx, face_kind(4) == PERIODIC) || !there) {
+    int y = t.y0 + row - 1, x = side ? t.x0 + warp_tile.width : t.x0 - 1;
+    const bool there = brought_inside(y, t.ny, face_kind(2) == PERIODIC);
+    if (!brought_inside(x, t.nx, face_kind(4) == PERIODIC) || !there) {
         make_empty(content);
         return;
     }
-    const int in_plane = y * warp_tile.t.nx + x;
-    const i64 index = warp_tile.t.first_index + in_plane;
+    const int in_plane = y * t.nx + x;
+    const i64 index = t.first_index + in_plane;
     content = l.state[index];
     if (is_empty(content)) return;
     const u64 site = warp_tile.site(in_plane);
-    moves = decide(l, s, site, 0, content, hop_bits(s, site, 0, 0),
-                   sides_of(l, index, x, warp_tile.t.nx, 1, 4));
+    moves =
+        decide(l, s, site, 0, content, hop_bits(s, site, 0, 0), sides_of(l, index, x, t.nx, 1, 4));
 }
 
-// Finds who hops into all rows from left and right.
-DEVICE_SHARED void load_neighbours(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile,
-                               WarpTileWork &work) {
-    NO_UNROLL for (int i = warp_tile.lane; i < 2 * WARP_TILE_ROWS; i += WARP_LANES) {
-        Moves moves;
-        Site &content = work.row[warp_tile.lane];
-        load_neighbour(l, s, warp_tile, i / 2, i % 2, content, moves);
-        const u32 coming = i % 2 ? moves.minus : moves.plus;
-        work.beside[i] = in_pair(coming) ? packed_word(content, coming, l.packing) : MANY;
+// A site beside a tile.
+struct SiteBeside {
+    int x, in_plane;
+    bool there;
+};
+
+// Site `i` beside a tile: those of a row left and right follow each other.
+DEVICE SiteBeside site_beside(const WarpTile &warp_tile, int i, int rows) {
+    const PlaneTile &t = warp_tile.t;
+    int y = t.y0 + i / 2 - 1, x = i % 2 ? t.x0 + warp_tile.width : t.x0 - 1;
+    const bool in_x = brought_inside(x, t.nx, face_kind(4) == PERIODIC);
+    const bool in_y = brought_inside(y, t.ny, face_kind(2) == PERIODIC);
+    const bool there = in_x && in_y && i < 2 * rows;
+    return {x, there ? y * t.nx + x : 0, there};
+}
+
+// Asks for what a warp reads first of a tile.
+DEVICE_SHARED void ask_for_tile(const Lattice &l, const WarpTile &warp_tile, int rows) {
+    const Site *const from = l.state + warp_tile.t.first_index;
+    NO_UNROLL for (int i = warp_tile.lane; i < 2 * rows; i += WARP_LANES) {
+        const SiteBeside beside = site_beside(warp_tile, i, rows);
+        if (beside.there) PREFETCH_FOR_ALL(from + beside.in_plane);
+    }
+    UNROLL for (int row = 0; row < ROWS_AHEAD; ++row) {
+        const int in_plane = row < rows ? warp_tile.place(row) : -1;
+        if (in_plane >= 0) PREFETCH_FOR_ALL(from + in_plane);
     }
 }
 
-// Moves a row that does not fit registers along x, into `to`. All lanes of the warp call it.
-DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
-                              int in_plane, const Site &content, Moves moves, Sides sides,
-                              WarpTileWork &work, Site &to) {
-    const int at = warp_tile.lane + 1;
-    LANES_BARRIER(WARP_LANES);
-    work.row[at] = content;
-    if (!is_pair(content))
-        decide_beyond_pair(l, s, warp_tile.site(in_plane), 0, work.row[at], sides, moves);
+// Finds who hops into all rows from left and right.
+DEVICE_SHARED void look_beside(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile,
+                               int rows, WarpTileWork &work) {
+    const PlaneTile &t = warp_tile.t;
+    NO_UNROLL for (int first = 0; first < 2 * rows; first += WARP_LANES) {
+        const int i = first + warp_tile.lane, row = i / 2, side = i % 2;
+        const SiteBeside place = site_beside(warp_tile, i, rows);
+        const int in_plane = place.in_plane;
+        Site content;
+        make_empty(content);
+        Sides sides = {0, 0};
+        if (place.there) {
+            content = l.state[t.first_index + in_plane];
+            sides = sides_of(l, t.first_index + in_plane, place.x, t.nx, 1, 4);
+        }
+        const u64 site = warp_tile.site(in_plane);
+        FurtherDraws further;
+        const SplitSite split = decide_and_split<true>(
+            l, s, site, 0, content.word, used_bits(content.word[0]), hop_bits(s, site, 0, 0),
+            any_in_warp(content.word[1] != 0), is_larger(content), further, sides);
+        const u32 too_many =
+            LANES_BALLOT(WARP_LANES, (side ? split.minus_bits : split.plus_bits) > 32);
+        if (i < 2 * rows) {
+            Beside &beside = work.beside[row];
+            (side ? beside.right : beside.left) = side ? split.minus : split.plus;
+            if (!side) beside.too_many = too_many >> warp_tile.lane & 3 ? TOO_MANY : 0;
+        }
+    }
+}
+
+// Moves a row that does not fit registers along x, from memory into `work`. All lanes of the warp call it.
+DEVICE_SHARED void move_row_again(const Lattice &l, const LatticeStream &s,
+                                  const WarpTile &warp_tile, int row, WarpTileWork &work) {
+    const PlaneTile &t = warp_tile.t;
+    const int at = warp_tile.lane + 1, in_plane = warp_tile.place(row);
+    const u64 site = warp_tile.site(in_plane);
+    Moves moves = {0, 0};
+    make_empty(work.row[at]);
+    if (in_plane >= 0) {
+        work.row[at] = l.state[t.first_index + in_plane];
+        if (!is_empty(work.row[at]))
+            moves = decide(l, s, site, 0, work.row[at], hop_bits(s, site, 0, 0),
+                           sides_of(l, t.first_index + in_plane, warp_tile.x, t.nx, 1, 4));
+    }
     work.row_moves[at] = {(SlotBits)moves.minus, (SlotBits)moves.plus};
     LANES_BARRIER(WARP_LANES);
     if (warp_tile.lane < 2) {
@@ -141,105 +200,190 @@ DEVICE_SHARED void gather_row(const Lattice &l, const LatticeStream &s, const Wa
         work.row_moves[beside] = {(SlotBits)hops.minus, (SlotBits)hops.plus};
     }
     LANES_BARRIER(WARP_LANES);
-    if (!warp_tile.has(in_plane)) {
-        make_empty(to);
-    } else {
-        const bool mine = row > 0 && row <= TILE_Y && warp_tile.t.y0 + row <= warp_tile.t.ny;
-        const u64 site = warp_tile.site(in_plane);
-        const SpillHere spill = {l, warp_tile.t.tile, site, SPILL_X, mine};
+    Site &to = work.after_x[(u32)row % LAST_ROWS][warp_tile.lane];
+    make_empty(to);
+    if (in_plane >= 0) {
+        const bool mine = row > 0 && row <= TILE_Y && t.y0 + row <= t.ny;
+        const SpillHere spill = {l, t.tile, site, SPILL_X, mine};
         gather(l, s, work.row[at], moves.minus | moves.plus, work.row[at - 1],
                work.row_moves[at - 1].plus, work.row[at + 1], work.row_moves[at + 1].minus, site,
-               warp_tile.t.first_index + in_plane, warp_tile.x, warp_tile.t.nx, 4, spill, to);
+               t.first_index + in_plane, warp_tile.x, t.nx, 4, spill, to);
     }
+    if (warp_tile.lane == 0) work.whole_row[(u32)row % LAST_ROWS] = row;
     LANES_BARRIER(WARP_LANES);
 }
 
-// Loads the site of this lane in a row; it is empty outside of the plane.
-DEVICE Site load_site(const WarpTile &warp_tile, int in_plane) {
-    Site site;
-    if (warp_tile.has(in_plane))
-        site = warp_tile.from[in_plane];
-    else
-        make_empty(site);
-    return site;
+// A site of one of the last rows, and who hops from it along y.
+DEVICE_SHARED Moves decide_along_y(const Lattice &l, const LatticeStream &s,
+                                   const WarpTile &warp_tile, int row, const WarpTileWork &work,
+                                   Site &content) {
+    content = work.after_x[(u32)row % LAST_ROWS][warp_tile.lane];
+    if (work.whole_row[(u32)row % LAST_ROWS] != row) make_site(content, slots_in(content));
+    if (is_empty(content)) return {0, 0};
+    const int y = warp_tile.y_of(row), in_plane = warp_tile.place(row);
+    const u64 site = warp_tile.site(in_plane);
+    return decide(l, s, site, 1, content, hop_bits(s, site, 0, 1),
+                  sides_of(l, warp_tile.t.first_index + in_plane, y, warp_tile.t.ny, l.nx, 2));
 }
 
-// A site after its hops along x, and the random bits for its hops along y.
-struct AlongX {
-    Site to;
-    bool gathered;  // in the block's memory; only then a site may have more than two words
-    u64 y_bits;
-    SecondDraw second;
+// Moves a lane's site of row `row` along y, from memory, and stores it; returns its first word.
+DEVICE_SHARED u32 move_site_again(const Lattice &l, const LatticeStream &s,
+                                  const WarpTile &warp_tile, int row, const WarpTileWork &work) {
+    const PlaneTile &t = warp_tile.t;
+    Site content[3], to;
+    Moves moves[3];
+    NO_UNROLL for (int i = 0; i < 3; ++i)
+        moves[i] = decide_along_y(l, s, warp_tile, row - 1 + i, work, content[i]);
+    const int in_plane = warp_tile.place(row);
+    const u64 site = warp_tile.site(in_plane);
+    const SpillHere spill = {l, t.tile, site, SPILL_Y, true};
+    gather(l, s, content[1], moves[1].minus | moves[1].plus, content[0], moves[0].plus, content[2],
+           moves[2].minus, site, t.first_index + in_plane, t.y0 + row - 1, t.ny, 2, spill, to);
+    l.moved[t.first_index + in_plane] = to;
+    return to.word[0];
+}
+
+// A tile on its way up, as one lane sees it. Lanes beyond the plane do what the last lane within does, and store
+// nothing.
+struct WayUp {
+    int last;                 // row
+    int first_built;          // row at which the first site is stored
+    int x, y_below, y_above;  // of the first and the last row; a row that does not exist is empty
+    const Site *from;         // the plane's sites
+    Site *to;
+
+    DEVICE_MEMBER int y(const PlaneTile &t, int row) const {
+        return row == 0 ? y_below : row == last ? y_above : t.y0 + row - 1;
+    }
+
+    // Where to find a row, or another in place of one that does not exist.
+    DEVICE_MEMBER int place(const PlaneTile &t, int row) const {
+        const int found = y(t, row);
+        return (found < 0 ? 0 : found) * t.nx + x;
+    }
+
+    // Where row `row - 1` is to be stored.
+    DEVICE_MEMBER int place_before(const PlaneTile &t, int row) const {
+        return (t.y0 + row - 2) * t.nx + x;
+    }
+
+    DEVICE_MEMBER bool exists(int row) const {
+        if (face_kind(2) == PERIODIC) return true;
+        return !(row == 0 && y_below < 0) && !(row == last && y_above < 0);
+    }
 };
 
-// Moves row `row` along x. The result is also kept in `work`.
-DEVICE AlongX row_along_x(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
-                          int in_plane, const Site &content, WarpTileWork &work) {
-    const u64 site = warp_tile.site(in_plane);
-    Sides sides = {0, 0};
-    if (N_TYPES > 1 || face_kind(4) != PERIODIC)
-        if (warp_tile.has(in_plane))
-            sides = sides_of(l, warp_tile.t.first_index + in_plane, warp_tile.x, warp_tile.t.nx, 1, 4);
-    const Philox4 bits = warp_tile_draw(s, warp_tile, site);
-    AlongX row_along;
-    row_along.y_bits = joined(bits.x2, bits.x3);
-    row_along.second.made = false;
-    const bool more = any_in_warp(content.word[1] != 0);
-    const SplitSite split_site = decide_and_split(l, s, site, 0, content, joined(bits.x0, bits.x1), more,
-                                          row_along.second, sides);
-    u32 left = LANES_READ(WARP_LANES, split_site.plus, warp_tile.lane - 1);
-    u32 right = LANES_READ(WARP_LANES, split_site.minus, warp_tile.lane + 1);
-    if (warp_tile.role & FIRST_LANE) left = work.beside[2 * row];
-    if (warp_tile.role & LAST_LANE) right = work.beside[2 * row + 1];
-    u64 moved;
-    const u32 all = join_slots(split_site.stayed, split_site.bits, left, right, moved);
-    const bool gathers = !is_complete(all, split_site.plus, left, right);
-    make_pair(row_along.to, moved);
-    Site &to = work.after_x[row % LAST_ROWS][warp_tile.lane];
-    row_along.gathered = any_in_warp(gathers && warp_tile.role & INSIDE);
-    if (row_along.gathered) {
-        gather_row(l, s, warp_tile, row, in_plane, content, unpacked(split_site.moves), sides, work, to);
-        row_along.to = to;
-    } else {
-        to = row_along.to;
+// Decides about the hops along y of row `row`, of which a site has `used` bits, stores row `row - 1`, at `before`,
+// and takes up what row `row + 1` needs to know.
+DEVICE void row_along_y(const Lattice &l, const LatticeStream &s, const WayUp &way, int row,
+                        u64 site, Sides sides, Site *before, const Slots &moved, u32 used,
+                        bool larger, u64 first, FurtherDraws &further, BetweenRows &between) {
+    u32 words[WORDS];
+    UNROLL for (int w = 0; w < WORDS; ++w) words[w] = moved.word(w);
+    const SplitSite above = decide_and_split<false>(
+        l, s, site, 1, words, used, first, any_in_warp(words[1] != 0), larger, further, sides);
+    const Slots all =
+        join_slots(between.stayed, between.bits, between.from_below, between.below_bits, above.minus);
+    between.size = 0;
+    if (row >= way.first_built) {
+        Site stored;
+        make_site(stored, all);
+        *before = stored;
+        between.filled |= stored.word[0];
+        between.size = between.bits + between.below_bits + above.minus_bits;
     }
-    return row_along;
+    between.from_below = between.plus;
+    between.below_bits = between.plus_bits;
+    between.plus = above.plus;
+    between.plus_bits = above.plus_bits;
+    between.stayed = above.stayed;
+    between.bits = above.bits;
 }
 
-// Decides who hops along y, splits the site, and keeps the hops in `work`.
-DEVICE SplitSite row_along_y(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile, int row,
-                          int in_plane, AlongX &along_x, WarpTileWork &work) {
-    const u64 site = warp_tile.site(in_plane);
-    Sides sides = {0, 0};
-    if (N_TYPES > 1 || face_kind(2) != PERIODIC)
-        if (warp_tile.has(in_plane))
-            sides = sides_of(l, warp_tile.t.first_index + in_plane,
-                             (int)((u32)in_plane / (u32)warp_tile.t.nx), warp_tile.t.ny, l.nx, 2);
-    const Site &content = along_x.to;
-    const bool more = any_in_warp(content.word[1] != 0);
-    SplitSite split_site = decide_and_split(l, s, site, 1, content, along_x.y_bits, more, along_x.second,
-                                    sides);
-    if (along_x.gathered && !is_pair(content)) {
-        Moves moves = unpacked(split_site.moves);
-        decide_beyond_pair(l, s, site, 1, work.after_x[row % LAST_ROWS][warp_tile.lane], sides, moves);
-        split_site.moves = moves.minus | moves.plus << 16;
-    }
-    work.y_moves[row % LAST_ROWS][warp_tile.lane] = split_site.moves;
-    return split_site;
+DEVICE Sides sides_along_x(const Lattice &l, const PlaneTile &t, const WayUp &way, int here) {
+    if (N_TYPES == 1 && face_kind(4) == PERIODIC) return {0, 0};
+    return sides_of(l, t.first_index + here, way.x, t.nx, 1, 4);
 }
 
-// Moves row `row`, the middle one of the last three, along y into `to`, where registers do not hold it.
-DEVICE_SHARED void gather_column(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile,
-                                 int row, int in_plane, const WarpTileWork &work, Site &to) {
-    const int below = (row - 1) % LAST_ROWS, own = row % LAST_ROWS, above = (row + 1) % LAST_ROWS;
-    const int i = warp_tile.lane;
-    const u64 site = warp_tile.site(in_plane);
-    const SpillHere spill = {l, warp_tile.t.tile, site, SPILL_Y, true};
-    const Moves moves = unpacked(work.y_moves[own][i]);
-    gather(l, s, work.after_x[own][i], moves.minus | moves.plus, work.after_x[below][i],
-           unpacked(work.y_moves[below][i]).plus, work.after_x[above][i],
-           unpacked(work.y_moves[above][i]).minus, site, warp_tile.t.first_index + in_plane,
-           warp_tile.t.y0 + row - 1, warp_tile.t.ny, 2, spill, to);
+DEVICE Sides sides_along_y(const Lattice &l, const PlaneTile &t, const WayUp &way, int row, int here) {
+    if (N_TYPES == 1 && face_kind(2) == PERIODIC) return {0, 0};
+    const int y = way.y(t, row);
+    return sides_of(l, t.first_index + here, y < 0 ? 0 : y, t.ny, l.nx, 2);
+}
+
+// Goes up the tile from row `row` until a site does not fit registers; returns at which row. The upper halves of
+// the plane's site numbers are `high`.
+DEVICE int go_up(const Lattice &l, const LatticeStream &s, const PlaneTile &t, const WayUp &way,
+                 u32 high, int lane, int last_lane, int row, WarpTileWork &work) {
+    const PhiloxSeries series =
+        philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3);
+    const u32 first_site = (u32)t.first_site, sites = kept((u32)(t.ny * t.nx));
+    BetweenRows between = work.between[lane];
+    int place = way.place(t, row);
+    // Where row `row + 1` lies; where the plane ends, so many sites too far.
+    u32 ahead = (u32)((t.y0 + row) * t.nx + way.x);
+    Site content;
+    make_empty(content);
+    if (way.exists(row)) content = way.from[place];
+    Site *const to = kept(way.to - 2 * t.nx);
+    const Site *const later = kept(way.from + (ROWS_AHEAD - 1) * t.nx);
+    const int last_later = way.last - ROWS_AHEAD;
+    NO_UNROLL for (; row <= way.last; ++row) {
+        if (row < last_later) PREFETCH_FOR_ALL(later + (int)ahead);
+        const int here = place;
+        const u32 low = first_site + (u32)here;
+        const u64 site = (u64)high << 32 | low;
+        const Philox4 draw = philox_draw(series, s.keys, low);
+        FurtherDraws further;
+        further.made = 0;
+        const SplitSite along_x = decide_and_split<true>(
+            l, s, site, 0, content.word, used_bits(content.word[0]), joined(draw.x0, draw.x1),
+            any_in_warp(content.word[1] != 0), is_larger(content), further,
+            sides_along_x(l, t, way, here));
+        const Beside beside = work.beside[row];
+        u32 left = LANES_READ_BEFORE(WARP_LANES, along_x.plus);
+        u32 right = LANES_READ_BEHIND(WARP_LANES, along_x.minus);
+        left = lane == 0 ? beside.left : left;
+        right = lane == last_lane ? beside.right : right;
+        const u32 left_bits = used_bits(left);
+        const Slots moved = join_slots(along_x.stayed, along_x.bits, left, left_bits, right);
+        const u32 used = along_x.bits + left_bits + used_bits(right);
+        if (any_in_warp(used + beside.too_many > MOST_BITS || between.size > MOST_BITS)) break;
+        if (row < way.last) {
+            place = (int)(ahead < sites ? ahead : ahead - sites);
+            content = way.from[place];
+            if (!way.exists(row + 1)) make_empty(content);
+        }
+        put_slots(work.after_x[(u32)row % LAST_ROWS][lane], moved);
+        row_along_y(l, s, way, row, site, sides_along_y(l, t, way, row, here), to + (int)ahead,
+                    moved, used, false, joined(draw.x2, draw.x3), further, between);
+        ahead += (u32)t.nx;
+    }
+    work.between[lane] = between;
+    return row;
+}
+
+// Goes up a row through memory; and before, puts together what did not fit registers.
+DEVICE_SHARED void go_up_a_row(const Lattice &l, const LatticeStream &s, const WarpTile &warp_tile,
+                               const WayUp &way, int row, WarpTileWork &work) {
+    const PlaneTile &t = warp_tile.t;
+    const int lane = warp_tile.lane;
+    if (work.between[lane].size > MOST_BITS)
+        work.between[lane].filled |= move_site_again(l, s, warp_tile, row - 2, work);
+    LANES_BARRIER(WARP_LANES);
+    if (row > way.last) return;
+    move_row_again(l, s, warp_tile, row, work);
+    BetweenRows between = work.between[lane];
+    const Site &content = work.after_x[(u32)row % LAST_ROWS][lane];
+    const u32 used = used_bits_of(content.word, used_bits(content.word[0]));
+    const int here = way.place(t, row);
+    const u64 site = warp_tile.site(here);
+    FurtherDraws further;
+    further.made = 0;
+    row_along_y(l, s, way, row, site, sides_along_y(l, t, way, row, here),
+                way.to + way.place_before(t, row), slots_in(content), used, is_larger(content),
+                hop_bits(s, site, 0, 1), further, between);
+    work.between[lane] = between;
 }
 
 // Whether the tile or one of the eight around it holds particles. Each of nine lanes looks at one tile.
@@ -257,69 +401,43 @@ DEVICE bool warp_tile_is_reached(const Lattice &l, const WarpTile &warp_tile) {
 
 // Hops in tile `number`, counted through all planes.
 DEVICE_SHARED void hop_in_warp_tile(const Lattice &l, const LatticeStream &s, i64 number,
-                                WarpTileWork &of_warp) {
-    const PlaneTile t = plane_tile(l, number);
+                                    WarpTileWork &of_warp) {
     WarpTileWork &work = *kept_in_block(&of_warp);
-    const int lane = THREAD_ID % WARP_LANES, x = t.x0 + lane;
-    const u64 last_site = t.first_site + (u64)(t.ny * t.nx - 1);
-    const u32 high = (u32)(t.first_site >> 32);
-    const int width = t.nx - t.x0 < WARP_LANES ? t.nx - t.x0 : WARP_LANES;
-    WarpTile warp_tile = {t,
-                   lane,
-                   x,
-                   width,
-                   (x < t.nx ? INSIDE : 0) | (lane == 0 ? FIRST_LANE : 0) |
-                       (lane == width - 1 ? LAST_LANE : 0) |
-                       ((u32)(last_site >> 32) != high ? SPLIT : 0) |
-                       (t.ny - t.y0 <= TILE_Y ? TOP_TILE : 0),
-                   philox_series(s.keys, lattice_c1(high, PURPOSE_XY, 0, 0), s.c2, s.c3),
-                   kept(l.state + t.first_index),
-                   kept(l.moved + t.first_index)};
-    if (lane == 0) *tile_head(l, (l.step + 1) & 1, number) = -1;
+    const WarpTile warp_tile = warp_tile_of(l, number);
+    const PlaneTile &t = warp_tile.t;
+    const int rows = t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y;
+    if (warp_tile.lane == 0) *tile_head(l, (l.step + 1) & 1, number) = -1;
     if (!warp_tile_is_reached(l, warp_tile)) {
-        if (l.moved_stamps[number] == (u32)l.step)
-            for (int row = 1; row <= TILE_Y && t.y0 + row <= t.ny; ++row)
-                if (warp_tile.role & INSIDE) make_empty(warp_tile.to[warp_tile.place(row)]);
+        if (l.moved_stamps[number] == (u32)l.step && warp_tile.inside())
+            for (int row = 1; row <= rows; ++row)
+                make_empty(l.moved[t.first_index + warp_tile.place(row)]);
         return;
     }
     LANES_BARRIER(WARP_LANES);
-    warp_tile.role = kept(warp_tile.role);
-    load_neighbours(l, s, warp_tile, work);
+    if (warp_tile.lane < (int)LAST_ROWS) work.whole_row[warp_tile.lane] = -1;
+    work.between[warp_tile.lane] = {};
+    ask_for_tile(l, warp_tile, rows + 2);
+    look_beside(l, s, warp_tile, rows + 2, work);
     LANES_BARRIER(WARP_LANES);
-    u32 filled = 0;
-    u32 from_below = 0, plus = 0, bits = 0;  // from row `row - 2`, and from row `row - 1`
-    u64 stayed = 0;
-    const int last = (int)kept((u32)(t.ny - t.y0 < TILE_Y ? t.ny - t.y0 : TILE_Y) + 1);
-    int place = warp_tile.place(0), above_place = warp_tile.place(1);
-    Site next = load_site(warp_tile, place);  // loaded a row ahead, so that its latency is hidden
-    NO_UNROLL for (int row = 0; row <= last; ++row) {
-        const Site content = next;
-        const int here = place;
-        place = above_place;
-        above_place += t.nx;
-        if (row + 1 == last && warp_tile.role & TOP_TILE) place = warp_tile.place(last);
-        next = load_site(warp_tile, row < last ? place : -1);
-        AlongX along_x = row_along_x(l, s, warp_tile, row, here, content, work);
-        const SplitSite above = row_along_y(l, s, warp_tile, row, here, along_x, work);
-        if (row >= 2 && warp_tile.role & INSIDE) {
-            u64 moved;
-            const u32 all = join_slots(stayed, bits, from_below, above.minus, moved);
-            Site to;
-            make_pair(to, moved);
-            const int own_place = above_place - 3 * t.nx;
-            if (!is_complete(all, plus, from_below, above.minus)) {
-                gather_column(l, s, warp_tile, row - 1, own_place, work, work.row[lane + 1]);
-                to = work.row[lane + 1];
-            }
-            warp_tile.to[own_place] = to;
-            filled |= to.word[0];
-        }
-        from_below = plus;
-        plus = above.plus;
-        stayed = above.stayed;
-        bits = above.bits;
+    const u64 last_site = t.first_site + (u64)(t.ny * t.nx - 1);
+    const u32 high = (u32)(t.first_site >> 32);
+    const WayUp way = {(int)uniform((u32)rows + 1),
+                       (int)kept(warp_tile.inside() ? 2u : (u32)WARP_TILE_ROWS),
+                       warp_tile.inside() ? warp_tile.x : t.nx - 1,
+                       warp_tile.y_of(0),
+                       warp_tile.y_of(rows + 1),
+                       kept(l.state + t.first_index),
+                       kept(l.moved + t.first_index)};
+    const int last_lane = (int)kept((u32)warp_tile.width - 1);
+    const bool split = any_in_warp((u32)(last_site >> 32) != high);
+    for (int row = 0; row <= way.last + 1; ++row) {
+        if (!split) row = go_up(l, s, t, way, high, warp_tile.lane, last_lane, row, work);
+        RELOAD;
+        go_up_a_row(l, s, warp_tile, way, row, work);
+        RELOAD;
     }
-    if (any_in_warp(filled != 0) && lane == 0) l.moved_stamps[number] = (u32)(l.step + 1);
+    if (any_in_warp(work.between[warp_tile.lane].filled != 0) && warp_tile.lane == 0)
+        l.moved_stamps[number] = (u32)(l.step + 1);
 }
 
 #endif

@@ -87,6 +87,10 @@ struct Split {
     u32 moves;
 };
 
+DEVICE Moves unpacked(u32 moves) {
+    return {moves & 0xffff, moves >> 16};
+}
+
 // The particles of one group of slots, split; `bits` are those of each.
 struct GroupSplit {
     Part minus, plus, stayed;
@@ -95,14 +99,15 @@ struct GroupSplit {
 
 template <int G>
 DEVICE GroupSplit split_group(const Lattice &l, const Site &site, GroupHops hops) {
+    const Moves moves = moves_of(hops);
     if (OF_BYTES) {
         const SlotSelectors of = selectors_of(l, hops);
         const u32 word = site.word[G % SITE_WORDS];
         return {SELECT_BYTES(word, 0, of.minus), SELECT_BYTES(word, 0, of.plus),
-                SELECT_BYTES(word, 0, of.stayed), of.minus >> 16, of.plus >> 16, of.moves};
+                SELECT_BYTES(word, 0, of.stayed), of.minus >> 16, of.plus >> 16,
+                moves.minus | moves.plus << 16};
     }
     constexpr int WORD = 2 * G % SITE_WORDS;
-    const Moves moves = moves_of(hops);
     const Packed minus = packed(site, moves.minus, l.packing, WORD);
     const Packed plus = packed(site, moves.plus, l.packing, WORD);
     const Packed stayed = packed(site, ~(moves.minus | moves.plus) & 15, l.packing, WORD);

@@ -52,15 +52,15 @@ DEVICE bool hops_by_all_bits(const Lattice &l, const LatticeStream &s, u64 site,
 //
 //     bit 31            16 15             0
 //         |   slot i + 1   |    slot i    |     random bits, thresholds or differences, 16 bits each
-//     EVERY_16      0x0001       0x0001         the lowest bit of each lane
 //     FIRST_BITS    0x8000       0x8000         the highest bit of each lane
-constexpr u32 EVERY_16 = 0x00010001, FIRST_BITS = 0x80008000;
+constexpr u32 FIRST_BITS = 0x80008000;
 // A selector for SELECT_BYTES. A nibble with its bit 3 set copies the sign of a byte into all its eight bits.
 // The nibbles 9, b, d, f name the upper bytes of the four lanes of two words, so each slot gets a byte:
 //
 //     result     [ 0xff or 0 | 0xff or 0 | 0xff or 0 | 0xff or 0 ]
 //     sign of       slot 3      slot 2      slot 1      slot 0
 constexpr u32 SIGNS = 0xfdb9;
+constexpr u32 SIGNS_OF_16 = 0xbb99;  // the same of one word, each for both bytes of its lane
 
 // The hops of the four slots of a group, a byte of ones or zeros for each: whether its particle stays, and
 // whether its random bits point upward.
@@ -95,12 +95,6 @@ DEVICE u32 excess(u32 bits, u32 upward, u32 minus, u32 plus) {
     return ((bits ^ upward) | FIRST_BITS) - (minus ^ ((minus ^ plus) & upward));
 }
 
-// Sets the highest bit of each lane that is 0x8000, whose random bits equal the threshold. Other bits of the
-// result mean nothing.
-DEVICE u32 are_equal(u32 excess) {
-    return excess & ~(excess - EVERY_16);
-}
-
 DEVICE_SHARED GroupHops hops_of(const Lattice &l, const LatticeStream &s, u64 site, int axis,
                                 const u32 *words, int g, u64 bits, Sides sides) {
     const u32 first = (u32)bits, last = (u32)(bits >> 32);
@@ -108,10 +102,11 @@ DEVICE_SHARED GroupHops hops_of(const Lattice &l, const LatticeStream &s, u64 si
     const bool same = N_TYPES == 1 && face_kind(4 - 2 * axis) == PERIODIC;
     const GroupLevels plus = same ? minus : levels_of(l, words, g, sides.plus);
     const u32 upward = SELECT_BYTES(first, last, SIGNS);
-    const u32 low = excess(first, SELECT_BYTES(upward, 0, 0x1100), minus.low, plus.low);
-    const u32 high = excess(last, SELECT_BYTES(upward, 0, 0x3322), minus.high, plus.high);
+    const u32 low = excess(first, SELECT_BYTES(first, 0, SIGNS_OF_16), minus.low, plus.low);
+    const u32 high = excess(last, SELECT_BYTES(last, 0, SIGNS_OF_16), minus.high, plus.high);
     GroupHops hops = {SELECT_BYTES(low, high, SIGNS), upward};
-    if (LIKELY(((are_equal(low) | are_equal(high)) & FIRST_BITS) == 0)) return hops;
+    // A lane is 0x8000 where random bits equal the threshold.
+    if (LIKELY(!has_least_of_16(low, high))) return hops;
     NO_UNROLL for (int i = 0; i < GROUP; ++i) {
         if (((i < 2 ? low : high) >> i % 2 * 16 & 0xffff) != 0x8000) continue;
         if (hops_by_all_bits(l, s, site, axis, g * GROUP + i, (u32)(bits >> 16 * i) & 0xffff,

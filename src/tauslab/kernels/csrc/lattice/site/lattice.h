@@ -102,7 +102,7 @@ constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an e
 #if defined(IN_LINES)
 constexpr bool IN_REGISTERS = true;
 #elif defined(LANES_SIDE_BY_SIDE)
-constexpr bool IN_REGISTERS = SITES_IN_REGISTERS;
+constexpr bool IN_REGISTERS = WORDS_IN_REGISTERS > 0;
 #else
 constexpr bool IN_REGISTERS = false;
 #endif
@@ -120,10 +120,17 @@ struct BlockTables {
     u16 hops[FEW_KINDS || HOP_ENTRIES > MOST_KEPT ? 1 : HOP_ENTRIES];
 };
 
-// Entry `i` has slots that leave from bit 0 on, and those that do not leave above from bit 4 on.
+// Two bits of `i` for each slot tell whether its particle leaves to the plus side (0), stays (2) or leaves to the
+// minus side (3); see selectors_of in lattice/registers.h.
 DEVICE void fill_selectors(SlotSelectors *selectors, const u32 *packing) {
-    for (u32 i = (u32)THREAD_ID; i < SELECTORS; i += (u32)BLOCK_THREADS)
-        selectors[i] = selectors_of(i & i >> 4, i & ~(i >> 4), packing);
+    for (u32 i = (u32)THREAD_ID; i < SELECTORS; i += (u32)BLOCK_THREADS) {
+        u32 minus = 0, plus = 0;
+    UNROLL for (int slot = 0; slot < GROUP; ++slot) {
+            minus |= (u32)((i >> 2 * slot & 3) == 3) << slot;
+            plus |= (u32)((i >> 2 * slot & 3) == 0) << slot;
+        }
+        selectors[i] = selectors_of(minus, plus, packing);
+    }
 }
 
 DEVICE void fill_levels(Levels *levels, const u16 *hop_high) {

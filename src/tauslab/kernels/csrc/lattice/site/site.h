@@ -69,10 +69,11 @@ struct alignas(2 * sizeof(SlotBits)) SlotMoves {
 };
 
 // How the slots of a word split along an axis: selectors, as in `packing` below, of the slots that leave to
-// either side and of those that stay. Empty slots stay, as zeros behind the others. `moves` has a bit for
-// each slot that leaves, to the minus side from bit 0 and to the plus side from bit 16.
+// either side and of those that stay. Empty slots stay, as zeros behind the others. `left` is by how many bits
+// less the filled slots take that stay, a number below 0 or 0.
 struct alignas(16) SlotSelectors {
-    u32 minus, plus, stayed, moves;
+    u32 minus, plus, stayed;
+    i32 left;
 };
 
 // A GPU selects bytes with one instruction, so slots of a site's first two words are moved together.
@@ -97,8 +98,8 @@ DEVICE u32 packing_of(u32 set) {
 
 DEVICE SlotSelectors selectors_of(u32 minus, u32 plus, const u32 *packing) {
     constexpr u32 ALL = PACKINGS - 1;
-    return {packing[minus & ALL], packing[plus & ALL], packing[~(minus | plus) & ALL],
-            (minus & ALL) | (plus & ALL) << 16};
+    const u32 below = packing[minus & ALL], above = packing[plus & ALL];
+    return {below, above, packing[~(minus | plus) & ALL], -(i32)((below + above) >> 16)};
 }
 
 // Particles of up to two words, and how many bits they take.
