@@ -20,9 +20,9 @@
 #include "device/prelude.h"
 
 // A block ends when one lane in PARK_ENDED has. A lane parks nothing that has fewer events than PARK_EVENTS
-// to come; when more than one trajectory in PARK_WAITING waits already, since those stand still; and when
-// one lane in PARK_LEAST is left, since the launch ends soon, and free blocks are of no use to it.
-constexpr i64 PARK_ENDED = 8, PARK_EVENTS = 1024, PARK_WAITING = 32, PARK_LEAST = 16;
+// to come, and nothing when one lane in PARK_LEAST is left: the launch ends soon, and free blocks are of no
+// use to it.
+constexpr i64 PARK_ENDED = 4, PARK_EVENTS = 1024, PARK_LEAST = 16;
 
 // What a trajectory is made of at a moment between two events.
 struct Parked {
@@ -64,9 +64,7 @@ struct Parking {
 
     DEVICE_MEMBER Outcome park(const Parked &state, i64 lanes) const {
         const u64 seen = read_now(word);
-        const i64 here = lanes - left(seen), waiting = (i64)came(seen) - (i64)taken(seen);
-        if (here <= lanes / PARK_LEAST || waiting > here / PARK_WAITING || came(seen) >= lanes)
-            return KEPT;
+        if (lanes - left(seen) <= lanes / PARK_LEAST || came(seen) >= lanes) return KEPT;
         const u64 found = atomic_add(word, ONE_CAME + ONE_LEFT);
         if (taken(found) > came(found)) {
             atomic_add(word, 0 - ONE_LEFT);

@@ -18,15 +18,16 @@
 #include "ensemble/stepping.h"
 #include "random/streams.h"
 
-// Registers for nine blocks on a multiprocessor where a network is small, for seven up to sixteen reactions: 36
-// and 28 warps hide what a thread waits for. With few registers the keys of the random bits, which all lanes
-// share, go to those of the warp.
-constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS + 2 * N_LAWS;
-constexpr int RESIDENT_BLOCKS = WEIGHT < 8     ? 9
-                                : WEIGHT <= 16 ? 7
-                                : WEIGHT <= 28 ? 4
-                                : WEIGHT <= 44 ? 3
-                                               : 0;
+// Blocks on a multiprocessor for which there are registers. Nine where a network is small, seven up to sixteen
+// reactions: 36 and 28 warps hide what a thread waits for. With few registers for each lane, the keys of the
+// random bits, which all share, go to those of the warp. Larger networks get as many blocks as they need
+// registers for.
+constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS;
+constexpr int RESIDENT_BLOCKS = WEIGHT + 2 * N_LAWS < 8 ? 9
+                                : WEIGHT <= 16          ? 7
+                                : WEIGHT <= 28          ? 4
+                                : WEIGHT <= 44          ? 3
+                                                        : 0;
 
 // Whether what begins a trajectory is the end of an event, so that there is one copy of that.
 constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
