@@ -27,7 +27,8 @@ DEVICE State state_of(double *values, i32 *, Whole *words, double *shared) {
 
 // The ends of a species' interval: behind its first two words, or apart from them.
 DEVICE i32 *ends_of(const State &s, i32 species) {
-    return WORDS_OF_COUNT == 4 ? s.x.base + (4 * (u32)species + 2) : s.n.rest.base + 2 * (u32)species;
+    return WORDS_OF_COUNT == 4 ? s.x.base + (4 * (u32)species + 2)
+                               : s.n.rest.base + 2 * (u32)species;
 }
 
 // What a team knows of a species: its count, by how many molecules the candidates of the team can change it
