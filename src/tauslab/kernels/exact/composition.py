@@ -37,7 +37,7 @@ def write_groups(
         at += size
     book.constant("C_GROUPS", groups)
     book.constant("IS_GROUPED", grouped)
-    book.constant("N_COUNTS", at if grouped else padded(n_species, 8))  # whole sectors
+    book.constant("N_COUNTS", at if grouped else n_species)
     book.constant("V_TOTAL", book["N_VALUES"])
     book.constant("N_VALUES", padded(book["N_VALUES"] + grouped))
 

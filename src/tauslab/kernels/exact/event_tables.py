@@ -14,7 +14,6 @@ import numpy as np
 
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.tables import (
-    LANES,
     MOST_ENTRIES,
     Pairs,
     TableBook,
@@ -31,9 +30,6 @@ from tauslab.model.arrays import IntArray
 MOST_PLANNED = 1 << 23
 # The same of whole numbers: longer lists of them are better shared, since each is read once.
 MOST_TOUCHED = 1 << 20
-
-# Counts of a sector of memory, and as many sectors as csrc/tables/forest.h loads before their time.
-COUNTS_OF_SECTOR, SECTORS = 8, 8
 
 Columns = tuple[IntArray, IntArray, IntArray]  # (list, first number, second number)
 
@@ -75,23 +71,10 @@ def write_plans(
     width = len(sections) + 1
     rows = starts[(list_of * len(sections))[:, None] + np.arange(width)]
     book.records("LEAF_EVENT", [forest.stored, rows[forest.stored, 0]])
-    _write_near_counts(book, network, forest.stored)
     words = padded(width, 4)
     book.records("PLAN", list(np.pad(rows, ((0, 0), (0, words - width))).reshape(-1, 4).T))
     book.constant("PLAN_WORDS", words)
     book.constant("PLAN_STAGES", len(stages))
-
-
-def _write_near_counts(book: TableBook, network: LoweredNetwork, stored: IntArray) -> None:
-    """Which sectors of counts reactions of each group of leaves change, where they are few."""
-    pairs = Pairs.of(network.reactions[j].change for j in stored.tolist())
-    group, sector = distinct_pairs(pairs.row // LANES, pairs.species // COUNTS_OF_SECTOR)
-    start = np.searchsorted(group, np.arange(-(-len(stored) // LANES) + 1))
-    sizes = np.diff(start)
-    few = len(sector) > 0 and int(sizes.max()) <= SECTORS and int(sizes.min()) > 0
-    book.constant("HAS_NEAR_COUNTS", few)
-    place = start[:-1, None] + np.minimum(np.arange(SECTORS), sizes[:, None] - 1)
-    book.whole("NEAR_COUNTS", sector[place] if few else [])
 
 
 def _readers(network: LoweredNetwork, forest: ForestTables) -> tuple[TableRows, TableRows]:

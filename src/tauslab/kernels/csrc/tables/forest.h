@@ -229,27 +229,17 @@ DEVICE void start(const Tables &tables, const i32 *initial, const State &s) {
 typedef LaneSums<Neighbours, ROOT_LANES> Root;
 
 // Descends a tree from a node whose children are on `level` to the lowest level, whose sums are made in stage
-// `lowest`. Calls `reach(node)` for the node of the lowest level before its sums are loaded.
-template <class Places, class Reach>
+// `lowest`.
+template <class Places>
 DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
-                     const State &s, const Kept &kept, Reach reach) {
-    UNROLL for (; level >= 0; --level) {
-        if (level == 0) reach(node);
+                     const State &s, const Kept &kept) {
+    UNROLL for (; level >= 0; --level)
         node = node * LANES +
                kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
-    }
     return node;
 }
 
 #if !IS_DENSE
-// Sectors of memory, of 32 bytes, with all counts that reactions of a group of 32 leaves change, where these are few:
-// they are loaded while the group is searched.
-DEVICE void load_counts_of(const Tables &tables, i32 group, const State &s) {
-    constexpr i32 COUNTS = 8, SECTORS = 8;
-    if (TEAM_THREADS == 1 || SHARED_PARTS > 1 || !HAS_NEAR_COUNTS || team_rank() >= SECTORS) return;
-    PREFETCH(&s.x[COUNTS * tables.at(AT_NEAR_COUNTS, group * SECTORS + team_rank())]);
-}
-
 // Finds the reaction of a term: the rank `target / constant` falls into the count of one partner. `number` is
 // where the term's whole number is stored, if it is.
 DEVICE i32 find_partner(const Tables &tables, i64 term, u32 number, double target, const State &s) {
@@ -305,12 +295,12 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Sta
     i32 leaf = first;
     if (N_OWNERS > 0) {
         const i32 owner =
-            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept, [](i32) {});
+            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;
     }
-    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s, kept,
-                     [&](i32 group) { load_counts_of(tables, group, s); });
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
+                     kept);
 #if TEAM_THREADS > 1
     const IntPair event = tables.pair(AT_LEAF_EVENT, leaf);
     kept.found = event.a, kept.list = event.b;

@@ -12,10 +12,6 @@ DEVICE bool team_leader() {
     return true;
 }
 
-DEVICE int team_rank() {
-    return 0;
-}
-
 DEVICE i64 team_same(i64 value) {
     return value;
 }
