@@ -10,7 +10,8 @@ constexpr int WARP = 32;
 constexpr int QUEUE = 4 * THREADS_PER_BLOCK;
 static_assert((QUEUE & (QUEUE - 1)) == 0);
 
-constexpr u32 IDLE = 1000;  // nanoseconds in which a warp with nothing to do leaves its scheduler to others
+constexpr u32 IDLE =
+    1000;  // nanoseconds in which a warp with nothing to do leaves its scheduler to others
 
 // Shared by the warps of a block. Who holds the lock reads and writes it.
 struct Queues {

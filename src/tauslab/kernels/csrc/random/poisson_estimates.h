@@ -70,7 +70,7 @@ DEVICE int estimated_inversion(double exact_mean, const Philox4 &words) {
     for (;;) {
         const float ratio = k * inverse;
         float next = y;
-        UNROLL for (int i = 1; i <= 4; ++i)
+    UNROLL for (int i = 1; i <= 4; ++i)
             next = FMA_SINGLE(next, FMA_SINGLE((float)i, inverse, ratio), -1.0f);
         if (!((next > 0.0f) & (next < 0x1p36f))) break;
         y = next, k += 4.0f;
