@@ -22,7 +22,13 @@ TIMES = [0.0, 0.5, 2.0, 6.0]
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize(
     ("model", "n", "trajectories"),
-    [(schlogl, 300, 0), (schlogl, 64, 64), (michaelis_menten, 700, 700), (schlogl, 256, 1000), (schlogl, 12, 12)],
+    [
+        (schlogl, 300, 0),
+        (schlogl, 64, 64),
+        (michaelis_menten, 700, 700),
+        (schlogl, 256, 1000),
+        (schlogl, 12, 12),
+    ],
 )
 def test_warps_give_the_numbers_of_a_thread(
     tmp_path, monkeypatch, model, n, trajectories, order
