@@ -107,8 +107,9 @@ DEVICE bool draw_half(Ahead &ahead, const Row &rates, const Cells &cells, double
     }
     Drawn drawn;
     const double small = split_means(cells, 1.0, drawn);
-    bool possible = !GROUPED || draw_group(cells, series, keys, small, drawn);
-    possible &= draw_firings(cells, series, keys, drawn);
+    u64 fired = 0;  // those that count are not all drawn now
+    bool possible = !GROUPED || draw_group(cells, series, keys, small, drawn, fired);
+    possible &= draw_firings(cells, series, keys, drawn, fired);
     for (int j = 0; j < N_CHANNELS; ++j) {
         const i64 number = number_of(cells[j]) + number_of(known[j]);
         cells[j] = cell_of(number);
