@@ -58,7 +58,7 @@ struct NearEntries {
 
     DEVICE_MEMBER NearEntries() {}
 
-    DEVICE_MEMBER NearEntries(const Tables &tables, i32 begin) : list(begin) {
+    DEVICE_MEMBER NearEntries([[maybe_unused]] const Tables &tables, i32 begin) : list(begin) {
 #if TEAM_THREADS > 1
         if (N_OWNERS > 0 || list < 0) return;
         own = tables.pair(AT_ENTRY, list + own_lane());
