@@ -348,7 +348,7 @@ def test_the_oldest_device_takes_every_file():
     require_nvrtc(OLDEST)
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
     tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
-    lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
+    lattice = lattice_texts(16, 3, small=True)["model.h"]
     headers = {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
