@@ -348,8 +348,13 @@ def test_the_oldest_device_takes_every_file():
     require_nvrtc(OLDEST)
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
     tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
+    tabled = behind_counts(lowered_events(everything()))
+    of_events = {
+        file_of(name, events=True): header_of(tabled, tables_of(tabled, name), 32)
+        for name in ("cr", "rssa")
+    }
     lattice = lattice_texts(16, 3, small=True)["model.h"]
-    headers = {
+    headers = of_events | {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
         "coupled/score_paths.cc": scores_of(small),
