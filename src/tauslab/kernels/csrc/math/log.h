@@ -21,7 +21,7 @@ struct alignas(16) LogEntry {
 
 constexpr int LOG_ENTRIES = 32;
 
-DEVICE const LogEntry *log_entries() {
+DEVICE LogEntry log_entry(u32 index) {
     static const LogEntry table[LOG_ENTRIES] = {
         {0x1.6c16d1c56e028p+0, 0x1.68acb1e50bp-2},  {0x1.642ca24368608p+0, 0x1.522b32f553p-2},
         {0x1.5c9893af657cap+0, 0x1.3c2559466cp-2},  {0x1.555575188c91fp+0, 0x1.2696805cefp-2},
@@ -40,11 +40,7 @@ DEVICE const LogEntry *log_entries() {
         {0x1.8f9c2d9cf4cdap-1, -0x1.fb911d118p-3},  {0x1.8618647fbb34p-1, -0x1.1675c2eb6fp-2},
         {0x1.7d060a9f7216dp-1, -0x1.2e8def2191p-2}, {0x1.745d1f92abb36p-1, -0x1.4618a54e6ep-2},
     };
-    return table;
-}
-
-DEVICE LogEntry log_entry(u32 index) {
-    return log_entries()[index];
+    return table[index];
 }
 
 // The part of log(r) that `log_entry` leaves out.
@@ -115,14 +111,23 @@ DEVICE Real negative_log(Real k, PairOf<Real> y, Real log_reciprocal,
     return sum.hi + fused(y.hi * y.hi, series, rest);
 }
 
-// -log(u) for u in (0, 1], a normal number: an exponential variate with mean 1. A kernel that draws in its
-// innermost loop gives the coefficients from registers and a copy of the table that is nearer.
-DEVICE double tl_exponential(double u, const LogSeries &series = LOG_SERIES,
-                             const LogEntry *entries = log_entries()) {
-    const LogParts part = log_parts(u);
-    const LogEntry entry = entries[part.index];
+DEVICE double exponential_by(const LogParts &part, const LogEntry &entry,
+                             const LogSeries &series) {
     const double y = FMA(-part.m, entry.reciprocal, 1.0);
     return negative_log(part.k, {y, 0.0}, entry.log_reciprocal, series);
+}
+
+// -log(u) for u in (0, 1], a normal number: an exponential variate with mean 1.
+DEVICE double tl_exponential(double u) {
+    const LogParts part = log_parts(u);
+    return exponential_by(part, log_entry(part.index), LOG_SERIES);
+}
+
+// The same. A kernel that draws in its innermost loop gives the coefficients from registers and a copy of the table
+// that is nearer.
+DEVICE double tl_exponential(double u, const LogSeries &series, const LogEntry *entries) {
+    const LogParts part = log_parts(u);
+    return exponential_by(part, entries[part.index], series);
 }
 
 // Whether x is positive, finite and not subnormal.
