@@ -15,7 +15,7 @@ from tauslab.kernels.backends.base import (
     prepare_backend,
     register,
 )
-from tauslab.model.cuda_context import begin_context
+from tauslab.kernels.cuda_context import begin_context
 from tauslab.model.errors import one_of
 
 register("cuda", cuda.make, cuda.count, cuda_peers.measure, begin_context)

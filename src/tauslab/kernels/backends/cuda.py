@@ -33,8 +33,8 @@ from tauslab.kernels.backends.cache import (
 )
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
+from tauslab.kernels.cuda_context import wait_for_context
 from tauslab.model.arrays import Array
-from tauslab.model.cuda_context import wait_for_context
 from tauslab.model.errors import DeviceError
 from tauslab.model.files.extras import installing
 from tauslab.model.option_names import opt

@@ -94,7 +94,7 @@ def _begin_context(words: Sequence[str]) -> None:
     """
     if words[:1] not in (["run"], ["rdme"]) or under_launcher() or not _ELSEWHERE.isdisjoint(words):
         return
-    from tauslab.model.cuda_context import begin_context
+    from tauslab.kernels.cuda_context import begin_context
 
     begin_context(lambda _: 0)
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from tauslab.kernels import cuda_context
 from tauslab.kernels.backends import prepare_device
-from tauslab.model import cuda_context
 from tauslab.runner.cli import main as command_line
 from tauslab.runner.ranks.job import prepare
 from tauslab.runner.ranks.mpi import SerialCommunicator

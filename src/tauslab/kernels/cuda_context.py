@@ -2,8 +2,8 @@
 
 The driver takes some tenths of a second for it, as long as the imports, and holds no lock of
 Python's meanwhile. CuPy works in the context that it finds. Nothing is told from here: what is
-missing or broken CuPy meets again when the device is opened. It stands beside what is known of the
-host, so that a command can begin with it, before all that backends import.
+missing or broken CuPy meets again when the device is opened. It is no part of `backends`, so that a
+command can begin with it, before all that these import.
 """
 
 from __future__ import annotations
