@@ -374,13 +374,6 @@ DEVICE i32 dot_bytes(u32 of_signed, u32 of_unsigned) {
     return sum;
 }
 
-// Number of the highest bit that is set, -1 for none.
-DEVICE i32 highest_bit(u32 word) {
-    i32 found;
-    asm("bfind.u32 %0, %1;" : "=r"(found) : "r"(word));
-    return found;
-}
-
 // Number of the highest bit that is set, less those of its bits that are not in MASK; MASK for none. The compiler
 // would take what is added to it into the mask, and then adds more often.
 template <i32 MASK>
