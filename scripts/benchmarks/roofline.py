@@ -6,8 +6,8 @@
 
 Needs `ncu` and the right to read a GPU's counters. A case runs twice: the first run takes the times of
 all launches of the kernel, the second counts the one that took longest. (Ensembles and equations begin
-with pilots, which are launches of the same kernel.) Times are without the profiler's fixed clocks, but launches are repeated for their counters with
-nothing beside them, so they are not those of a run.
+with pilots, which are launches of the same kernel.) Times are without the profiler's fixed clocks, but
+launches are repeated for their counters with nothing beside them, so they are not those of a run.
 
     issue slots   share of the cycles in which a scheduler issued an instruction
     lanes         threads of 32 that took part in an instruction, on average
@@ -178,12 +178,12 @@ def main() -> None:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         print(name, rows[name], file=sys.stderr, flush=True)
-    if options.output:
-        options.output.with_suffix(".json").write_text(
-            json.dumps(rows, indent=1) + "\n", encoding="utf-8"
-        )
-        options.output.with_suffix(".md").write_text(table(rows), encoding="utf-8")
-    else:
+        if options.output:  # after each case, so that a run that is cut off leaves what it has
+            options.output.with_suffix(".json").write_text(
+                json.dumps(rows, indent=1) + "\n", encoding="utf-8"
+            )
+            options.output.with_suffix(".md").write_text(table(rows), encoding="utf-8")
+    if not options.output:
         print(table(rows))
 
 

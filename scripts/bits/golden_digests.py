@@ -55,7 +55,7 @@ def digest_of(name: str, way: str, folder: Path, device: str) -> str:
     words = [*machine_bits.absolute(machine_bits.CASES[name], folder), "--seed", "11"]
     words += ["-o", str(output), "--device", device, "--threads", "2", "--quiet"]
     ranks = RANKS if way in {f"{RANKS} ranks", f"{RANKS} slabs"} else 1
-    if ranks > 1 and device != "cpu":
+    if ranks > 1 and device != "cpu" and words[0] == "rdme":  # ensembles may share one unasked
         words.append("--share-gpu")
     if way == f"{RANKS} slabs":
         words += ["--slabs", str(RANKS)]
