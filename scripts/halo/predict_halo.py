@@ -15,8 +15,9 @@ neighbours wait for each other, so a chain of slabs goes at the pace of its slow
 
 ``python scripts/halo/predict_halo.py`` prints tables; ``--measured halo.json``, a file of
 `benchmark_halo.py`, fits s, e, o and k to its rows of `peer` (those without sending, and those with
-deep halos) and L and W to its messages, and prints what it predicts beside what was measured. The
-network between machines stays as assumed.
+deep halos) and L and W to its messages, and prints what it predicts beside what was measured. With
+``--measured slabs.json halo.json`` steps are those of the first, a file of `benchmark_slab.py`, and
+messages those of the second. The network between machines stays as assumed.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ import numpy.typing as npt
 from tauslab.decomposition.halo import depth as halo_depth
 from tauslab.decomposition.halo.depth import EDGE_PLANES, WAYS, Planes, Way
 
-STRONG_SHAPES = ((512, 512, 512), (2048, 1024, 1024), (8192, 1024, 1024))
+STRONG_SHAPES = ((256, 256, 256), (512, 512, 512), (2048, 1024, 1024), (8192, 1024, 1024))
 WEAK_SLAB = (128, 256, 256)
 Matrix = npt.NDArray[np.float64]
-GPUS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+GPUS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 BETWEEN = Way(3e-5, 1.2e10, WAYS["host"].launches)  # by pinned memory and InfiniBand
 STEPS = {"strong", "weak", "slots8"}
 
@@ -77,13 +78,19 @@ def best_depth(machine: Machine, shape: tuple[int, int, int], gpus: int) -> int:
                key=lambda depth: step_seconds(machine, shape, gpus, depth=depth))  # fmt: skip
 
 
+def joined(steps: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
+    """The rows of a file, and the messages of others."""
+    links = [row for other in others for row in other["rows"] if row["part"] == "links"]
+    return {**steps, "rows": steps["rows"] + links}
+
+
 def fitted(found: dict[str, Any], machine: Machine) -> tuple[Machine, dict[str, Way]]:
     """The machine as a file of `benchmark_halo.py` shows it, and its ways to send messages."""
     rows = []
     for row in found["rows"]:
         if row["part"] not in STEPS | {"depths"} or row["slots"] != 16:
             continue
-        if row["transport"] not in {"self", "peer"}:  # with others, launches are not recorded
+        if row["transport"] not in {"self", "none", "peer"}:  # with others nothing is recorded
             continue
         nz, ny, nx = row["shape"]
         bare = row.get("ms_without_sending", row["ms_per_step"]) / 1e3
@@ -142,7 +149,7 @@ def compare(found: dict[str, Any], machine: Machine, ways: dict[str, Way]) -> No
 
 
 def tables(machine: Machine) -> None:
-    """Print predictions from 16 to 4096 GPUs, with the best depth of the halo."""
+    """Print predictions from 8 to 4096 GPUs, with the best depth of the halo."""
     print("GPUs | " + " | ".join(" x ".join(map(str, shape)) for shape in STRONG_SHAPES)
           + " | weak, " + " x ".join(map(str, WEAK_SLAB)) + " each")  # fmt: skip
     for gpus in GPUS:
@@ -163,11 +170,13 @@ def tables(machine: Machine) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--measured", type=Path, help="a file of benchmark_halo.py")
+    parser.add_argument("--measured", type=Path, nargs="+",
+                        help="files of benchmark_halo.py or benchmark_slab.py")  # fmt: skip
     options = parser.parse_args()
     machine = Machine()
     if options.measured:
-        found = json.loads(options.measured.read_text(encoding="utf-8"))
+        files = [json.loads(path.read_text(encoding="utf-8")) for path in options.measured]
+        found = joined(files[0], *files[1:])
         machine, ways = fitted(found, machine)
         print(machine, *(f"{name}: {way}" for name, way in ways.items()), sep="\n")
         compare(found, machine, ways)

@@ -53,6 +53,38 @@ def test_a_machine_is_found_from_what_it_shows(predict, capsys):
         assert predicted == pytest.approx(measured, abs=2e-3)
 
 
+def test_steps_are_of_one_file_and_messages_of_another(predict):
+    rows = list(rows_of(predict, predict.Machine()))
+    steps = {"rows": [row for row in rows if row["part"] != "links"], "device": "this"}
+    for row in steps["rows"]:
+        row["transport"] = row["transport"].replace("peer", "none")
+    both = predict.joined(steps, {"rows": rows, "device": "another"})
+    assert both["device"] == "this"
+    assert len(both["rows"]) == len(rows)
+    again, ways = predict.fitted(both, predict.Machine(overhead=1.0))
+    assert again.overhead == pytest.approx(predict.Machine().overhead)
+    assert set(ways) == {"peer", "host"}
+
+
+def test_one_slab_of_many_is_timed_alone(tmp_path, monkeypatch):
+    import benchmark_slab
+
+    for name, value in {
+        "STRONG": ((32, 8, 32), (32, 16, 32)), "LARGE": (64, 8, 32), "WEAK": (8, 8, 32),
+        "SMALL": ((16, 8, 32),),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(benchmark_slab, name, value)
+    path = tmp_path / "slabs.json"
+    words = ["benchmark_slab.py", "--device", "cpu", "--repeat", "1", "--seconds", "0"]
+    monkeypatch.setattr("sys.argv", [*words, "-o", str(path)])
+    benchmark_slab.main()
+    rows = json.loads(path.read_text())["rows"]
+    assert all(row["ms_per_step"] > 0 for row in rows)
+    assert {row["ranks"] for row in rows} == {1, 2, 4, 8}  # 8 planes at least
+    assert {row["depth"] for row in rows if row["part"] == "depths"} == {1, 2, 4}
+    assert {row["transport"] for row in rows if row["ranks"] > 1} == {"none"}
+
+
 def test_messages_are_hidden_until_slabs_are_thin(predict):
     machine = predict.Machine(1e-10, 3, 0, 8, predict.Way(0, 1e12), predict.Way(1e-3, 1e12))
     plane = 1e-10 * 256 * 256
