@@ -12,7 +12,8 @@ from tauslab.kernels.lattice.state import Slab
 from tauslab.model.arrays import Array, IntArray
 from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
 
-# Particles of the lattice from which a device places them: a thread of the host takes 0.2 s.
+# Particles of the lattice, or sites of the slab, from which a device places particles: a thread of
+# the host takes 0.2 s.
 MANY = 1 << 21
 _MOST_SITES = 1 << 32  # that a kernel numbers
 _CHUNK = 1024  # sites that a thread looks at
@@ -26,7 +27,9 @@ def are_many(start: ParticleStart, slab: Slab) -> bool:
     z, y, x = start.sites.shape
     # The patches of a rare type of site may reach through the whole lattice.
     planes = slab.end - slab.begin if len(start.type_names) == 1 else z
-    return start.spread >= MANY and planes * y * x < _MOST_SITES // 2
+    own = (slab.end - slab.begin) * y * x
+    many = start.spread >= MANY or (start.spread > 0 and own >= MANY)
+    return many and planes * y * x < _MOST_SITES // 2
 
 
 class Placing:

@@ -27,6 +27,7 @@ UNITS = {0: "M s^-1", 1: "s^-1", 2: "M^-1 s^-1"}  # of a macroscopic rate consta
 
 SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
+MOST_OF_A_PLANE = 2**31  # kernels number the sites of a plane by signed 32-bit numbers
 SPACINGS = 1e-12, 10.0  # metres
 MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
 _LONGEST_NAME = 1000
@@ -169,6 +170,12 @@ def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
         )
     if math.prod(whole) > MOST_SITES:
         raise ModelError(f"shape = {short(shape)}: a lattice has at most 2^40 sites")
+    rim = 64  # tiles reach beyond a plane
+    if whole[0] >= MOST_OF_A_PLANE or (whole[1] + rim) * (whole[2] + rim) >= MOST_OF_A_PLANE:
+        raise ModelError(
+            f"shape = {short(shape)}: a plane along y and x, and a column along z, have fewer than "
+            "2^31 sites"
+        )
     return whole[0], whole[1], whole[2]
 
 

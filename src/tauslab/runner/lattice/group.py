@@ -14,7 +14,7 @@ from tauslab.decomposition.halo.links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
@@ -27,9 +27,13 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-def compile_kernels(backend: Backend, task: LatticeTask) -> None:
+def compile_kernels(backend: Backend, task: LatticeTask, slabs: int) -> None:
     """Put the kernels into the cache, so that other ranks of the node find them there."""
-    engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1))
+    if slabs == 1:
+        LatticeEngine(backend, task.lattice, seed=0)
+        return
+    tall = int(np.prod(task.lattice.shape)) // slabs >= TALL_FROM
+    engine = LatticeEngine(backend, task.lattice, seed=0, slab=Slab(0, 1), tall=tall)
     HaloKernels(engine, 1, 0)
 
 
@@ -66,6 +70,7 @@ class Group:
         self._sites_changed = self._rates_changed = False  # by hooks
         self.run = self.index
         self._prepared = -1  # a run whose engine has not begun
+        self._placed = False  # whether its particles stand there
         self._slab_engine: SlabEngine | None = None
 
     def _best_depth(self) -> int:
@@ -100,16 +105,22 @@ class Group:
         assert self._slab_engine is not None
         return self._slab_engine
 
-    def prepare(self) -> None:
+    def prepare(self, *, anew: bool) -> None:
         """Make the first run's engine, before anything is written: what cannot be, shows.
+
+        With `anew` the run begins at t = 0, and its particles are placed too.
 
         Raises
         ------
         DecompositionError
             Planes cannot travel as was asked.
+        ModelError
+            Particles have no room.
         """
         self._make(self.index)
-        self._prepared = self.index
+        if anew:
+            self.engine.load_start()
+        self._prepared, self._placed = self.index, anew
 
     def close(self) -> None:
         """Give back what the group holds."""
@@ -124,10 +135,12 @@ class Group:
         """Start a run, or go on with what `read` gives for some planes; what hooks noted."""
         if run != self._prepared:
             self._make(run)
-        self._prepared = -1
+            self._placed = False
+        placed, self._prepared, self._placed = self._placed, -1, False
         memory: Mapping[str, Any] = {}
         if read is None:
-            self.engine.load_start()
+            if not placed:
+                self.engine.load_start()
         else:
             slab = self.engine.slab
             state, hooks = read(slab.begin, slab.end)

@@ -180,6 +180,7 @@ class ReplicaRuns:
                 self._write(group, 0)
         else:
             self._memory = dict(group.begin(run, lambda a, b: self._writer.read_begun(begun, a, b)))
+            self._saved[run] = begun.step  # the next checkpoint removes those before this one
 
     # ---------------------------------------------------------------- decisions
 

@@ -93,8 +93,8 @@ def _run_and_open(
             shutil.rmtree(folder, ignore_errors=True)
         raise
     comm.barrier()  # all have opened it: a folder may go now
-    if folder and comm.rank == 0:
-        result.keep_in(Path(folder))
+    if folder:
+        result.keep_in(Path(folder), first=comm.rank == 0)
     return result
 
 
@@ -204,7 +204,7 @@ def _run(
         several = min(comm.allgather(_lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
             with telling_of_compilers(quiet=quiet):
-                in_turn(comm, lambda: compile_kernels(backend, task))
+                in_turn(comm, lambda: compile_kernels(backend, task, grid.slabs))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         with closing(writer):
             resumes = options.resume and comm.bcast(path.exists())
@@ -213,7 +213,8 @@ def _run(
                 return
             groups = [Group(task, backend, comm, grid, sharing=several) for _ in range(several)]
             with telling_of_compilers(quiet=quiet):
-                agree(comm, groups[0].prepare)
+                first = groups[0]
+                agree(comm, lambda: first.prepare(anew=first.index not in begun))
             if grid.slabs > 1 and comm.rank == 0:
                 tell(f"{task.model.name}: {groups[0].describe()}")
             with in_order(stop):

@@ -42,8 +42,10 @@ MOST_STEPS = 1 << 48
 _LONGER = 1.5  # times the end that was asked for: what whole steps may make of it in silence
 _SAMPLES = 1000  # about as many by default
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
+_FRAMES = 2  # copies of the particles that are on their way to the file
 _FRAME = 1024  # bytes of one of an empty lattice
-_PLACING = 40  # bytes of a site while particles are placed
+_PLACING = 40  # bytes of a site while the host places particles
+_PLACING_THERE = 8  # the same of the device that does it
 _POINT_STREAM = 3  # second word of the key: 1 and 2 place particles, see model/lattice/placement.py
 
 
@@ -328,13 +330,20 @@ class LatticeTask:
         computes
             Whether the device's memory is the host's.
         """
-        nz, ny, nx = self.lattice.shape
-        sites = -(-nz // slabs) * ny * nx
+        from tauslab.kernels.lattice.placing import are_many
+        from tauslab.kernels.lattice.state import Slab
+
+        (nz, ny, nx), start = self.lattice.shape, self.lattice.start
+        planes = -(-nz // slabs)
         particles = self.lattice.slots * np.dtype(self.lattice.particle_type).itemsize
-        placing = any(one.positions is None for one in self.lattice.start.placed)
-        copies = _COPIES if computes else 1
-        here = sites * (copies * particles + 1 + (_PLACING if placing else 0))
-        return here + 16 * (self.samples + self.frames)
+        on_device = are_many(start, Slab(0, planes))
+        placing = 0 if not start.spread_types else _PLACING_THERE * computes
+        if not on_device:
+            placing = particles + (_PLACING if start.spread_types else 0)
+        begins = 2 * computes * particles + placing
+        written = bool(self.frames) or self.options.output is not None
+        goes_on = (_COPIES * computes + _FRAMES * written) * particles
+        return planes * ny * nx * (max(begins, goes_on) + 1) + 16 * (self.samples + self.frames)
 
     @property
     def passes(self) -> int:

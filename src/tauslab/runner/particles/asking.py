@@ -30,7 +30,9 @@ class Asking:
         """Values of all particles. Collective."""
         if name not in self._known:
             self._tell(f"asks for {name!r}")
+            self._broken = True  # a failure before all have given their part ends all ranks
             self._known[name] = np.asarray(self._shares.joined(self._ask(name)))
+            self._broken = False
         return self._known[name]
 
     def answer(self, function: Callable[[], T]) -> T:

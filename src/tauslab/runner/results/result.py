@@ -141,6 +141,8 @@ class Result(EnsembleData):
     ) -> Path:
         """Write a result in memory to a file, as a run with ``output=`` would have.
 
+        Of several ranks the first writes.
+
         Parameters
         ----------
         overwrite

@@ -25,7 +25,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
         "path": str(result.path),
         "complete": result.complete,
         "samples": len(result.times),
-        "t_end": float(result.times[-1]),
+        "t_end": float(result.times[-1]) if len(result.times) else 0.0,
         "frames": len(result.frame_times),
         **_sweep_facts(result),
         "replicas": result.n_replicas,
@@ -70,12 +70,13 @@ def lines(found: dict[str, Any]) -> list[str]:
     ]
     names = ", ".join(found["species"][:12]) + (", ..." if len(found["species"]) > 12 else "")
     replicas = f"{found['replicas']} replica{'s' if found['replicas'] > 1 else ''}"
+    until = f" to t = {found['t_end']:g} s" if found["samples"] else ""
     lines = [
         f"{found['path']}: a lattice run, written by tauslab {attributes['tauslab_version']}",
         f"model: sha256 {attributes['model_sha256'][:16]}",
         f"method: rdme, seed {attributes['seed']}, {replicas}",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",
-        f"samples: {found['samples']} to t = {found['t_end']:g} s, frames: {found['frames']}",
+        f"samples: {found['samples']}{until}, frames: {found['frames']}",
         *points,
         f"species: {len(found['species'])} ({names})",
         f"command: {attributes['command']}",

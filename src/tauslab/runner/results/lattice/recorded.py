@@ -43,6 +43,7 @@ class RecordedLattice:
     ) -> None:
         self.path = Path(path)
         self._forget: Callable[[], object] | None = None
+        self._first = True
         self._whole: RecordedLattice | None = None  # of which this is a point
         self._opened: h5py.File = open_hdf5(self.path)
         try:
@@ -120,9 +121,15 @@ class RecordedLattice:
         if self._forget is not None:
             self._forget()
 
-    def keep_in(self, folder: Path) -> None:
-        """Remove a temporary folder when the result is closed or no longer used."""
-        self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+    def keep_in(self, folder: Path, *, first: bool = True) -> None:
+        """Remove a temporary folder when the result is closed or no longer used.
+
+        Of several ranks the `first` does, and it alone saves the result.
+        """
+        self._first = first
+        self._forget = (
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if first else _nothing
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -140,6 +147,11 @@ class RecordedLattice:
     def is_temporary(self) -> bool:
         """Whether the file goes with this result, or with that of which this is a point."""
         return self._forget is not None or (self._whole is not None and self._whole.is_temporary)
+
+    @property
+    def saves(self) -> bool:
+        """Whether this rank is the one that writes what all ranks have."""
+        return self._first if self._whole is None else self._whole.saves
 
     @property
     def name(self) -> str:
@@ -410,6 +422,10 @@ class RecordedLattice:
         if self._parts is not None:
             raise ConfigError(f"{self.name} is unfinished, and has no frame of this replica yet")
         raise ConfigError(f"{self.name} has no frames: run with {assigned('frame_every')}N")
+
+
+def _nothing() -> None:
+    """Another rank does it."""
 
 
 def _plain(value: Any) -> Any:

@@ -124,7 +124,8 @@ class LatticeResult(RecordedLattice):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write a result in memory to a file, as a run with ``output=`` would have.
 
-        All replicas and points are written, whichever this one means.
+        All replicas and points are written, whichever this one means; of several ranks the first
+        writes.
 
         Parameters
         ----------
@@ -143,6 +144,8 @@ class LatticeResult(RecordedLattice):
             raise ConfigError(f"{self.path} holds this result already: copy the file")
         require_result_name(own)
         require_place(own)
+        if not self.saves:
+            return own
         if own.exists() and not overwrite:
             raise OutputError(f"{own} exists; overwrite=True replaces it")
 
