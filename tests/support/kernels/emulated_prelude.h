@@ -47,7 +47,31 @@ static int current;
 static jmp_buf finished;
 static u64 idle;
 
+// For any other order: fibers are chosen, and give way, by chance; one block or warp is left behind for a while.
+static u64 chance() {
+    static u64 word = 88172645463325252ull + (u64)fiber_order;
+    word ^= word << 13, word ^= word >> 7, word ^= word << 17;
+    return word;
+}
+
+static bool by_chance() {
+    return fiber_order != 1 && fiber_order != -1;
+}
+
+static int chosen_by_chance() {
+    static int late = 0, size = 1;
+    if (chance() % 8192 == 0) {
+        size = chance() % 2 ? FIBERS_OF_BLOCK : 32;
+        late = (int)(chance() % FIBERS) / size * size;
+    }
+    for (;;) {
+        const int chosen = (int)(chance() % FIBERS);
+        if (chosen < late || chosen >= late + size || chance() % 1024 == 0) return chosen;
+    }
+}
+
 static void switch_fiber() {
+    if (by_chance()) current = chosen_by_chance();
     for (int turn = 1; turn <= FIBERS; ++turn) {
         const int next = (current + (fiber_order > 0 ? turn : FIBERS - turn)) % FIBERS;
         if (!fibers[next].done) {
@@ -70,6 +94,7 @@ static void yield() {
 template <class Count>
 static void wait_for(int begin, int end, Count count) {
     const u64 own = count(fibers[current]);
+    if (by_chance() && chance() % 4 == 0) yield();
     for (bool all = false; !all;) {
         all = true;
         for (int i = begin; i < end; ++i) {
@@ -180,6 +205,17 @@ static void give_way() {
 // For a loop that waits for another block.
 #define wait_a_little(...) yield()
 
+// Blocks that wait for some others only.
+static void tell_blocks(u32 *cell, u32 number) {
+    block_operation();
+    if (current % FIBERS_OF_BLOCK == 0) *cell = number;
+}
+
+static void wait_for_blocks(const u32 *cell, u32 number) {
+    while (current % FIBERS_OF_BLOCK < 32 && cell && (i32)(*cell - number) < 0) yield();
+    block_operation();
+}
+
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define LANES_BARRIER(lanes) warp_operation(lanes)
@@ -212,6 +248,8 @@ static void give_way() {
 #define any_in_block(condition) block_any(condition)
 #define grid_barrier(cell, blocks, arrivals) \
     ((void)(cell), (void)(blocks), (void)(arrivals), grid_operation())
+#define grid_arrive(cell, blocks, arrivals) ((void)(cell), (void)(blocks), block_operation())
+#define grid_wait(cell, arrivals) ((void)(cell), (void)(arrivals), grid_operation())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 #define WARPS_STEAL
 #define THREADS_PER_BLOCK FIBERS_OF_BLOCK
