@@ -372,7 +372,7 @@ def test_the_oldest_device_takes_every_file():
         file_of(name, events=True): header_of(tabled, tables_of(tabled, name), 32)
         for name in ("cr", "rssa")
     }
-    lattice = lattice_texts(16, 3, small=True)["model.h"]
+    lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
     headers = of_events | {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),

@@ -112,6 +112,19 @@ def test_lines_give_the_bits_of_single_steps(cpu, tmp_path, name, order, blocks)
     found.backend.close()
 
 
+def test_particles_that_are_made_where_none_can_hop(cpu, tmp_path):
+    """All sites of the last plane's first line are rock: the first particle is made in step 75."""
+    lattice = typed((4, 17, 45))
+    assert (lattice.sites(3, 4)[0, 0] == 2).all()
+    assert not (lattice.hop > 0)[:, 2].any()
+    expected, found = engines(cpu, tmp_path, lattice)
+    for engine in (expected, found):
+        engine.run_sampled([100])
+    assert expected.save().fired[2] > 0
+    assert digest(found) == digest(expected)
+    found.backend.close()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", MODELS)
 def test_lines_of_a_gpu(cpu, name, monkeypatch):
@@ -120,7 +133,7 @@ def test_lines_of_a_gpu(cpu, name, monkeypatch):
     expected = engine_on(cpu, MODELS[name]())
     found = engine_on(backend, MODELS[name](), together=True, sparse=False, lines=True)
     assert found._lines is not None
-    for marks in ([3, 40], [200]):
+    for marks in ([3, 40], [200], [1000]):
         counts = expected.run_sampled(marks)
         assert np.array_equal(found.run_sampled(marks).by_type, counts.by_type)
         assert digest(found) == digest(expected)

@@ -47,6 +47,15 @@ static int current;
 static jmp_buf finished;
 static u64 idle;
 
+static u64 launches;
+
+// What a block finds in its memory when a launch begins. The first of its threads calls it.
+static void fill_with_garbage(void *memory, size_t bytes, u64 &launch) {
+    if (launch == launches) return;
+    launch = launches;
+    memset(memory, 0xa5, bytes);
+}
+
 // For any other order: fibers are chosen, and give way, by chance; one block or warp is left behind for a while.
 static u64 chance() {
     static u64 word = 88172645463325252ull + (u64)fiber_order;
@@ -233,7 +242,9 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
 #define BARRIER_ARRIVE(number, threads) named_arrive((number), (threads))
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
-    type *const name = name##_of_blocks[BLOCK_ID]
+    static u64 name##_filled[FIBER_BLOCKS]; \
+    type *const name = name##_of_blocks[BLOCK_ID]; \
+    fill_with_garbage(name, sizeof *name * (count), name##_filled[BLOCK_ID])
 #define TEAM_MEMORY(name, count) \
     static double name##_of_teams[FIBERS / TEAM_THREADS + 1][(count) + 1]; \
     double *const name = name##_of_teams[current / TEAM_THREADS]
@@ -275,6 +286,7 @@ static void fiber_main() {
 
 static void run_fibers(void (*work)(void *), void *arguments) {
     fiber_work = work, fiber_arguments = arguments;
+    ++launches;
     for (current = 0; current < FIBERS; ++current) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);

@@ -83,6 +83,8 @@ def line_plan(
     """The plan for so many lines and one of `sharing` engines on a device, if there is room."""
     slot = np.dtype(lattice.particle_type).itemsize
     part, site = 4 * slot, lattice.slots * slot
+    if len(lattice.species) == np.iinfo(lattice.particle_type).max:  # four of the last: MANY_PART
+        return None
     if site > _MOST_BYTES or len(lattice.site_types) > _MOST_TYPES or "held" in lattice.boundary:
         return None
     blocks = max(1, min(lines, backend.multiprocessors * _BLOCKS // sharing))
@@ -210,8 +212,12 @@ def lines_of(lattice: LoweredLattice) -> Int32Array:
 
 
 def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
-    """Whether no particle can hop into a site, by its type."""
-    return np.asarray(~(lattice.hop > 0).any(axis=(0, 2)))
+    """Whether no particle can get into a site, by its type.
+
+    None is, where some reaction makes particles of nothing: its rates may change.
+    """
+    made = any(not reaction.reactants for reaction in lattice.reactions)
+    return np.asarray(~(lattice.hop > 0).any(axis=(0, 2))) & (not made)
 
 
 def list_lines(

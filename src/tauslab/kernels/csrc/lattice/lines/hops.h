@@ -163,6 +163,7 @@ DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuff
     Part right = LANES_READ(LANES, split.minus, lane + 1);
     if (lane == 0 || at.x == 0) left = work.beside[place][0];
     if (lane == LANES - 1 || at.x == (int)l.nx - 1) right = work.beside[place][1];
+    if (!at.inside) left = right = 0;  // MANY_PART is no particles to look up
     Held moved;
     const u32 all = join(split, left, right, moved);
     bool gathered = !is_whole(all, split.plus, left, right) && at.inside, beyond = false;
