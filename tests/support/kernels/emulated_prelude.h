@@ -244,7 +244,7 @@ static void wait_for_blocks(const u32 *cell, u32 number) {
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
     static u64 name##_filled[FIBER_BLOCKS]; \
     type *const name = name##_of_blocks[BLOCK_ID]; \
-    fill_with_garbage(name, sizeof *name * (count), name##_filled[BLOCK_ID])
+    fill_with_garbage(name, (count) * sizeof(type), name##_filled[BLOCK_ID])
 #define TEAM_MEMORY(name, count) \
     static double name##_of_teams[FIBERS / TEAM_THREADS + 1][(count) + 1]; \
     double *const name = name##_of_teams[current / TEAM_THREADS]
