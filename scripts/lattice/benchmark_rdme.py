@@ -72,7 +72,7 @@ CASES = {
     "128-few": Case(shape=(128, 128, 128), fill=0.003),
     "256-few": Case(fill=0.003),
 }
-SPARSE = {"auto": None, "yes": True, "no": False}
+CHOICES = {"auto": None, "yes": True, "no": False}
 
 
 def pairs_model(case: Case) -> Lattice:
@@ -140,7 +140,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
     together = None if options.launches == "auto" else options.launches == "many"
     engines = [
         LatticeEngine(backend, lattice, seed=1, replica=number, together=together,
-                      sharing=options.replicas, sparse=SPARSE[options.sparse])
+                      sharing=options.replicas, sparse=CHOICES[options.sparse], lines=CHOICES[options.lines])
         for number in range(options.replicas)
     ]  # fmt: skip
     engine = engines[0]
@@ -159,6 +159,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, object]:
     counted = engine.count()
     row: dict[str, object] = {
         "case": name, "replicas": options.replicas, "sparse": options.sparse,
+        "lines": options.lines,
         "ms_per_step": statistics.median(times), "fastest": min(times),
         "goal": case.goal, "lattice_microbes": case.peer, "device": backend.describe(),
         "sites": int(np.prod(lattice.shape)), "particles": int(counted.counts.sum()),
@@ -224,8 +225,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--launches", choices=("auto", "one", "many"), default="auto",
                         help="a launch for each step, or many steps a launch")  # fmt: skip
-    parser.add_argument("--sparse", choices=SPARSE, default="auto",
+    parser.add_argument("--sparse", choices=CHOICES, default="auto",
                         help="whether steps look for the sites that hold particles")  # fmt: skip
+    parser.add_argument("--lines", choices=CHOICES, default="auto",
+                        help="whether blocks keep lines of sites in a launch of many steps")  # fmt: skip
     parser.add_argument("--replicas", type=int, default=1, help="that take steps at a time")
     parser.add_argument("--output-steps", type=int, default=10_000, help="multiple of 1000")
     parser.add_argument("--output-repeat", type=int, default=3)

@@ -239,12 +239,16 @@ def test_checked_leaps_need_little_local_memory(name, architecture):
     assert stores + loads <= 340 * len(network.reactions)
 
 
+LINES = {"LINE_THREADS": 768, "LINE_BLOCKS": 1, "MOST_LINES": 40, "LINE_BYTES": 160_000}
+
+
 def lattice_texts(
     slots: int,
     species: int,
     *,
     small: bool = False,
     section: int = 0,
+    lines: bool = False,
     shape: tuple[int, int, int] = (8, 8, 8),
 ) -> dict[str, str]:
     model = Lattice("probe", shape=shape, spacing=1e-8, step=1e-6, slots=slots)
@@ -254,7 +258,8 @@ def lattice_texts(
     model.add_reaction("S2 -> S0 + S1", rate=1)
     lattice = lower_lattice(model)
     tables = reaction_tables(lattice.reactions, species)
-    header = lattice_header(lattice, tables, small=small, section=section)
+    more = LINES | {"DRAWS_LINES_AHEAD": 1} if lines else None
+    header = lattice_header(lattice, tables, small=small, section=section, more=more)
     return csrc_texts() | {"model.h": header}
 
 
@@ -288,6 +293,20 @@ def test_lattice_kernels_need_little_local_memory(slots, species, small, archite
         assert registers <= 128
     usage = compile_usage("lattice/count.cc", texts, architecture)
     check(usage, {"rdme_count", "rdme_filled_tiles"})
+
+
+@pytest.mark.parametrize(
+    ("slots", "species"), [(16, 3), pytest.param(16, 300, marks=pytest.mark.validate)]
+)
+def test_lines_need_little_local_memory(slots, species, architecture):
+    """24 warps of a block leave 80 registers; sites that do not fit go through local memory."""
+    texts = lattice_texts(slots, species, small=True, lines=True)
+    usage = compile_usage("lattice/lines/steps.cc", texts, architecture)
+    ((stack, stores, _, registers),) = usage.values()
+    print(f"{registers} registers, {stack} bytes of local memory")
+    assert registers <= 80
+    assert stack <= 320
+    assert stores <= 192
 
 
 @pytest.mark.parametrize(("slots", "words"), [(16, 4), (16, 2), (8, 2)])
@@ -353,7 +372,7 @@ def test_the_oldest_device_takes_every_file():
         file_of(name, events=True): header_of(tabled, tables_of(tabled, name), 32)
         for name in ("cr", "rssa")
     }
-    lattice = lattice_texts(16, 3, small=True)["model.h"]
+    lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
     headers = of_events | {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
@@ -368,6 +387,7 @@ def test_the_oldest_device_takes_every_file():
         "events/ssa_flow.cc": events_header(lowered_events(growing())),
         "lattice/count.cc": lattice,
         "lattice/halo.cc": lattice,
+        "lattice/lines/steps.cc": lattice,
         "lattice/place.cc": "",
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulation import EmulatedLattices
 from lattice_factory import binding, digest, lowered, typed
 
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -65,6 +66,17 @@ def test_shares_of_a_gpu(cpu, name):
     backend = get_backend("cuda", BackendOptions())
     same_as_alone(backend, cpu, model(), **options)
     backend.close()
+
+
+def test_lattices_in_lines_take_turns_where_they_find_no_room(cpu, tmp_path):
+    """Of a GPU of 132 multiprocessors; those of few particles go another way."""
+    gpu = EmulatedLattices(tmp_path, 128, 1, 132, counter=cpu)
+    assert replicas_at_a_time(gpu, binding((64, 64, 64), 1.6), 8) == 1
+    assert replicas_at_a_time(gpu, binding((32, 32, 32), 1.6), 8) == 8
+    assert replicas_at_a_time(gpu, binding((64, 64, 64), 0.1), 8) == 8
+    assert replicas_at_a_time(gpu, binding((64, 64, 65), 1.6), 8) == 1  # too large for more
+    assert replicas_at_a_time(gpu, binding((64, 64, 40), 1.6), 8) == 8  # lists of tiles
+    gpu.close()
 
 
 def test_as_many_as_gain_and_find_room(cpu):

@@ -140,7 +140,7 @@ def test_what_waits_for_room_is_kept_between_kernels(cpu, three_threads):
     assert found.capacity > 64
     assert len(found.waiting()) > 0
     for sections in (False, True, False):
-        found._wanted, found._follows = (None, True, sections), True
+        found._wanted, found._follows = (None, True, sections, None), True
         found.filling, found._density = MANY, 0.05
         found.follow()
         assert found._section == (SECTION if sections else 0)

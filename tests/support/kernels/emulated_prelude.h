@@ -47,7 +47,40 @@ static int current;
 static jmp_buf finished;
 static u64 idle;
 
+static u64 launches;
+
+// What a block finds in its memory when a launch begins. The first of its threads calls it.
+static void fill_with_garbage(void *memory, size_t bytes, u64 &launch) {
+    if (launch == launches) return;
+    launch = launches;
+    memset(memory, 0xa5, bytes);
+}
+
+// For any other order: fibers are chosen, and give way, by chance; one block or warp is left behind for a while.
+static u64 chance() {
+    static u64 word = 88172645463325252ull + (u64)fiber_order;
+    word ^= word << 13, word ^= word >> 7, word ^= word << 17;
+    return word;
+}
+
+static bool by_chance() {
+    return fiber_order != 1 && fiber_order != -1;
+}
+
+static int chosen_by_chance() {
+    static int late = 0, size = 1;
+    if (chance() % 8192 == 0) {
+        size = chance() % 2 ? FIBERS_OF_BLOCK : 32;
+        late = (int)(chance() % FIBERS) / size * size;
+    }
+    for (;;) {
+        const int chosen = (int)(chance() % FIBERS);
+        if (chosen < late || chosen >= late + size || chance() % 1024 == 0) return chosen;
+    }
+}
+
 static void switch_fiber() {
+    if (by_chance()) current = chosen_by_chance();
     for (int turn = 1; turn <= FIBERS; ++turn) {
         const int next = (current + (fiber_order > 0 ? turn : FIBERS - turn)) % FIBERS;
         if (!fibers[next].done) {
@@ -70,6 +103,7 @@ static void yield() {
 template <class Count>
 static void wait_for(int begin, int end, Count count) {
     const u64 own = count(fibers[current]);
+    if (by_chance() && chance() % 4 == 0) yield();
     for (bool all = false; !all;) {
         all = true;
         for (int i = begin; i < end; ++i) {
@@ -180,6 +214,17 @@ static void give_way() {
 // For a loop that waits for another block.
 #define wait_a_little(...) yield()
 
+// Blocks that wait for some others only.
+static void tell_blocks(u32 *cell, u32 number) {
+    block_operation();
+    if (current % FIBERS_OF_BLOCK == 0) *cell = number;
+}
+
+static void wait_for_blocks(const u32 *cell, u32 number) {
+    while (current % FIBERS_OF_BLOCK < 32 && cell && (i32)(*cell - number) < 0) yield();
+    block_operation();
+}
+
 #define THREAD_IN_BLOCK (current % FIBERS_OF_BLOCK)
 #define BLOCK_ID (current / FIBERS_OF_BLOCK)
 #define LANES_BARRIER(lanes) warp_operation(lanes)
@@ -197,7 +242,9 @@ static void give_way() {
 #define BARRIER_ARRIVE(number, threads) named_arrive((number), (threads))
 #define BLOCK_MEMORY(type, name, count) \
     static type name##_of_blocks[FIBER_BLOCKS][(count) + 1]; \
-    type *const name = name##_of_blocks[BLOCK_ID]
+    static u64 name##_filled[FIBER_BLOCKS]; \
+    type *const name = name##_of_blocks[BLOCK_ID]; \
+    fill_with_garbage(name, (count) * sizeof(type), name##_filled[BLOCK_ID])
 #define TEAM_MEMORY(name, count) \
     static double name##_of_teams[FIBERS / TEAM_THREADS + 1][(count) + 1]; \
     double *const name = name##_of_teams[current / TEAM_THREADS]
@@ -212,6 +259,8 @@ static void give_way() {
 #define any_in_block(condition) block_any(condition)
 #define grid_barrier(cell, blocks, arrivals) \
     ((void)(cell), (void)(blocks), (void)(arrivals), grid_operation())
+#define grid_arrive(cell, blocks, arrivals) ((void)(cell), (void)(blocks), block_operation())
+#define grid_wait(cell, arrivals) ((void)(cell), (void)(arrivals), grid_operation())
 #define SELECT_BYTES(a, b, selector) select_bytes((a), (b), (selector))
 #define WARPS_STEAL
 #define THREADS_PER_BLOCK FIBERS_OF_BLOCK
@@ -237,6 +286,7 @@ static void fiber_main() {
 
 static void run_fibers(void (*work)(void *), void *arguments) {
     fiber_work = work, fiber_arguments = arguments;
+    ++launches;
     for (current = 0; current < FIBERS; ++current) {
         Fiber &fiber = fibers[current];
         if (fiber.stack == nullptr) fiber.stack = (char *)malloc(STACK);

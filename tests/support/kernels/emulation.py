@@ -106,7 +106,10 @@ class AnyGrid(EmulatedProgram):
 
 
 class EmulatedBackend(CpuBackend):
-    """`blocks` blocks of `block` threads; `order` is 1 or -1."""
+    """`blocks` blocks of `block` threads.
+
+    `order` is 1 or -1; any other number is the seed of an order by chance.
+    """
 
     style = Style(branches=False, warps=True)
     fast_memory = 227 * 1024
@@ -145,12 +148,15 @@ class EmulatedBackend(CpuBackend):
 
 
 class EmulatedLattices(EmulatedBackend):
-    """Steps of lattices by one block; `counter` is the device that counts."""
+    """Steps of lattices; `counter` is the device that counts."""
 
     sites_of_a_block = 1
 
-    def __init__(self, folder: Path, block: int, order: int, *, counter: CpuBackend) -> None:
-        super().__init__(folder, block, order)
+    def __init__(
+        self, folder: Path, block: int, order: int, blocks: int = 1, *, counter: CpuBackend
+    ) -> None:
+        super().__init__(folder, block, order, blocks)
+        self.multiprocessors = blocks
         self._counter = counter
 
     def compile(self, source: KernelSource) -> Any:

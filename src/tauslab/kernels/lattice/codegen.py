@@ -8,7 +8,7 @@ happen at the site and not with the number of reactions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
@@ -313,6 +313,7 @@ def lattice_header(
     tall: bool = False,
     together: bool = True,
     section: int = 0,
+    more: Mapping[str, int] | None = None,
 ) -> str:
     """`model.h`: sizes, faces and where tables begin.
 
@@ -324,6 +325,8 @@ def lattice_header(
         Whether a launch may do many steps.
     section
         Planes of a section of a sparse lattice, or 0.
+    more
+        Other constants by name.
     """
     particle_bytes = np.dtype(lattice.particle_type).itemsize
     tile = tile_of(lattice, small=small, tall=tall)
@@ -348,6 +351,7 @@ def lattice_header(
         "SPARSE_THREADS": sparse_threads(lattice, section),
         "SPARSE_BLOCKS": SPARSE_RESIDENT // sparse_threads(lattice, section),
         "SECTION_PLANES": section,
+        **(more or {}),
     }
     lines = [f"constexpr int {name} = {value};\n" for name, value in sizes.items()]
     lines += [f"constexpr int {name} = {value};\n" for name, value in tables.offsets.items()]

@@ -27,6 +27,7 @@ from tauslab.kernels.lattice.codegen import (
     tile_of,
 )
 from tauslab.kernels.lattice.filling import Filling, filling_of
+from tauslab.kernels.lattice.lines import DeviceLines, device_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.segments import planes_of_a_block
@@ -83,6 +84,9 @@ class LatticeEngine:
         Whether a launch of many steps looks for the sites that hold particles, by default as
         `Filling` says, and on a CPU where the sites of a step take less time than a launch: this
         launch also counts at many times, where others need two launches for each.
+    lines
+        Whether blocks of a launch of many steps keep lines of sites, by default as `device_lines`
+        says.
     sections
         Whether blocks of a sparse lattice do sections of it, with one barrier a step, by default
         on a GPU where `has_sections` says so.
@@ -105,6 +109,7 @@ class LatticeEngine:
         sharing: int = 1,
         tall: bool | None = None,
         sparse: bool | None = None,
+        lines: bool | None = None,
         sections: bool | None = None,
         follows: bool = True,
     ) -> None:
@@ -122,7 +127,7 @@ class LatticeEngine:
         self._sites = self.slab.planes * ny * nx
         if sparse is None and not backend.style.warps:
             sparse = self._sites * backend.site_seconds < backend.step_seconds or None
-        self._wanted = (together, sparse, sections)
+        self._wanted = (together, sparse, sections, lines)
         self._tall = self._whole and self._sites >= TALL_FROM if tall is None else tall
         self._reactions = reaction_tables(lattice.reactions, len(lattice.species))
         changes = sparse is None or backend.style.warps  # with the particles
@@ -139,11 +144,13 @@ class LatticeEngine:
         self.tables = LatticeTables(
             backend, lattice, self.slab, self.tile, self._reactions, closed=self._together
         )
+        if self._lines:
+            self._lines.types = self.types
 
     def _choose(self) -> None:
         """Choose how steps are done, by how full the lattice is, and compile it."""
         backend, lattice, filling = self.backend, self.lattice, self.filling
-        together, sparse, sections = self._wanted
+        together, sparse, sections, lines = self._wanted
         wants = self._whole and may_be_sparse(lattice, wanted=sparse)
         wants = wants and (filling < Filling.MANY if sparse is None else sparse)
         few = wants and filling == Filling.FEW
@@ -159,16 +166,19 @@ class LatticeEngine:
             sections = few and backend.style.warps
             sections = sections and has_sections(lattice, self._reactions, at_once)
         self._section = SECTION if self._sparse and sections else 0
+        self._lines: DeviceLines | None = None
+        if self._together and backend.style.warps and not self._sparse:
+            self._lines = device_lines(backend, lattice, sharing=self._sharing, wanted=lines)
         self._compile()
 
     def _compile(self) -> None:
         """The programs of the steps and of counting."""
-        backend, lattice = self.backend, self.lattice
+        backend, lattice, lines = self.backend, self.lattice, self._lines
         small, tall = self._small, self._tall
         _, ny, nx = lattice.shape
         header = lattice_header(
             lattice, self._reactions, small=small, tall=tall, together=self._together,
-            section=self._section,
+            section=self._section, more=lines.plan.sizes() if lines else None,
         )  # fmt: skip
         self.header = {"model.h": header}
         self.tile = tile_of(lattice, small=small, tall=tall)
@@ -176,8 +186,11 @@ class LatticeEngine:
         self._warps, rows = lanes if backend.style.warps else (1, 1)
         self.tiles = -(-ny // self.tile.y) * -(-nx // self.tile.x)
         self.columns = -(-self.tiles * rows // self._warps)  # of a block, in a plane
-        self._threads = self.tile.threads
-        if self._sparse:
+        self._threads, memory = self.tile.threads, 0
+        if lines:
+            file, kernels = "lattice/lines/steps.cc", ("rdme_line_steps",)
+            self._threads, memory = lines.plan.threads, lines.plan.bytes
+        elif self._sparse:
             file, kernels = "lattice/sparse/steps.cc", ("rdme_sparse_steps",)
             if self._section:
                 file, kernels = "lattice/sparse/sections.cc", ("rdme_sparse_sections",)
@@ -185,9 +198,14 @@ class LatticeEngine:
         else:
             file = "lattice/rdme.cc"
             kernels = ("rdme_xy", "rdme_z", *(("rdme_steps",) if self._together else ()))
-        self.program: Program = backend.compile(KernelSource(file, kernels, self.header))
+        source = KernelSource(file, kernels, self.header, block_bytes=memory)
+        self.program: Program = backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._resident = self.program.resident_blocks(kernels[-1], self._threads)
+        if lines and self._resident // self._sharing < lines.blocks:
+            self._lines = None
+            self._compile()
+            return
         self._counter: Program = backend.compile(
             KernelSource("lattice/count.cc", ("rdme_count", "rdme_filled_tiles"), self.header)
         )
@@ -223,9 +241,8 @@ class LatticeEngine:
         elif self._sparse:
             self._z_moves = backend.empty((planes, ny, nx, 2), bits)
             self._rows = backend.empty((4, planes, self.tiles, self.tile.y), np.uint16)
-        elif self._together:
-            self._z_moves = backend.empty((planes, ny, nx, 2), bits)
-            self._listed = backend.empty((6, planes, self.tiles), np.int32)
+        elif self._together and not self._lines:
+            self._make_lists()
 
     def follow(self) -> None:
         """Choose again how steps are done, by the particles that the lattice has now.
@@ -247,6 +264,13 @@ class LatticeEngine:
         self.tables.cut(self.tile, closed=self._together)
         self._load_waiting(waiting, spills)
         self.mark_all()
+
+    def _make_lists(self) -> None:
+        """What launches of many steps need beside."""
+        planes, (_, ny, nx) = self.slab.planes, self.lattice.shape
+        bits = np.uint16 if self.lattice.slots <= 16 else np.uint32  # one for each slot
+        self._z_moves = self.backend.empty((planes, ny, nx, 2), bits)
+        self._listed = self.backend.empty((6, planes, self.tiles), np.int32)
 
     def set_rate(self, reaction: int, rates: npt.ArrayLike) -> None:
         """Give a reaction other stochastic constants ``[site type]`` per site, from now on."""
@@ -354,6 +378,8 @@ class LatticeEngine:
         self._stamps[...] = np.uint32((self.step + 1) & 0xFFFFFFFF)
         self._moved_stamps[...] = np.uint32(self.step & 0xFFFFFFFF)
         self._rows_known = False
+        if self._lines:
+            self._lines.forget()
         self.wait_for_arrays()
 
     def wait_for_arrays(self) -> None:
@@ -506,13 +532,28 @@ class LatticeEngine:
             self.synchronize()
             self.mark_all()
         self.backend.clear(self.work[_OF_LAUNCH], self.stream)
-        if self._section:
+        if self._lines and not self._lines.update(self.types, self.particles, self.host):
+            self._lines = None
+            self._compile()
+            self._make_lists()
+            self.mark_all()
+        if self._lines:
+            self._run_lines(self._lines, steps)
+        elif self._section:
             self._run_sections(steps, marks, counts)
         elif self._sparse:
             self._run_sparse(steps, marks, counts)
         else:
             self._run_listed(steps)
         self.step += steps
+
+    def _run_lines(self, lines: DeviceLines, steps: int) -> None:
+        """Blocks keep lines of sites."""
+        arguments = self._arguments.of(
+            "rdme_line_steps", lattice=self.arguments(), **lines.arguments(steps)
+        )
+        grid = LaunchGrid(lines.blocks, lines.plan.threads, together=True)
+        self.program.launch_blocks("rdme_line_steps", grid, arguments, self.stream)
 
     def _run_listed(self, steps: int) -> None:
         """Blocks share out the tiles that may hold particles."""
@@ -714,6 +755,8 @@ class LatticeEngine:
         for name in ("particles", "_fired", "_heads", "work"):
             self.backend.copy(before[name], getattr(self, name), self.stream)
         self.synchronize()
+        if self._lines:
+            self._lines.apart = False
         capacity = _GROWTH * self.capacity
         self._waiting = self.backend.empty((2, capacity, 3), np.uint64)
         kept = before["_waiting"]  # of the first try

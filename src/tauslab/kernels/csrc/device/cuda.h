@@ -524,17 +524,46 @@ DEVICE void wait_for_signal(const u64 *cell, u64 value) {
 
 // Wait until all blocks of the launch, which run at the same time, are here. `cell` is 0 at the start of
 // the launch and counts arrivals; `arrivals` is 0 then too, each thread's own, and says how many have to come.
-DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
+// In two parts, between which a block does what does not depend on the others.
+DEVICE void grid_arrive(u64 *cell, i64 blocks, u32 &arrivals) {
     arrivals += (u32)blocks;
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         asm volatile("red.release.gpu.global.add.u32 [%0], 1;" : : "l"(cell) : "memory");
+}
+
+DEVICE void grid_wait(u64 *cell, u32 arrivals) {
+    if (threadIdx.x == 0) {
         u32 now;
         // Each load with acquire semantics empties the multiprocessor's cache: one, when all are here.
         do {
             asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
         } while ((i32)(now - arrivals) < 0);
         asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+    }
+    __syncthreads();
+}
+
+DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
+    grid_arrive(cell, blocks, arrivals);
+    grid_wait(cell, arrivals);
+}
+
+// The same for blocks that wait for some others only. Each has a cell, in which it counts where it has come to.
+DEVICE void tell_blocks(u32 *cell, u32 number) {
+    __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(cell), "r"(number) : "memory");
+}
+
+// `cell` is that of a block to wait for, another for each thread of the first warp; null: for none.
+DEVICE void wait_for_blocks(const u32 *cell, u32 number) {
+    if (threadIdx.x < 32 && cell) {
+        u32 now;
+        do {
+            asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
+        } while ((i32)(now - number) < 0);
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
     }
     __syncthreads();
 }

@@ -20,12 +20,13 @@
 
 #include "lattice/plane.h"
 
-#if defined(LANES_SIDE_BY_SIDE) && WORDS_IN_REGISTERS
+#if defined(LANES_SIDE_BY_SIDE) && (WORDS_IN_REGISTERS || defined(IN_LINES))
 #define WARP_TILES 1
 
-constexpr int WARP_LANES = 32;             // lanes of a warp; a warp tile has as many sites along x
-constexpr int WORDS = WORDS_IN_REGISTERS;  // of a site: two, or four
-constexpr u32 MOST_BITS = 32 * WORDS;      // that its particles may take
+constexpr int WARP_LANES = 32;  // lanes of a warp; a warp tile has as many sites along x
+// Of a site: two, or four. (lattice/lines takes the selectors and its own words.)
+constexpr int WORDS = WORDS_IN_REGISTERS > 0 ? WORDS_IN_REGISTERS : 2;
+constexpr u32 MOST_BITS = 32 * WORDS;              // that its particles may take
 constexpr bool WORD_IS_GROUP = PER_WORD == GROUP;  // else two words are
 
 // How many bits the particles of a word take. There are no gaps between them.

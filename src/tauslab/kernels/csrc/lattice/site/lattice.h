@@ -97,9 +97,11 @@ constexpr int MOST_TABLES_KEPT = HAS_ROOM ? 2560 : 0, MOST_CHANCES_KEPT = HAS_RO
 constexpr int TILE_SITES = TILE_X * TILE_Y;
 constexpr int ROW = N_SPECIES + 1;  // of a table by particle; 0 stands for an empty slot
 
-// Whether sites of a lattice are kept in registers (lattice/warp_plane.h), a word has four particles, and
-// whether their levels fit two words.
-#ifdef LANES_SIDE_BY_SIDE
+// Whether sites of a lattice are kept in registers (lattice/warp_plane.h, lattice/lines), a word has four particles,
+// and whether their levels fit two words.
+#if defined(IN_LINES)
+constexpr bool IN_REGISTERS = true;
+#elif defined(LANES_SIDE_BY_SIDE)
 constexpr bool IN_REGISTERS = WORDS_IN_REGISTERS > 0;
 #else
 constexpr bool IN_REGISTERS = false;
