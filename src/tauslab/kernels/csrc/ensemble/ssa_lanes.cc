@@ -87,7 +87,7 @@ DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
         }
     }
     UNROLL for (int v = 0; v < VECTORS; ++v)
-        UNROLL_BY_4 for (int d = 0; d < STORE; ++d) thread.waiting[d][v] =
+        NO_UNROLL for (int d = 0; d < STORE - 1; ++d) thread.waiting[d][v] =
             exponential_on_lanes(thread.log_table, thread.waiting[d][v]);
 }
 
@@ -106,7 +106,8 @@ DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, i
     for (int i = 0; i < COUNT; ++i) {
         Real waiting = exponential_on_lanes(thread.log_table, draws[i].waiting);
         for (int j = 0; j < SIMD_LANES; ++j, d = (d + 1) % STORE) {
-            at<double>(thread.waiting[d][v], lane) = at<double>(waiting, j);
+            const bool raw = i * SIMD_LANES + j == STORE - 1;
+            at<double>(thread.waiting[d][v], lane) = at<double>(raw ? draws[i].waiting : waiting, j);
             at<double>(thread.unit[d][v], lane) = at<double>(draws[i].unit, j);
         }
     }
@@ -117,9 +118,15 @@ DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, 
     DrawsOnLanes draws[VECTORS];
     const auto series = [&](int v) -> const SeriesOnLanes & { return lanes[v].series; };
     const auto number = [&](int v) { return clock + STORE - lanes[v].begun; };
-    draw_together<VECTORS>(series, number, keys, draws);
+    Real *const before = thread.waiting[(d + STORE - 1) % STORE];
+    ExponentialsInSteps<VECTORS> logs = {thread.log_table};
+    UNROLL for (int v = 0; v < VECTORS; ++v) logs.begin(v, before[v]);
+    draw_together<VECTORS>(series, number, keys, draws, [&](int step) {
+        UNROLL for (int v = 0; v < VECTORS; ++v) logs.step(v, step);
+    });
     UNROLL for (int v = 0; v < VECTORS; ++v) {
-        thread.waiting[d][v] = exponential_on_lanes(thread.log_table, draws[v].waiting);
+        before[v] = logs.end(v);
+        thread.waiting[d][v] = draws[v].waiting;
         thread.unit[d][v] = draws[v].unit;
     }
 }

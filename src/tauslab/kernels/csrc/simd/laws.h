@@ -14,8 +14,8 @@ DEVICE Real plus(const Real &count, const Real &change) {
     return count + change;
 }
 
-// Tables of math/log.h, a column after the other.
-struct LogColumns {
+// Tables of math/log.h, a column after the other. They begin where a vector that is loaded lies in one line of cache.
+struct alignas(64) LogColumns {
     double reciprocal[32], log_reciprocal[32], rest[32];
 };
 
@@ -66,6 +66,17 @@ DEVICE LogPartsOf<Real, Words> log_parts(Real x) {
     const Real k = from_bits(above >> 52 | 0x4330000000000000ull) - (0x1p52 + 1024.0);
     const Real m = from_bits((above & 0x000fffffffffffffull) + (0x3fe64000ull << 32));
     return {k, m, above >> 47};
+}
+
+// Of normal numbers in (0, 1].
+DEVICE LogPartsOf<Real, Words> log_parts_to_one(Real x) {
+#if defined(VGETEXPPD)
+    const Words above = as_bits(x) + ((0x3ff00000ull - 0x3fe64000ull) << 32);
+    const Real m = from_bits((above & 0x000fffffffffffffull) + (0x3fe64000ull << 32));
+    return {(Real)VGETEXPPD(from_bits(above)), m, above >> 47};
+#else
+    return log_parts(x);
+#endif
 }
 
 DEVICE Mask is_positive_normal(Real x) {
