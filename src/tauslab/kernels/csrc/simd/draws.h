@@ -93,6 +93,8 @@ struct ExponentialsInSteps {
     Real m[COUNT], k[COUNT], y[COUNT], base[COUNT], series[COUNT], sum[COUNT], low[COUNT];
     Words index[COUNT];
 
+    DEVICE_MEMBER explicit ExponentialsInSteps(const LogColumns &columns) : table(columns) {}
+
     // Of v in [1, 2).
     DEVICE_MEMBER void begin(int i, Real v) {
         const auto part = log_parts_to_one(2.0 - v);
