@@ -68,17 +68,6 @@ DEVICE LogPartsOf<Real, Words> log_parts(Real x) {
     return {k, m, above >> 47};
 }
 
-// Of normal numbers in (0, 1].
-DEVICE LogPartsOf<Real, Words> log_parts_to_one(Real x) {
-#if defined(VGETEXPPD)
-    const Words above = as_bits(x) + ((0x3ff00000ull - 0x3fe64000ull) << 32);
-    const Real m = from_bits((above & 0x000fffffffffffffull) + (0x3fe64000ull << 32));
-    return {(Real)VGETEXPPD(from_bits(above)), m, above >> 47};
-#else
-    return log_parts(x);
-#endif
-}
-
 DEVICE Mask is_positive_normal(Real x) {
     return (x >= 0x1p-1022) & (x < tl_infinity());
 }
@@ -184,3 +173,14 @@ WITH_SHARED_NUMBER(tl_max)
 #undef FUNCTION_ON_LANES
 #undef WITH_SHARED_NUMBER
 #endif
+
+// log_parts of normal numbers in (0, 1].
+DEVICE auto log_parts_to_one(Real x) {
+#if defined(VGETEXPPD)
+    const Words above = as_bits(x) + ((0x3ff00000ull - 0x3fe64000ull) << 32);
+    const Real m = from_bits((above & 0x000fffffffffffffull) + (0x3fe64000ull << 32));
+    return LogPartsOf<Real, Words>{(Real)VGETEXPPD(from_bits(above)), m, above >> 47};
+#else
+    return log_parts(x);
+#endif
+}
