@@ -10,119 +10,11 @@
 #include "model.h"
 #include "device/prelude.h"
 #include "ensemble/arguments.h"
+#include "ensemble/lane_draws.h"
 #include "ensemble/sampling.h"
-#include "simd/draws.h"
-
-constexpr int LANES_HERE = VECTORS * SIMD_LANES;
-// Draws that each lane has in store, and those that are made together.
-constexpr int STORE = 16, TOGETHER = 4;
-constexpr i64 IDLE = -1;  // instead of a row: no trajectory is left for the lane
-constexpr u64 NEVER = ~0ull;
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;
-
-// What the loop keeps of a vector of trajectories.
-struct Running {
-    Real x[N_SPECIES > 0 ? N_SPECIES : 1], cumulative[N_REACTIONS];
-    Real t, t_next;
-};
-
-// The rest, lane by lane.
-struct Lanes {
-    SeriesOnLanes series;
-    Words begun;  // the clock when the trajectory began
-    Real c[N_CONSTANTS + 1];
-    i64 row[SIMD_LANES], k[SIMD_LANES];
-    u64 told[SIMD_LANES], pause[SIMD_LANES];
-    // Copies of what runs, for functions that are seldom called.
-    double x[N_SPECIES > 0 ? N_SPECIES : 1][SIMD_LANES], a0[SIMD_LANES];
-    double t[SIMD_LANES], t_event[SIMD_LANES], t_next[SIMD_LANES];
-};
-
-struct CountsOfLane {
-    const Lanes &lanes;
-    int lane;
-    DEVICE_MEMBER i32 operator[](int i) const { return (i32)lanes.x[i][lane]; }
-};
-
-// Counts that may have passed their limit.
-struct LargeCountsOfLane {
-    const Lanes &lanes;
-    int lane;
-    DEVICE_MEMBER double operator[](int i) const { return lanes.x[i][lane]; }
-};
-
-struct ConstantsOfLane {
-    Lanes &lanes;
-    int lane;
-    DEVICE_MEMBER double operator[](int i) const { return at<double>(lanes.c[i], lane); }
-};
-
-// The launch, and what all vectors of a thread share.
-struct Thread {
-    const EnsembleArguments &launch;
-    Recorder out;
-    LogColumns log_table;
-    u64 fired = 0, look = LOOK_EVERY, pause = LOOK_EVERY;
-    int busy = 0;  // lanes that have a trajectory
-    Real waiting[STORE][VECTORS] = {}, unit[STORE][VECTORS] = {};
-};
-
-// Draws of the next STORE events of all lanes.
-DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
-    const KeysOnLanes keys(*thread.launch.keys);
-    UNROLL for (int v = 0; v < VECTORS; ++v) {
-        const SeriesOnLanes series = lanes[v].series;
-        const Words number = clock - lanes[v].begun;
-        NO_UNROLL for (int d = 0; d < STORE; d += TOGETHER) {
-            DrawsOnLanes draws[TOGETHER];
-            const auto same = [&](int) -> const SeriesOnLanes & { return series; };
-            const auto next = [&](int i) { return number + (u64)(d + i); };
-            draw_together<TOGETHER>(same, next, keys, draws);
-            UNROLL for (int i = 0; i < TOGETHER; ++i) {
-                thread.waiting[d + i][v] = draws[i].waiting;
-                thread.unit[d + i][v] = draws[i].unit;
-            }
-        }
-    }
-    UNROLL for (int v = 0; v < VECTORS; ++v)
-        UNROLL_BY_4 for (int d = 0; d < STORE; ++d) thread.waiting[d][v] =
-            exponential_on_lanes(thread.log_table, thread.waiting[d][v]);
-}
-
-// Draws from number 0 on for one lane, in store from place `d` on: here lanes hold draws that follow each other.
-DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, int lane, int d) {
-    constexpr int COUNT = STORE / SIMD_LANES;
-    const KeysOnLanes keys(*thread.launch.keys);
-    const SeriesOnLanes series = {on_lanes((u64)one.x2), on_lanes((u64)one.x0),
-                                  on_lanes((u64)one.x2_next), on_lanes((u64)one.x3_next)};
-    Words number = {};
-    for (int i = 0; i < SIMD_LANES; ++i) at<u64>(number, i) = (u64)i;
-    DrawsOnLanes draws[COUNT];
-    const auto same = [&](int) -> const SeriesOnLanes & { return series; };
-    const auto next = [&](int i) { return number + (u64)(i * SIMD_LANES); };
-    draw_together<COUNT>(same, next, keys, draws);
-    for (int i = 0; i < COUNT; ++i) {
-        Real waiting = exponential_on_lanes(thread.log_table, draws[i].waiting);
-        for (int j = 0; j < SIMD_LANES; ++j, d = (d + 1) % STORE) {
-            at<double>(thread.waiting[d][v], lane) = at<double>(waiting, j);
-            at<double>(thread.unit[d][v], lane) = at<double>(draws[i].unit, j);
-        }
-    }
-}
-
-// Draws of the event that comes STORE after that at `clock`, for all lanes, at the place `d` of that event.
-DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, u64 clock, int d) {
-    DrawsOnLanes draws[VECTORS];
-    const auto series = [&](int v) -> const SeriesOnLanes & { return lanes[v].series; };
-    const auto number = [&](int v) { return clock + STORE - lanes[v].begun; };
-    draw_together<VECTORS>(series, number, keys, draws);
-    UNROLL for (int v = 0; v < VECTORS; ++v) {
-        thread.waiting[d][v] = exponential_on_lanes(thread.log_table, draws[v].waiting);
-        thread.unit[d][v] = draws[v].unit;
-    }
-}
 
 // When the lane pauses next: before a count can pass its limit, at the draw that `max_steps` forbids, or
 // where the low half of the draw's number begins anew.
@@ -156,7 +48,8 @@ DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
 }
 
 // The lane takes the next trajectory of the launch, or runs the first one's state for ever.
-DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock, int d) {
+DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock,
+                                    int d) {
     const i64 row = take_row(thread.launch.control, thread.launch.rows);
     at<u64>(lanes.begun, lane) = clock;
     lanes.k[lane] = 0, lanes.told[lane] = 0, lanes.pause[lane] = NEVER;
@@ -206,7 +99,8 @@ DEVICE bool settle_lane(Thread &thread, Lanes &lanes, int v, int lane, u64 clock
         for (; k < n_times && thread.launch.times[k] < t_event; ++k)
             record_sample(thread.out, row, k, state, c);
     const u64 number = clock - at<u64>(lanes.begun, lane);
-    if (valid && k < n_times && number >= thread.launch.max_steps) ended = STEP_LIMIT, valid = false;
+    if (valid && k < n_times && number >= thread.launch.max_steps)
+        ended = STEP_LIMIT, valid = false;
     if (valid && k < n_times) {
         lanes.t_next[lane] = thread.launch.times[k];
         return false;
@@ -238,15 +132,15 @@ DEVICE_SELDOM bool pause_all(Thread &thread, Lanes *vectors, u64 clock) {
             if (lanes.row[lane] == IDLE) continue;
             const u64 number = clock - at<u64>(lanes.begun, lane);
             if (looks) {
-                leave |= must_leave(thread.launch.control, number - lanes.told[lane], lanes.t[lane]);
+                leave |=
+                    must_leave(thread.launch.control, number - lanes.told[lane], lanes.t[lane]);
                 lanes.told[lane] = number;
             }
             if (lanes.pause[lane] == clock) {
                 if (number > 0 && (u32)number == 0) {
-                    const Place place =
-                        place_in(thread.launch, lanes.row[lane]);
-                    const PhiloxSeries series = draw_series(
-                        *thread.launch.keys, STREAM_SSA, place.trajectory, place.point, number);
+                    const Place place = place_in(thread.launch, lanes.row[lane]);
+                    const PhiloxSeries series = draw_series(*thread.launch.keys, STREAM_SSA,
+                                                            place.trajectory, place.point, number);
                     at<u64>(lanes.series.x2, lane) = series.x2;
                     at<u64>(lanes.series.x0, lane) = series.x0;
                     at<u64>(lanes.series.x2_next, lane) = series.x2_next;
@@ -301,10 +195,23 @@ DEVICE u32 sample_lanes(const Thread &thread, Running &run, Lanes &lanes, const 
     return others;
 }
 
+// Of all lanes: the time to the next event, and when it happens.
+struct NextEvents {
+    Real waiting[VECTORS], t[VECTORS];
+};
+
+DEVICE void set_times(const Thread &thread, const Running *run, int d, NextEvents &next) {
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        next.waiting[v] = thread.waiting[d][v] / run[v].cumulative[N_REACTIONS - 1];
+        next.t[v] = run[v].t + next.waiting[v];
+    }
+}
+
 KERNEL(ssa_lanes, EnsembleArguments launch) {
     Thread thread = {launch, recorder_of(launch), log_columns()};
     Lanes lanes[VECTORS] = {};
     Running run[VECTORS];
+    NextEvents next;
     u64 clock = 0;
     const KeysOnLanes keys(*launch.keys);
 
@@ -326,22 +233,19 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
             for (int v = 0; v < VECTORS; ++v) copy_back(run[v], lanes[v]);
         }
         fill_store(thread, lanes, clock);
+        set_times(thread, run, 0, next);
         for (int d = 0; clock < thread.pause;) {
-            // When the next events happen.
-            Real t_event[VECTORS];
             u32 rare[VECTORS], any = 0;
             UNROLL for (int v = 0; v < VECTORS; ++v) {
-                const Real waiting = thread.waiting[d][v] / run[v].cumulative[N_REACTIONS - 1];
-                t_event[v] = run[v].t + waiting;
                 // Total propensities that are zero, infinite or not a number give no positive time.
-                rare[v] = ALL_LANES ^ lanes_in_order(t_event[v], run[v].t_next, waiting);
+                rare[v] = ALL_LANES ^ lanes_in_order(next.t[v], run[v].t_next, next.waiting[v]);
                 any |= rare[v];
             }
             if (!LIKELY(any == 0)) {
                 u32 others = 0;
                 UNROLL for (int v = 0; v < VECTORS; ++v) {
                     if (rare[v])
-                        rare[v] = sample_lanes(thread, run[v], lanes[v], t_event[v], rare[v]);
+                        rare[v] = sample_lanes(thread, run[v], lanes[v], next.t[v], rare[v]);
                     others |= rare[v];
                 }
                 if (others) {
@@ -354,7 +258,8 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
                     }
                     if (anew) {
                         if (!thread.busy) break;
-                        continue;  // with the times of the next events
+                        set_times(thread, run, d, next);
+                        continue;
                     }
                 }
             }
@@ -365,9 +270,12 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
                 const Real a0 = run[v].cumulative[N_REACTIONS - 1];
                 const Real target = fused(thread.unit[d][v], a0, -a0);
                 fire_together(target, run[v].x, lanes[v].c, a, run[v].cumulative);
-                run[v].t = t_event[v];
+                run[v].t = next.t[v];
             }
-            refill(thread, lanes, keys, clock, d);
+            // Divided early, so that a processor that went the wrong way learns it soon.
+            refill(thread, lanes, keys, clock, d, [&](int step) {
+                if (step == 3) set_times(thread, run, (d + 1) % STORE, next);
+            });
             d = (d + 1) % STORE, ++clock;
         }
     }

@@ -9,12 +9,15 @@ struct SeriesOnLanes {
     Words x2, x0, x2_next, x3_next;
 };
 
-// The keys of the rounds, a word of 64 bits each.
+// The keys of the rounds, a word of 64 bits each; those of the last round are in its upper half.
 struct KeysOnLanes {
     u64 k0[PHILOX_ROUNDS], k1[PHILOX_ROUNDS];
 
     DEVICE_MEMBER explicit KeysOnLanes(const PhiloxKeys &keys) {
-        for (int i = 0; i < PHILOX_ROUNDS; ++i) k0[i] = keys.k0[i], k1[i] = keys.k1[i];
+        for (int i = 0; i < PHILOX_ROUNDS; ++i) {
+            const int shift = i < PHILOX_ROUNDS - 1 ? 0 : 32;
+            k0[i] = (u64)keys.k0[i] << shift, k1[i] = (u64)keys.k1[i] << shift;
+        }
     }
 };
 
@@ -23,12 +26,18 @@ struct DrawsOnLanes {
     Real waiting, unit;
 };
 
+// What is done between the rounds of random bits.
+struct Nothing {
+    DEVICE_MEMBER void operator()(int) const {}
+};
+constexpr int STEPS_BETWEEN = PHILOX_ROUNDS - 2;
+
 // Draws of which number i has the series `series(i)` and the first word `number(i)` on each lane. They are made round
 // by round, so that their chains of products run side by side. Upper halves of words are not read, only shifted
-// out.
-template <int COUNT, class Series, class Number>
+// out. `between(step)` is called STEPS_BETWEEN times, for work that fills the time in which products are waited for.
+template <int COUNT, class Series, class Number, class Between = Nothing>
 DEVICE void draw_together(const Series &series, const Number &number, const KeysOnLanes &keys,
-                          DrawsOnLanes *draws) {
+                          DrawsOnLanes *draws, const Between &between = {}) {
     const Words m0 = on_lanes((u64)PHILOX_M0), m1 = on_lanes((u64)PHILOX_M1);
     Words x0[COUNT], x1[COUNT], x2[COUNT], x3[COUNT];
     UNROLL for (int i = 0; i < COUNT; ++i) {
@@ -40,7 +49,8 @@ DEVICE void draw_together(const Series &series, const Number &number, const Keys
         x2[i] = p0 ^ own.x2_next;
         x3[i] = own.x3_next;
     }
-    UNROLL for (int round = 2; round < PHILOX_ROUNDS; ++round) {
+    constexpr int LAST = PHILOX_ROUNDS - 1;
+    UNROLL for (int round = 2; round < LAST; ++round) {
         const Words k0 = on_lanes(keys.k0[round]), k1 = on_lanes(keys.k1[round]);
         UNROLL for (int i = 0; i < COUNT; ++i) {
             const Words p0 = wide_products(x0[i], m0), p1 = wide_products(x2[i], m1);
@@ -49,14 +59,19 @@ DEVICE void draw_together(const Series &series, const Number &number, const Keys
             x1[i] = p1;
             x3[i] = p0;
         }
+        between(round - 2);
     }
+    // Of the last round both halves of a product are used: words 0 and 1 are p1 with its upper half changed.
     const Words one = on_lanes(0x3ff0000000000000ull);
+    const Words k0 = on_lanes(keys.k0[LAST]), k1 = on_lanes(keys.k1[LAST]);
     UNROLL for (int i = 0; i < COUNT; ++i) {
-        const Words first = joined_halves(x0[i], x1[i]) >> 12 | one;
-        const Words second = joined_halves(x2[i], x3[i]) >> 12 | one;
+        const Words p0 = wide_products(x0[i], m0), p1 = wide_products(x2[i], m1);
+        const Words first = exclusive_or(p1, x1[i] << 32, k0) >> 12 | one;
+        const Words second = exclusive_or(p0, x3[i] << 32, k1) >> 12 | one;
         __builtin_memcpy(&draws[i].waiting, &first, sizeof first);
         __builtin_memcpy(&draws[i].unit, &second, sizeof second);
     }
+    between(LAST - 2);
 }
 
 // tl_exponential(u) of each lane, for positive normal u.
@@ -70,6 +85,43 @@ DEVICE Real exponential_of(const LogColumns &table, Real u) {
 DEVICE Real exponential_on_lanes(const LogColumns &table, Real v) {
     return exponential_of(table, 2.0 - v);
 }
+
+// exponential_on_lanes of COUNT vectors in STEPS_BETWEEN steps: the same operations, side by side.
+template <int COUNT>
+struct ExponentialsInSteps {
+    const LogColumns &table;
+    Real m[COUNT], k[COUNT], y[COUNT], base[COUNT], series[COUNT], sum[COUNT], low[COUNT];
+    Words index[COUNT];
+
+    DEVICE_MEMBER explicit ExponentialsInSteps(const LogColumns &columns) : table(columns) {}
+
+    // Of v in [1, 2).
+    DEVICE_MEMBER void begin(int i, Real v) {
+        const auto part = log_parts_to_one(2.0 - v);
+        m[i] = part.m, k[i] = part.k, index[i] = part.index;
+    }
+
+    DEVICE_MEMBER void step(int i, int number) {
+        const double *const of = LOG_SERIES.of;
+        if (number == 0)
+            y[i] = fused(-m[i], table_of_32(table.reciprocal, index[i]), on_lanes(1.0));
+        if (number == 1) {
+            base[i] = fused(k[i], on_lanes(-of[6]), table_of_32(table.log_reciprocal, index[i]));
+            series[i] = fused(y[i], on_lanes(of[0]), on_lanes(of[1]));
+        }
+        if (number >= 2 && number <= 5)
+            series[i] = fused(y[i], series[i], on_lanes(of[number]));
+        if (number == 2) sum[i] = base[i] + y[i];
+        if (number == 3) low[i] = sum[i] - base[i];
+        if (number == 4) low[i] = y[i] - low[i];
+        if (number == 5) low[i] = fused(k[i], on_lanes(-of[7]), low[i]);
+        if (number == 6) series[i] = fused(y[i], series[i], on_lanes(0.5));
+    }
+
+    DEVICE_MEMBER Real end(int i) const {
+        return sum[i] + fused(y[i] * y[i], series[i], low[i]);
+    }
+};
 
 // As `philox_series`, for a second word `c1` of each lane and two that are given.
 DEVICE SeriesOnLanes series_on_lanes(const KeysOnLanes &keys, Words c1, Words c2, Words c3) {

@@ -18,17 +18,15 @@
     __has_builtin(__builtin_ia32_sqrtpd512_mask) && \
     __has_builtin(__builtin_ia32_pmuludq512_mask) && \
     __has_builtin(__builtin_ia32_pternlogq512_mask) && \
-    __has_builtin(__builtin_ia32_pshufd512_mask) && \
     __has_builtin(__builtin_ia32_vpermt2varpd512_mask) && \
     __has_builtin(__builtin_ia32_ptestmq512) && __has_builtin(__builtin_ia32_blendmpd_512_mask) && \
     __has_builtin(__builtin_ia32_cvtq2mask512) && __has_builtin(__builtin_ia32_cvtmask2q512) && \
-    __has_builtin(__builtin_ia32_cmppd512_mask)
+    __has_builtin(__builtin_ia32_cmppd512_mask) && __has_builtin(__builtin_ia32_getexppd512_mask)
 #define INSTRUCTIONS_BY_NAME
 #endif
 #elif defined(ON_AVX2)
 #if __has_builtin(__builtin_ia32_vfmaddpd256) && __has_builtin(__builtin_ia32_sqrtpd256) && \
-    __has_builtin(__builtin_ia32_pmuludq256) && __has_builtin(__builtin_ia32_pblendd256) && \
-    __has_builtin(__builtin_ia32_movmskpd256)
+    __has_builtin(__builtin_ia32_pmuludq256) && __has_builtin(__builtin_ia32_movmskpd256)
 #define INSTRUCTIONS_BY_NAME
 #endif
 #endif
@@ -63,8 +61,6 @@ typedef int Ints __attribute__((vector_size(64)));
 #define VPMULUDQ(a, b) __builtin_ia32_pmuludq512_mask((Ints)(a), (Ints)(b), Longs{}, ALL_OF_THEM)
 #define VPTERNLOGQ(a, b, c, table) \
     __builtin_ia32_pternlogq512_mask((Longs)(a), (Longs)(b), (Longs)(c), table, ALL_OF_THEM)
-#define VPSHUFD(keep, mask, a, order) \
-    __builtin_ia32_pshufd512_mask((Ints)(a), order, (Ints)(keep), mask)
 #define VPERMT2PD(index, a, b) \
     __builtin_ia32_vpermt2varpd512_mask((Longs)(index), (Doubles)(a), (Doubles)(b), ALL_OF_THEM)
 #define VPTESTMQ(a, b) \
@@ -75,20 +71,21 @@ typedef int Ints __attribute__((vector_size(64)));
 #define VCMPPD(mask, a, b, how) \
     ((unsigned char)__builtin_ia32_cmppd512_mask((Doubles)(a), (Doubles)(b), how, mask, \
                                                  CURRENT_ROUNDING))
+#define VGETEXPPD(a) \
+    __builtin_ia32_getexppd512_mask((Doubles)(a), Doubles{}, ALL_OF_THEM, CURRENT_ROUNDING)
 #else
 #define VFMADDPD(a, b, c) _mm512_fmadd_pd((Doubles)(a), (Doubles)(b), (Doubles)(c))
 #define VSQRTPD(a) _mm512_sqrt_pd((Doubles)(a))
 #define VPMULUDQ(a, b) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
 #define VPTERNLOGQ(a, b, c, table) \
     _mm512_ternarylogic_epi64((__m512i)(a), (__m512i)(b), (__m512i)(c), table)
-#define VPSHUFD(keep, mask, a, order) \
-    _mm512_mask_shuffle_epi32((__m512i)(keep), mask, (__m512i)(a), (_MM_PERM_ENUM)(order))
 #define VPERMT2PD(index, a, b) _mm512_permutex2var_pd((Doubles)(a), (__m512i)(index), (Doubles)(b))
 #define VPTESTMQ(a, b) _mm512_test_epi64_mask((__m512i)(a), (__m512i)(b))
 #define VBLENDMPD(mask, a, b) _mm512_mask_blend_pd(mask, (Doubles)(a), (Doubles)(b))
 #define VPMOVQ2M(a) _mm512_movepi64_mask((__m512i)(a))
 #define VPMOVM2Q(mask) _mm512_movm_epi64(mask)
 #define VCMPPD(mask, a, b, how) _mm512_mask_cmp_pd_mask(mask, (Doubles)(a), (Doubles)(b), how)
+#define VGETEXPPD(a) _mm512_getexp_pd((Doubles)(a))
 #endif
 
 #elif defined(ON_AVX2)
@@ -98,13 +95,11 @@ typedef int Ints __attribute__((vector_size(32)));
 #define VFMADDPD(a, b, c) __builtin_ia32_vfmaddpd256((Doubles)(a), (Doubles)(b), (Doubles)(c))
 #define VSQRTPD(a) __builtin_ia32_sqrtpd256((Doubles)(a))
 #define VPMULUDQ(a, b) __builtin_ia32_pmuludq256((Ints)(a), (Ints)(b))
-#define VPBLENDD(a, b, mask) __builtin_ia32_pblendd256((Ints)(a), (Ints)(b), mask)
 #define VMOVMSKPD(a) __builtin_ia32_movmskpd256((Doubles)(a))
 #else
 #define VFMADDPD(a, b, c) _mm256_fmadd_pd((Doubles)(a), (Doubles)(b), (Doubles)(c))
 #define VSQRTPD(a) _mm256_sqrt_pd((Doubles)(a))
 #define VPMULUDQ(a, b) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
-#define VPBLENDD(a, b, mask) _mm256_blend_epi32((__m256i)(a), (__m256i)(b), mask)
 #define VMOVMSKPD(a) _mm256_movemask_pd((Doubles)(a))
 #endif
 #endif

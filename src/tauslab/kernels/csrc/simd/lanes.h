@@ -117,18 +117,6 @@ DEVICE Words exclusive_or(Words a, Words b, Words c) {
 #endif
 }
 
-// Lower halves of two words as one word.
-DEVICE Words joined_halves(Words high, Words low) {
-#if defined(VPSHUFD)
-    return (Words)VPSHUFD(low, 0xaaaa, high,
-                          0xa0);  // places 0, 0, 2, 2 of each four; the odd are kept
-#elif defined(VPBLENDD)
-    return (Words)VPBLENDD(low, high << 32, 0xaa);
-#else
-    return high << 32 | (low & 0xffffffffull);
-#endif
-}
-
 // Entries of a table of 32 numbers; bits of `index` above its lowest five are ignored.
 DEVICE Real table_of_32(const double *table, Words index) {
 #if defined(VPERMT2PD)

@@ -14,8 +14,8 @@ DEVICE Real plus(const Real &count, const Real &change) {
     return count + change;
 }
 
-// Tables of math/log.h, a column after the other.
-struct LogColumns {
+// Tables of math/log.h, a column after the other. They begin where a vector that is loaded lies in one line of cache.
+struct alignas(64) LogColumns {
     double reciprocal[32], log_reciprocal[32], rest[32];
 };
 
@@ -173,3 +173,14 @@ WITH_SHARED_NUMBER(tl_max)
 #undef FUNCTION_ON_LANES
 #undef WITH_SHARED_NUMBER
 #endif
+
+// log_parts of normal numbers in (0, 1].
+DEVICE auto log_parts_to_one(Real x) {
+#if defined(VGETEXPPD)
+    const Words above = as_bits(x) + ((0x3ff00000ull - 0x3fe64000ull) << 32);
+    const Real m = from_bits((above & 0x000fffffffffffffull) + (0x3fe64000ull << 32));
+    return LogPartsOf<Real, Words>{(Real)VGETEXPPD(from_bits(above)), m, above >> 47};
+#else
+    return log_parts(x);
+#endif
+}

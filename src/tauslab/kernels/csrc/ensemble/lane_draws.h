@@ -1,0 +1,130 @@
+// What a thread of ssa_lanes.cc keeps of its trajectories, and the draws that they have in store.
+#pragma once
+
+#include "ensemble/control.h"
+#include "model.h"
+#include "device/prelude.h"
+#include "ensemble/arguments.h"
+#include "ensemble/sampling.h"
+#include "simd/draws.h"
+
+constexpr int LANES_HERE = VECTORS * SIMD_LANES;
+// Draws that each lane has in store, and those that are made together. The one that was made last still lacks its
+// logarithm.
+constexpr int STORE = 16, TOGETHER = 4;
+constexpr i64 IDLE = -1;  // instead of a row: no trajectory is left for the lane
+constexpr u64 NEVER = ~0ull;
+
+// What the loop keeps of a vector of trajectories.
+struct Running {
+    Real x[N_SPECIES > 0 ? N_SPECIES : 1], cumulative[N_REACTIONS];
+    Real t, t_next;
+};
+
+// The rest, lane by lane.
+struct Lanes {
+    SeriesOnLanes series;
+    Words begun;  // the clock when the trajectory began
+    Real c[N_CONSTANTS + 1];
+    i64 row[SIMD_LANES], k[SIMD_LANES];
+    u64 told[SIMD_LANES], pause[SIMD_LANES];
+    // Copies of what runs, for functions that are seldom called.
+    double x[N_SPECIES > 0 ? N_SPECIES : 1][SIMD_LANES], a0[SIMD_LANES];
+    double t[SIMD_LANES], t_event[SIMD_LANES], t_next[SIMD_LANES];
+};
+
+struct CountsOfLane {
+    const Lanes &lanes;
+    int lane;
+    DEVICE_MEMBER i32 operator[](int i) const { return (i32)lanes.x[i][lane]; }
+};
+
+// Counts that may have passed their limit.
+struct LargeCountsOfLane {
+    const Lanes &lanes;
+    int lane;
+    DEVICE_MEMBER double operator[](int i) const { return lanes.x[i][lane]; }
+};
+
+struct ConstantsOfLane {
+    Lanes &lanes;
+    int lane;
+    DEVICE_MEMBER double operator[](int i) const { return at<double>(lanes.c[i], lane); }
+};
+
+// The launch, and what all vectors of a thread share.
+struct Thread {
+    const EnsembleArguments &launch;
+    Recorder out;
+    LogColumns log_table;
+    u64 fired = 0, look = LOOK_EVERY, pause = LOOK_EVERY;
+    int busy = 0;  // lanes that have a trajectory
+    Real waiting[STORE][VECTORS] = {}, unit[STORE][VECTORS] = {};
+};
+
+// Draws of the next STORE events of all lanes.
+DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
+    const KeysOnLanes keys(*thread.launch.keys);
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        const SeriesOnLanes series = lanes[v].series;
+        const Words number = clock - lanes[v].begun;
+        NO_UNROLL for (int d = 0; d < STORE; d += TOGETHER) {
+            DrawsOnLanes draws[TOGETHER];
+            const auto same = [&](int) -> const SeriesOnLanes & { return series; };
+            const auto next = [&](int i) { return number + (u64)(d + i); };
+            draw_together<TOGETHER>(same, next, keys, draws);
+            UNROLL for (int i = 0; i < TOGETHER; ++i) {
+                thread.waiting[d + i][v] = draws[i].waiting;
+                thread.unit[d + i][v] = draws[i].unit;
+            }
+        }
+    }
+    UNROLL for (int v = 0; v < VECTORS; ++v)
+        NO_UNROLL for (int d = 0; d < STORE - 1; ++d) thread.waiting[d][v] =
+            exponential_on_lanes(thread.log_table, thread.waiting[d][v]);
+}
+
+// Draws from number 0 on for one lane, in store from place `d` on: here lanes hold draws that follow each other.
+DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, int lane, int d) {
+    constexpr int COUNT = STORE / SIMD_LANES;
+    const KeysOnLanes keys(*thread.launch.keys);
+    const SeriesOnLanes series = {on_lanes((u64)one.x2), on_lanes((u64)one.x0),
+                                  on_lanes((u64)one.x2_next), on_lanes((u64)one.x3_next)};
+    Words number = {};
+    for (int i = 0; i < SIMD_LANES; ++i) at<u64>(number, i) = (u64)i;
+    DrawsOnLanes draws[COUNT];
+    const auto same = [&](int) -> const SeriesOnLanes & { return series; };
+    const auto next = [&](int i) { return number + (u64)(i * SIMD_LANES); };
+    draw_together<COUNT>(same, next, keys, draws);
+    for (int i = 0; i < COUNT; ++i) {
+        Real waiting = exponential_on_lanes(thread.log_table, draws[i].waiting);
+        for (int j = 0; j < SIMD_LANES; ++j, d = (d + 1) % STORE) {
+            const bool last = i * SIMD_LANES + j == STORE - 1;
+            at<double>(thread.waiting[d][v], lane) = at<double>(last ? draws[i].waiting : waiting, j);
+            at<double>(thread.unit[d][v], lane) = at<double>(draws[i].unit, j);
+        }
+    }
+}
+
+// Random bits of the event that comes STORE after that at `clock`, for all lanes, at the place `d` of that event, and
+// logarithms of those that the event before made. Neither waits for the other, so each fills the other's waiting
+// times, and `meanwhile(step)` too.
+template <class Meanwhile>
+DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, u64 clock, int d,
+                   const Meanwhile &meanwhile) {
+    DrawsOnLanes draws[VECTORS];
+    const auto series = [&](int v) -> const SeriesOnLanes & { return lanes[v].series; };
+    const auto number = [&](int v) { return clock + STORE - lanes[v].begun; };
+    Real *const before = thread.waiting[(d + STORE - 1) % STORE];
+    ExponentialsInSteps<VECTORS> logs(thread.log_table);
+    UNROLL for (int v = 0; v < VECTORS; ++v) logs.begin(v, before[v]);
+    draw_together<VECTORS>(series, number, keys, draws, [&](int step) {
+        UNROLL for (int v = 0; v < VECTORS; ++v) logs.step(v, step);
+        meanwhile(step);
+    });
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        before[v] = logs.end(v);
+        thread.waiting[d][v] = draws[v].waiting;
+        thread.unit[d][v] = draws[v].unit;
+    }
+}
