@@ -59,7 +59,7 @@ DEVICE void refresh(const Tables &tables, u32 group, Change change, const State 
         s.v[V_PARTNERS + owner] = partners;
         s.v[V_TOP + owner] = dense_leaf(tables, owner, s.v[place_of_count(group, (u32)lane)], partners);
     });
-    if (TOP_LEVELS > 1) update_node({(i32)(V_TOP + first), (i32)(V_ROOT + group)}, s);
+    if (TOP_LEVELS > 1) update_node(0, {(i32)(V_TOP + first), (i32)(V_ROOT + group)}, s);
 }
 
 #if TEAM_THREADS == 1
@@ -243,7 +243,7 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, Whole rank, const State
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
                 Kept &kept) {
     const i32 first = root.choose(target);
-    const i32 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+    const i32 number = find_leaf(tables, TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
     const IntQuad owner = tables.quad(AT_OWNER, number);
     const double count = s.v[place_of_count((u32)number)], partners = s.v[V_PARTNERS + number];
     target = target / count;

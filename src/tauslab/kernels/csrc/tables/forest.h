@@ -29,6 +29,9 @@
 #include "random/streams.h"
 #include "team/team.h"
 
+// Whether an event has a record of few slots (tables/short_event.h).
+#define IS_SHORT (SHORT_SLOTS > 0 && TEAM_THREADS > 1)
+
 // What a term's whole number is, in the third word of its record: the count of its own species less one; a
 // fixed number of reactions; otherwise a sum of partners' counts, where a long list has here its first
 // run of 32.
@@ -112,10 +115,15 @@ DEVICE void update_chunks(const Tables &tables, i64 where, i32 begin, i32 end, c
         [](const Chunk &chunk, double sum) { chunk.store(sum); });
 }
 
-// A sum of 32 neighbours.
-DEVICE void update_node(IntPair node, const State &s) {
-    const double sum = lanes_sum(Neighbours{s.v, node.a});
-    if (first_lane()) s.v[node.b] = sum;
+// Where the values are that stage `stage` adds up; the next stage has its sums.
+DEVICE const TeamArray<double> &addends_of(i32 stage, const State &s) {
+    return stage >= FAST_LEVEL ? s.top : s.v;
+}
+
+// A sum of 32 neighbours, of stage `stage`.
+DEVICE void update_node(i32 stage, IntPair node, const State &s) {
+    const double sum = lanes_sum(Neighbours{addends_of(stage, s), node.a});
+    if (first_lane()) addends_of(stage + 1, s)[node.b] = sum;
 }
 
 DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
@@ -152,11 +160,27 @@ struct Kept {
 #else
     DEVICE_MEMBER void forget() {}
 
-    DEVICE_MEMBER void update(i32, IntPair node, const State &s) { update_node(node, s); }
-
-    DEVICE_MEMBER int choose(i32, i32 begin, double &target, const State &s) const {
-        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    DEVICE_MEMBER void update(i32 stage, IntPair node, const State &s) {
+        update_node(stage, node, s);
     }
+
+    DEVICE_MEMBER int choose(i32 stage, i32 begin, double &target, const State &s) {
+#if IS_SHORT
+        if (stage == 0) {
+            group = (begin - (i32)V_LEAVES) / LANES;
+            leaves = LaneSums<Neighbours>(Neighbours{s.v, begin});
+            return leaves.choose(target);
+        }
+#endif
+        return lanes_choose(LANES, Neighbours{addends_of(stage, s), begin}, target);
+    }
+#endif
+
+#if IS_SHORT
+    // The leaf that was found last, and the group of 32 that it is in.
+    i32 leaf = 0, group = 0;
+    i32 near = 0;  // one of the counts that events of the group read
+    LaneSums<Neighbours> leaves;
 #endif
 };
 
@@ -166,7 +190,7 @@ struct Kept {
 DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &s) {
     for (i32 stage = first; stage < last; ++stage) {
         team_groups(tables.at(AT_STAGE_NODE, stage), tables.at(AT_STAGE_NODE, stage + 1),
-                    [&](i64 i) { update_node(tables.pair(AT_NODE, i), s); });
+                    [&](i64 i) { update_node(stage, tables.pair(AT_NODE, i), s); });
         team_sync();
     }
 }
@@ -198,7 +222,8 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
 // Sets the counts of a new trajectory, and all values to 0.
 DEVICE void start_counts(const i32 *initial, const State &s) {
     team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = i < N_GIVEN ? initial[i] : 0; });
-    team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
+    team_each(0, FAST_PLACE, [&](i64 i) { s.v[i] = 0.0; });
+    team_each(FAST_PLACE, N_VALUES, [&](i64 i) { s.top[i] = 0.0; });
     team_sync();
 }
 
@@ -231,11 +256,16 @@ typedef LaneSums<Neighbours, ROOT_LANES> Root;
 // Descends a tree from a node whose children are on `level` to the lowest level, whose sums are made in stage
 // `lowest`.
 template <class Places>
-DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
-                     const State &s, const Kept &kept) {
-    UNROLL for (; level >= 0; --level)
+DEVICE i32 find_leaf([[maybe_unused]] const Tables &tables, const Places &places, i32 node, i32 level, i32 lowest, double &target,
+                     const State &s, Kept &kept) {
+    UNROLL for (; level >= 0; --level) {
+#if IS_SHORT
+        // Counts that the event will need are fetched while the group is searched.
+        if (HAS_NEAR && level == 0) kept.near = s.x[tables.at(AT_NEAR, node * 8 + own_lane() % 8)];
+#endif
         node = node * LANES +
                kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
+    }
     return node;
 }
 
@@ -295,13 +325,16 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Sta
     i32 leaf = first;
     if (N_OWNERS > 0) {
         const i32 owner =
-            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+            find_leaf(tables, TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;
     }
-    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
+    leaf = find_leaf(tables, STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
                      kept);
-#if TEAM_THREADS > 1
+#if IS_SHORT
+    kept.leaf = leaf;
+    return IS_PILOT ? tables.at(AT_LEAF_REACTION, leaf) : 0;
+#elif TEAM_THREADS > 1
     const IntPair event = tables.pair(AT_LEAF_EVENT, leaf);
     kept.found = event.a, kept.list = event.b;
     return event.a;

@@ -110,10 +110,24 @@ class LaneSums {
     DEVICE_MEMBER LaneSums() {}
 
     DEVICE_MEMBER explicit LaneSums(const Value &value) {
+        load(value);
+        add_up();
+    }
+
+    DEVICE_MEMBER void load(const Value &value) {
         UNROLL for (int i = 0; i < EACH; ++i) {
             const int lane = (own_lane() + i * TEAM_LANES) % WIDTH;
             held_[EACH + i] = i * TEAM_LANES < WIDTH ? value(lane) : 0.0;
         }
+    }
+
+    // The value of a lane, if the thread has it.
+    DEVICE_MEMBER void replace(int lane, double value) {
+        UNROLL for (int i = 0; i < EACH; ++i)
+            if (lane == own_lane() + i * TEAM_LANES) held_[EACH + i] = value;
+    }
+
+    DEVICE_MEMBER void add_up() {
         UNROLL for (int size = EACH / 2; size > 0; size /= 2)
             UNROLL for (int i = 0; i < size; ++i) held_[size + i] =
                 held_[2 * size + i] + held_[3 * size + i];
