@@ -111,7 +111,9 @@ def sparse(n_species: int, n_reactions: int, seed: int = 5) -> Network:
 @compiler
 @pytest.mark.parametrize(("n_reactions", "n_species"), [(90, 300), (1100, 2500)])
 @pytest.mark.parametrize("fast", [0, 1 << 20])
-def test_short_events_give_the_bits_of_a_thread(tmp_path, monkeypatch, n_reactions, n_species, fast):
+def test_short_events_give_the_bits_of_a_thread(
+    tmp_path, monkeypatch, n_reactions, n_species, fast
+):
     """With few slots an event, and upper sums in fast memory or not."""
     network = sparse(n_species, n_reactions)
     cpu = get_backend("cpu", BackendOptions(threads=1))
@@ -159,7 +161,9 @@ def test_teams_of_a_gpu_give_the_bits_of_the_cpu(selector, team):
 @pytest.mark.gpu
 def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
     network = sparse(n_species, n_reactions)
-    expected = simulate(get_backend("cpu", BackendOptions(threads=2)), network, [0.0, 0.3], 70, "tree")
+    expected = simulate(
+        get_backend("cpu", BackendOptions(threads=2)), network, [0.0, 0.3], 70, "tree"
+    )
     cuda = get_backend("cuda", BackendOptions())
     found = simulate(cuda, network, [0.0, 0.3], 70, "tree", 8, Expected(70))
     for one, other in zip(expected, found, strict=True):

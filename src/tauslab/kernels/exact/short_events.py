@@ -13,18 +13,27 @@ from tauslab.model.arrays import FloatArray, IntArray
 
 TEAMS_OF_SHORT = (8,)
 MOST_SLOTS = 8  # threads of the smallest team
-# Counts of a sector of memory, and sectors that the threads of a team load before it is known which they need.
+MOST_WORDS = 1 << 28  # of all records
+# Counts of a sector of memory, and sectors that a team loads before it knows which it needs.
 SECTOR, MOST_SECTORS = 8, 8
 LONGER = 4  # as in csrc/tables/propensities.h
 
 
 def write_no_short(book: TableBook) -> None:
     """Say that events have no such records, and that all sums stand together."""
-    for name in ("SHORT_CHANGES", "SHORT_PAIRS", "AT_SHORT", "AT_SHORT_RATE", "AT_NEAR", "HAS_NEAR",
-                 "FAST_VALUES"):
+    for name in (
+        "SHORT_CHANGES",
+        "SHORT_PAIRS",
+        "AT_SHORT",
+        "AT_SHORT_RATE",
+        "AT_NEAR",
+        "HAS_NEAR",
+    ):
         book.constant(name, 0)
     book.macro("SHORT_SLOTS", 0)
-    book.constant("FAST_LEVEL", len(book.places_of("STORED_LEVEL")) + len(book.places_of("TOP_LEVEL")))
+    book.constant("FAST_VALUES", 0)
+    levels = len(book.places_of("STORED_LEVEL")) + len(book.places_of("TOP_LEVEL"))
+    book.constant("FAST_LEVEL", levels)
     book.constant("FAST_PLACE", book["N_VALUES"])
 
 
@@ -42,12 +51,14 @@ def write_short(
         return
     changes = Pairs.of(network.reactions[j].change for j in stored.tolist())
     leaves, _ = readers_of(network, forest)
+    if int(np.diff(leaves.start)[changes.species].max(initial=0)) > MOST_SLOTS:
+        return
     which, leaf = leaves.expand(changes.species)
     n = len(stored)
     key = np.unique(changes.row[which] * n + leaf)
     of, leaf = key // n, key % n
     most = max(np.bincount(rows, minlength=1).max() for rows in (changes.row, of))
-    if most > MOST_SLOTS:
+    if most > MOST_SLOTS or 8 * MOST_SLOTS * n > MOST_WORDS:
         return
     slots = 1 << int(most - 1).bit_length()
     one, two = np.zeros((n, slots, 4), np.int64), np.zeros((n, slots, 4), np.int64)
@@ -71,7 +82,7 @@ def write_short(
 
 
 def _write_near(book: TableBook, one: IntArray, two: IntArray) -> None:
-    """Of every group of 32 leaves where the counts are that their events read, by sectors of eight."""
+    """Where the counts are that events of each group of 32 leaves read, by sectors of eight."""
     n, slots, _ = one.shape
     group = np.repeat(np.arange(n) // LANES, slots * 3)
     species = np.stack([one[:, :, 0], two[:, :, 0], two[:, :, 1]], axis=2).ravel()

@@ -194,9 +194,7 @@ class LargeNetwork:
             from tauslab.kernels.events.large import behind_counts
 
             network = behind_counts(network)
-        book = tables_of(
-            network, selector, firings, expected.highest, expected.delay_queue, team
-        )
+        book = tables_of(network, selector, firings, expected.highest, expected.delay_queue, team)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)

@@ -34,10 +34,10 @@ struct CountArray {
 // behind these the time.
 struct State {
     CountArray x;
-    WholeNumbers n;       // of terms, and of runs of 32 partners
-    TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
+    WholeNumbers n;         // of terms, and of runs of 32 partners
+    TeamArray<double> v;    // sums, see `kernels/exact/forest.py` for their places
     TeamArray<double> top;  // those from FAST_PLACE on: in shared memory, or where the others are
-    const double *c;      // constants of the row
+    const double *c;        // constants of the row
 #ifdef HAS_EVENTS
     TeamArray<double> reals;
     double time;
