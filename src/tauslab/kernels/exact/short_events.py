@@ -7,28 +7,19 @@ import numpy as np
 from tauslab.kernels.exact.event_tables import readers_of
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
-from tauslab.kernels.exact.tables import LANES, Pairs, TableBook, distinct_pairs
+from tauslab.kernels.exact.tables import Pairs, TableBook
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray, IntArray
 
 TEAMS_OF_SHORT = (8,)
 MOST_SLOTS = 8  # threads of the smallest team
 MOST_WORDS = 1 << 28  # of all records
-# Counts of a sector of memory, and sectors that a team loads before it knows which it needs.
-SECTOR, MOST_SECTORS = 8, 8
 LONGER = 4  # as in csrc/tables/propensities.h
 
 
 def write_no_short(book: TableBook) -> None:
-    """Say that events have no such records, and that all sums stand together."""
-    for name in (
-        "SHORT_CHANGES",
-        "SHORT_PAIRS",
-        "AT_SHORT",
-        "AT_SHORT_RATE",
-        "AT_NEAR",
-        "HAS_NEAR",
-    ):
+    """Say that events have no such records, and that all sums are together."""
+    for name in ("SHORT_CHANGES", "SHORT_PAIRS", "AT_SHORT", "AT_SHORT_RATE"):
         book.constant(name, 0)
     book.macro("SHORT_SLOTS", 0)
     book.constant("FAST_VALUES", 0)
@@ -77,26 +68,7 @@ def write_short(
     book.real("SHORT_RATE", rate)
     book.macro("SHORT_SLOTS", slots)
     book.constant("SHORT_CHANGES", int(np.bincount(changes.row).max()))
-    _write_near(book, one, two)
     book.constant("SHORT_PAIRS", bool((forms[stored, 2] == 2).any()))
-
-
-def _write_near(book: TableBook, one: IntArray, two: IntArray) -> None:
-    """Where the counts are that events of each group of 32 leaves read, by sectors of eight."""
-    n, slots, _ = one.shape
-    group = np.repeat(np.arange(n) // LANES, slots * 3)
-    species = np.stack([one[:, :, 0], two[:, :, 0], two[:, :, 1]], axis=2).ravel()
-    empty = (one[:, :, 1] == 0)[:, :, None] & [True, False, False]
-    empty = empty | ((one[:, :, 3] < 1)[:, :, None] & [False, True, False])
-    empty = empty | ((one[:, :, 3] != 2)[:, :, None] & [False, False, True])
-    used = ~empty.ravel()
-    group, sector = distinct_pairs(group[used], species[used] // SECTOR)
-    start = np.searchsorted(group, np.arange(-(-n // LANES) + 1))
-    sizes = np.diff(start)
-    few = len(sector) > 0 and int(sizes.max()) <= MOST_SECTORS and int(sizes.min()) > 0
-    book.constant("HAS_NEAR", few)
-    place = start[:-1, None] + np.minimum(np.arange(MOST_SECTORS), sizes[:, None] - 1)
-    book.whole("NEAR", SECTOR * sector[place] if few else [])
 
 
 def _places(rows: IntArray) -> IntArray:

@@ -243,7 +243,7 @@ DEVICE i32 find_partner(const Tables &tables, u32 owner, Whole rank, const State
 DEVICE i32 find(const Tables &tables, const Root &root, double target, const State &s,
                 Kept &kept) {
     const i32 first = root.choose(target);
-    const i32 number = find_leaf(tables, TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+    const i32 number = find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
     const IntQuad owner = tables.quad(AT_OWNER, number);
     const double count = s.v[place_of_count((u32)number)], partners = s.v[V_PARTNERS + number];
     target = target / count;

@@ -179,7 +179,6 @@ struct Kept {
 #if IS_SHORT
     // The leaf that was found last, and the group of 32 that it is in.
     i32 leaf = 0, group = 0;
-    i32 near = 0;  // one of the counts that events of the group read
     LaneSums<Neighbours> leaves;
 #endif
 };
@@ -256,16 +255,11 @@ typedef LaneSums<Neighbours, ROOT_LANES> Root;
 // Descends a tree from a node whose children are on `level` to the lowest level, whose sums are made in stage
 // `lowest`.
 template <class Places>
-DEVICE i32 find_leaf([[maybe_unused]] const Tables &tables, const Places &places, i32 node, i32 level, i32 lowest, double &target,
+DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
                      const State &s, Kept &kept) {
-    UNROLL for (; level >= 0; --level) {
-#if IS_SHORT
-        // Counts that the event will need are fetched while the group is searched.
-        if (HAS_NEAR && level == 0) kept.near = s.x[tables.at(AT_NEAR, node * 8 + own_lane() % 8)];
-#endif
+    UNROLL for (; level >= 0; --level)
         node = node * LANES +
                kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
-    }
     return node;
 }
 
@@ -325,11 +319,11 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Sta
     i32 leaf = first;
     if (N_OWNERS > 0) {
         const i32 owner =
-            find_leaf(tables, TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
+            find_leaf(TOP_LEVEL, first, TOP_LEVELS - 2, LOWER_STAGES, target, s, kept);
         if (N_LEAVES == 0 || owner != N_OWNERS) return find_owned(tables, owner, target, s);
         leaf = 0;
     }
-    leaf = find_leaf(tables, STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
+    leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
                      kept);
 #if IS_SHORT
     kept.leaf = leaf;

@@ -59,7 +59,6 @@ DEVICE bool fire_short(const Tables &tables, const State &s, Kept &kept) {
     const bool changes = own.by != 0 && own_lane() < SHORT_SLOTS;
     const i32 count = plus(s.x[own.species], own.by);
     i32 first = s.x[own.first], second = SHORT_PAIRS ? s.x[own.second] : 0;
-    LOADED_HERE(kept.near, "r");
     // Of the groups that the event changes, all but the one that was searched; the first of them is loaded at once.
     const i32 group = own.leaf < 0 ? -1 : own.leaf / LANES;
     const u32 groups = first_slots(group);
