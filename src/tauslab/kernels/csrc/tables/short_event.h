@@ -37,7 +37,7 @@ DEVICE void finish_group(LaneSums<Neighbours> &sums, i32 group, i32 leaf, double
 DEVICE u32 first_slots(i32 number) {
     const i32 before = LANES_READ(TEAM_LANES, number, own_lane() - 1);
     const bool is = own_lane() < SHORT_SLOTS && number >= 0;
-    return LANES_BALLOT(TEAM_LANES, is && (own_lane() == 0 || before != number));
+    return TEAM_BALLOT(is && (own_lane() == 0 || before != number));
 }
 
 // The sums above the groups of the slots.
@@ -62,7 +62,7 @@ DEVICE bool fire_short(const Tables &tables, const State &s, Kept &kept) {
     // Of the groups that the event changes, all but the one that was searched; the first of them is loaded at once.
     const i32 group = own.leaf < 0 ? -1 : own.leaf / LANES;
     const u32 groups = first_slots(group);
-    u32 others = groups & ~LANES_BALLOT(TEAM_LANES, group == kept.group);
+    u32 others = groups & ~TEAM_BALLOT(group == kept.group);
     LaneSums<Neighbours> other;
     i32 next = -1;
     const auto take = [&] {

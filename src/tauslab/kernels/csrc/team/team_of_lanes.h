@@ -10,6 +10,12 @@ constexpr int EACH = LANES / TEAM_LANES;
 constexpr int TEAM_WARPS = TEAM_THREADS / TEAM_LANES;
 constexpr int TEAM_NEAR = TEAM_LANES;
 
+#ifdef HAS_TEAM_BALLOT
+#define TEAM_BALLOT(condition) ballot_of_team<TEAM_LANES>(condition)
+#else
+#define TEAM_BALLOT(condition) LANES_BALLOT(TEAM_LANES, condition)
+#endif
+
 DEVICE int team_rank() {
     return (int)(THREAD_IN_BLOCK % TEAM_THREADS);
 }
@@ -41,7 +47,7 @@ DEVICE i64 team_same(i64 value) {
 
 // Every thread of the team has to get here.
 DEVICE bool team_any(bool condition) {
-    if (TEAM_WARPS == 1) return LANES_BALLOT(TEAM_LANES, condition) != 0;
+    if (TEAM_WARPS == 1) return TEAM_BALLOT(condition) != 0;
     return BLOCK_ANY(condition);
 }
 
@@ -164,7 +170,7 @@ class LaneSums {
             }
             own += turn(left, right, left_over) ? size : 0;
         }
-        const int lane = FIRST_SET(LANES_BALLOT(TEAM_LANES, here));
+        const int lane = FIRST_SET(TEAM_BALLOT(here));
         target = LANES_READ(TEAM_LANES, left_over, lane);
         return lane + (EACH > 1 ? LANES_READ(TEAM_LANES, own, lane) * TEAM_LANES : 0);
     }
@@ -260,7 +266,7 @@ DEVICE int lanes_find(int count, Value value, Number &rank) {
         const Number before = LANES_READ(TEAM_LANES, sum, own_lane() - distance);
         sum += own_lane() >= distance ? before : 0;
     }
-    const u32 above = LANES_BALLOT(TEAM_LANES, sum > rank);
+    const u32 above = TEAM_BALLOT(sum > rank);
     if (above == 0) {
         rank -= LANES_READ(TEAM_LANES, sum, TEAM_LANES - 1);
         return count;
