@@ -85,6 +85,50 @@ def test_sums_in_registers_give_the_same_bits(tmp_path, monkeypatch, selector):
         assert np.array_equal(one, other)
 
 
+def sparse(n_species: int, n_reactions: int, seed: int = 5) -> Network:
+    """Reactions of all short kinds, each of which changes few propensities, near it or far away."""
+    rng = np.random.default_rng(seed)
+    net = Network("sparse")
+    for i in range(n_species):
+        net.add_species(f"S{i}", int(rng.integers(0, 9)))
+    for j in range(n_reactions):
+        a, b, c = (int(i) for i in rng.integers(0, n_species, 3))
+        near = f"S{(a + 1) % n_species}"
+        kind = j % 5
+        if kind == 0:
+            net.add_reaction(f"S{a} -> {near}", rate=1 + j / n_reactions)
+        elif kind == 1:
+            net.add_reaction(f"S{a} -> S{c}", rate=0.5)
+        elif kind == 2 and a != b:
+            net.add_reaction(f"S{a} + S{b} -> {near}", rate=0.05)
+        elif kind == 3:
+            net.add_reaction(f"2 S{a} -> S{b}", rate=0.02)
+        else:
+            net.add_reaction(f"-> S{c}", rate=0.3)
+    return net
+
+
+@compiler
+@pytest.mark.parametrize(("n_reactions", "n_species"), [(90, 300), (1100, 2500)])
+@pytest.mark.parametrize("fast", [0, 1 << 20])
+def test_short_events_give_the_bits_of_a_thread(
+    tmp_path, monkeypatch, n_reactions, n_species, fast
+):
+    """With few slots an event, and upper sums in fast memory or not."""
+    network = sparse(n_species, n_reactions)
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    expected = simulate(cpu, network, [0.0, 0.2, 0.3], 5, "tree")
+    assert expected[4][0] > 200
+    device = EmulatedBackend(tmp_path, 32)
+    monkeypatch.setattr(device, "fast_memory", fast, raising=False)
+    found = simulate(device, network, [0.0, 0.2, 0.3], 5, "tree", 8)
+    text = (tmp_path / "model.h").read_text()
+    assert "#define SHORT_SLOTS 8" in text or "#define SHORT_SLOTS 4" in text
+    assert ("constexpr i64 FAST_VALUES = 0;" in text) == (fast == 0)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
 @compiler
 @pytest.mark.parametrize("selector", ["pdm", "cr"])
 def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch, selector):
@@ -109,5 +153,18 @@ def test_teams_of_a_gpu_give_the_bits_of_the_cpu(selector, team):
     cuda = get_backend("cuda", BackendOptions())
     expected = simulate(cpu, mixture(), times, 100, selector)
     found = simulate(cuda, mixture(), times, 100, selector, team)
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other.get() if hasattr(other, "get") else other)
+
+
+@pytest.mark.parametrize(("n_reactions", "n_species"), [(90, 300), (1100, 2500), (33_000, 40_000)])
+@pytest.mark.gpu
+def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
+    network = sparse(n_species, n_reactions)
+    expected = simulate(
+        get_backend("cpu", BackendOptions(threads=2)), network, [0.0, 0.3], 70, "tree"
+    )
+    cuda = get_backend("cuda", BackendOptions())
+    found = simulate(cuda, network, [0.0, 0.3], 70, "tree", 8, Expected(70))
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other.get() if hasattr(other, "get") else other)

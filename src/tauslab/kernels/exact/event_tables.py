@@ -47,7 +47,7 @@ def write_plans(
     list_of = np.fromiter((numbers.setdefault(c, len(numbers)) for c in changes), np.int64)
     pairs = Pairs.of(numbers)
     by_list = TableRows.of([[i for i, _ in change] for change in numbers])
-    leaves, chunks = _readers(network, forest)
+    leaves, chunks = readers_of(network, forest)
     touch, times = _touched(forest, n_species, book["N_WHOLE"])
 
     touches = _touches_of_lists(pairs, touch, times, book["N_WHOLE"])
@@ -77,7 +77,7 @@ def write_plans(
     book.constant("PLAN_STAGES", len(stages))
 
 
-def _readers(network: LoweredNetwork, forest: ForestTables) -> tuple[TableRows, TableRows]:
+def readers_of(network: LoweredNetwork, forest: ForestTables) -> tuple[TableRows, TableRows]:
     """Stored leaves and chunks that a species is read by."""
     reads = [
         (i, leaf)

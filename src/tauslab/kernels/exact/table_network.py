@@ -23,6 +23,12 @@ from tauslab.kernels.exact.owners import (
     literal_of,
 )
 from tauslab.kernels.exact.rejection import shared_parts, write_items
+from tauslab.kernels.exact.short_events import (
+    TEAMS_OF_SHORT,
+    fast_level,
+    write_no_short,
+    write_short,
+)
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
@@ -102,6 +108,11 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
     """
     if team < FEWEST_FAST or not backend.fast_memory:
         return 0
+    return room_of_team(team, trajectories, backend, least)
+
+
+def room_of_team(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+    """The same for teams of any size."""
     together = THREADS_OF_A_MULTIPROCESSOR // team
     if trajectories:
         together = min(together, -(-trajectories // backend.multiprocessors))
@@ -183,7 +194,7 @@ class LargeNetwork:
             from tauslab.kernels.events.large import behind_counts
 
             network = behind_counts(network)
-        book = tables_of(network, selector, firings, expected.highest, expected.delay_queue)
+        book = tables_of(network, selector, firings, expected.highest, expected.delay_queue, team)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
@@ -217,6 +228,8 @@ class LargeNetwork:
             fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
             book.constant("SHARED_PARTS", fast)
             return sum(parts[:fast])
+        if book["SHORT_SLOTS"]:
+            return fast_level(book, room_of_team(team, trajectories, self._backend))
         fast = fast_parts(parts, team, trajectories, self._backend)
         book.constant("SHARED_PARTS", fast)
         taken = sum(parts[:fast])
@@ -284,6 +297,7 @@ def tables_of(
     firings: FloatArray | None = None,
     highest: IntArray | None = None,
     delay_queue: int = DELAY_QUEUE,
+    team: int = 1,
 ) -> TableBook:
     """All tables of a network for a selector; with events one of `behind_counts`."""
     weights = change_weights(network, firings)
@@ -319,6 +333,9 @@ def tables_of(
         write_dense(book, network, forest, dense)
     items = len(stored) if grouped else None
     write_groups(book, len(network.species), items, highest_exponent(reactions))
+    write_no_short(book)
+    if team in TEAMS_OF_SHORT and not (grouped or network.dynamics):
+        write_short(book, network, forest, forms)
     # Events make mass.
     small = not network.dynamics and narrow(network, terms, highest)
     book.macro("WIDE_WHOLE", not small)

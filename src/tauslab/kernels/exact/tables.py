@@ -135,6 +135,10 @@ class TableBook:
         """Add few numbers to the header alone, as an array."""
         self._places[name] = [*values] or [0]
 
+    def places_of(self, name: str) -> list[int]:
+        """The array that `places` added."""
+        return self._places[name]
+
     def rows(self, row_name: str, item_name: str, rows: TableRows) -> None:
         """Add compressed rows: their starts and their items."""
         self.whole(row_name, rows.start)

@@ -70,6 +70,23 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 // some wait there for all, others only say that they were there.
 #define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
 #define BARRIER_ARRIVE(number, threads) (__syncwarp(), barrier_arrive_((number), (threads)))
+// LANES_BALLOT of fewer lanes than a warp has. With a mask for each team a warp ballots once for every team, one
+// after another. So the teams of which all lanes run here, side by side, ballot at once: those are in `here` with
+// all their bits, and each of their lanes has the same `here`, which one instruction gave them.
+#define HAS_TEAM_BALLOT
+template <int LANES_OF_TEAM>
+DEVICE u32 ballot_of_team(bool condition) {
+    if (LANES_OF_TEAM == 32) return __ballot_sync(0xffffffffu, condition);
+    constexpr u32 ALL = (1u << LANES_OF_TEAM % 32) - 1;
+    const u32 first = threadIdx.x % 32 & ~(LANES_OF_TEAM - 1);
+    u32 here;
+    asm volatile("activemask.b32 %0;" : "=r"(here));
+    u32 whole = 0;
+#pragma unroll
+    for (u32 i = 0; i < 32; i += LANES_OF_TEAM) whole |= (here >> i & ALL) == ALL ? ALL << i : 0u;
+    const u32 mask = (whole >> first & 1) != 0 ? whole : ALL << first;
+    return __ballot_sync(mask, condition) >> first & ALL;
+}
 DEVICE void barrier_wait_(int number, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }

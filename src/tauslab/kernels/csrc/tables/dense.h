@@ -59,7 +59,7 @@ DEVICE void refresh(const Tables &tables, u32 group, Change change, const State 
         s.v[V_PARTNERS + owner] = partners;
         s.v[V_TOP + owner] = dense_leaf(tables, owner, s.v[place_of_count(group, (u32)lane)], partners);
     });
-    if (TOP_LEVELS > 1) update_node({(i32)(V_TOP + first), (i32)(V_ROOT + group)}, s);
+    if (TOP_LEVELS > 1) update_node(0, {(i32)(V_TOP + first), (i32)(V_ROOT + group)}, s);
 }
 
 #if TEAM_THREADS == 1

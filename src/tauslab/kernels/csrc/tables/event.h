@@ -6,7 +6,7 @@
 #if IS_DENSE
 #include "tables/dense.h"
 #else
-#include "tables/forest.h"
+#include "tables/short_event.h"
 
 // The plan of a reaction: where its changes of counts, changes of whole numbers, and stages begin.
 struct Plan {
@@ -112,7 +112,10 @@ DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s,
 DEVICE void write_counts(const Tables &, const State &) {}
 
 // Changes counts and what depends on them. Returns false if a count passed 2147483647.
-DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &kept) {
+DEVICE bool fire(const Tables &tables, [[maybe_unused]] i32 reaction, const State &s, Kept &kept) {
+#if IS_SHORT
+    return fire_short(tables, s, kept);
+#else
     const NearEntries near_entries(tables, kept.list_of(reaction));
     const Plan plan(tables, reaction);
     if (!change(tables, plan, s, near_entries)) return false;
@@ -136,5 +139,6 @@ DEVICE bool fire(const Tables &tables, i32 reaction, const State &s, Kept &kept)
     }
     update_nodes<LOWER_STAGES, NODE_STAGES>(tables, plan, s, kept);
     return true;
+#endif
 }
 #endif

@@ -29,6 +29,9 @@
 #include "random/streams.h"
 #include "team/team.h"
 
+// Whether an event has a record of few slots (tables/short_event.h).
+#define IS_SHORT (SHORT_SLOTS > 0 && TEAM_THREADS > 1)
+
 // What a term's whole number is, in the third word of its record: the count of its own species less one; a
 // fixed number of reactions; otherwise a sum of partners' counts, where a long list has here its first
 // run of 32.
@@ -112,10 +115,15 @@ DEVICE void update_chunks(const Tables &tables, i64 where, i32 begin, i32 end, c
         [](const Chunk &chunk, double sum) { chunk.store(sum); });
 }
 
-// A sum of 32 neighbours.
-DEVICE void update_node(IntPair node, const State &s) {
-    const double sum = lanes_sum(Neighbours{s.v, node.a});
-    if (first_lane()) s.v[node.b] = sum;
+// Where the values are that stage `stage` adds up; the next stage has its sums.
+DEVICE const TeamArray<double> &addends_of(i32 stage, const State &s) {
+    return stage >= FAST_LEVEL ? s.top : s.v;
+}
+
+// A sum of 32 neighbours, of stage `stage`.
+DEVICE void update_node(i32 stage, IntPair node, const State &s) {
+    const double sum = lanes_sum(Neighbours{addends_of(stage, s), node.a});
+    if (first_lane()) addends_of(stage + 1, s)[node.b] = sum;
 }
 
 DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
@@ -152,11 +160,26 @@ struct Kept {
 #else
     DEVICE_MEMBER void forget() {}
 
-    DEVICE_MEMBER void update(i32, IntPair node, const State &s) { update_node(node, s); }
-
-    DEVICE_MEMBER int choose(i32, i32 begin, double &target, const State &s) const {
-        return lanes_choose(LANES, Neighbours{s.v, begin}, target);
+    DEVICE_MEMBER void update(i32 stage, IntPair node, const State &s) {
+        update_node(stage, node, s);
     }
+
+    DEVICE_MEMBER int choose(i32 stage, i32 begin, double &target, const State &s) {
+#if IS_SHORT
+        if (stage == 0) {
+            group = (begin - (i32)V_LEAVES) / LANES;
+            leaves = LaneSums<Neighbours>(Neighbours{s.v, begin});
+            return leaves.choose(target);
+        }
+#endif
+        return lanes_choose(LANES, Neighbours{addends_of(stage, s), begin}, target);
+    }
+#endif
+
+#if IS_SHORT
+    // The leaf that was found last, and the group of 32 that it is in.
+    i32 leaf = 0, group = 0;
+    LaneSums<Neighbours> leaves;
 #endif
 };
 
@@ -166,7 +189,7 @@ struct Kept {
 DEVICE void build_nodes(const Tables &tables, i32 first, i32 last, const State &s) {
     for (i32 stage = first; stage < last; ++stage) {
         team_groups(tables.at(AT_STAGE_NODE, stage), tables.at(AT_STAGE_NODE, stage + 1),
-                    [&](i64 i) { update_node(tables.pair(AT_NODE, i), s); });
+                    [&](i64 i) { update_node(stage, tables.pair(AT_NODE, i), s); });
         team_sync();
     }
 }
@@ -198,7 +221,8 @@ DEVICE void build_sums(const Tables &tables, const State &s) {
 // Sets the counts of a new trajectory, and all values to 0.
 DEVICE void start_counts(const i32 *initial, const State &s) {
     team_each(0, N_SPECIES, [&](i64 i) { s.x[i] = i < N_GIVEN ? initial[i] : 0; });
-    team_each(0, N_VALUES, [&](i64 i) { s.v[i] = 0.0; });
+    team_each(0, FAST_PLACE, [&](i64 i) { s.v[i] = 0.0; });
+    team_each(FAST_PLACE, N_VALUES, [&](i64 i) { s.top[i] = 0.0; });
     team_sync();
 }
 
@@ -232,7 +256,7 @@ typedef LaneSums<Neighbours, ROOT_LANES> Root;
 // `lowest`.
 template <class Places>
 DEVICE i32 find_leaf(const Places &places, i32 node, i32 level, i32 lowest, double &target,
-                     const State &s, const Kept &kept) {
+                     const State &s, Kept &kept) {
     UNROLL for (; level >= 0; --level)
         node = node * LANES +
                kept.choose(lowest + level, (i32)places[level] + node * LANES, target, s);
@@ -301,7 +325,10 @@ DEVICE i32 find(const Tables &tables, const Root &root, double target, const Sta
     }
     leaf = find_leaf(STORED_LEVEL, leaf, STORED_LEVELS - (N_OWNERS > 0 ? 1 : 2), 0, target, s,
                      kept);
-#if TEAM_THREADS > 1
+#if IS_SHORT
+    kept.leaf = leaf;
+    return IS_PILOT ? tables.at(AT_LEAF_REACTION, leaf) : 0;
+#elif TEAM_THREADS > 1
     const IntPair event = tables.pair(AT_LEAF_EVENT, leaf);
     kept.found = event.a, kept.list = event.b;
     return event.a;

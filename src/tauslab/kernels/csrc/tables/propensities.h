@@ -34,9 +34,10 @@ struct CountArray {
 // behind these the time.
 struct State {
     CountArray x;
-    WholeNumbers n;       // of terms, and of runs of 32 partners
-    TeamArray<double> v;  // sums, see `kernels/exact/forest.py` for their places
-    const double *c;      // constants of the row
+    WholeNumbers n;         // of terms, and of runs of 32 partners
+    TeamArray<double> v;    // sums, see `kernels/exact/forest.py` for their places
+    TeamArray<double> top;  // those from FAST_PLACE on: in shared memory, or where the others are
+    const double *c;        // constants of the row
 #ifdef HAS_EVENTS
     TeamArray<double> reals;
     double time;
@@ -94,6 +95,12 @@ DEVICE double longer_propensity(const Tables &tables, i32 j, i32 source, const C
     return constant_of(source, tables.real[AT_LITERAL + j], c) * product;
 }
 
+// Propensity of a constant and the counts that its kind asks for.
+DEVICE double short_propensity(i32 kind, double constant, double first, double second) {
+    if (kind == 0) return constant;
+    return constant * (kind == 1 ? first : first * (kind == 2 ? second : first - 1.0));
+}
+
 template <class Counts>
 DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const double *c) {
     const IntQuad law = tables.quad(AT_LAW, j);
@@ -103,5 +110,5 @@ DEVICE double propensity(const Tables &tables, i32 j, const Counts &x, const dou
     const double constant = constant_in(literal, law.a, x, c);
     if (law.d == 0) return constant;
     const double first = (double)x[law.b], second = (double)x[law.c];
-    return constant * (law.d == 1 ? first : first * (law.d == 2 ? second : first - 1.0));
+    return short_propensity(law.d, constant, first, second);
 }

@@ -21,6 +21,7 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
     TEAM_MEMORY(shared, SHARED_DOUBLES);
     State s;
     s.v = {SHARED_PARTS > 0 ? shared : arguments.values + TEAM_OFFSET(N_VALUES)};
+    s.top = top_of(s, shared);
     s.x = {SHARED_PARTS > 1 ? (i32 *)(shared + N_VALUES)
                             : arguments.team_counts + TEAM_OFFSET(N_COUNTS)};
     s.n = {(Whole *)(shared + N_VALUES + ROOM_OF_COUNTS), {arguments.whole + TEAM_OFFSET(N_WHOLE)}};

@@ -21,7 +21,7 @@ struct SumSearch {
               kept_(draws.kept),
               s_(s),
               step_(step),
-              below_{s.v, V_ROOT},
+              below_{s.top, V_ROOT},
               root_(below_),
               reaction_(0) {}
 

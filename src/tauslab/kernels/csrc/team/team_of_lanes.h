@@ -10,6 +10,12 @@ constexpr int EACH = LANES / TEAM_LANES;
 constexpr int TEAM_WARPS = TEAM_THREADS / TEAM_LANES;
 constexpr int TEAM_NEAR = TEAM_LANES;
 
+#ifdef HAS_TEAM_BALLOT
+#define TEAM_BALLOT(condition) ballot_of_team<TEAM_LANES>(condition)
+#else
+#define TEAM_BALLOT(condition) LANES_BALLOT(TEAM_LANES, condition)
+#endif
+
 DEVICE int team_rank() {
     return (int)(THREAD_IN_BLOCK % TEAM_THREADS);
 }
@@ -41,7 +47,7 @@ DEVICE i64 team_same(i64 value) {
 
 // Every thread of the team has to get here.
 DEVICE bool team_any(bool condition) {
-    if (TEAM_WARPS == 1) return LANES_BALLOT(TEAM_LANES, condition) != 0;
+    if (TEAM_WARPS == 1) return TEAM_BALLOT(condition) != 0;
     return BLOCK_ANY(condition);
 }
 
@@ -110,10 +116,24 @@ class LaneSums {
     DEVICE_MEMBER LaneSums() {}
 
     DEVICE_MEMBER explicit LaneSums(const Value &value) {
+        load(value);
+        add_up();
+    }
+
+    DEVICE_MEMBER void load(const Value &value) {
         UNROLL for (int i = 0; i < EACH; ++i) {
             const int lane = (own_lane() + i * TEAM_LANES) % WIDTH;
             held_[EACH + i] = i * TEAM_LANES < WIDTH ? value(lane) : 0.0;
         }
+    }
+
+    // The value of a lane, if the thread has it.
+    DEVICE_MEMBER void replace(int lane, double value) {
+        UNROLL for (int i = 0; i < EACH; ++i)
+            if (lane == own_lane() + i * TEAM_LANES) held_[EACH + i] = value;
+    }
+
+    DEVICE_MEMBER void add_up() {
         UNROLL for (int size = EACH / 2; size > 0; size /= 2)
             UNROLL for (int i = 0; i < size; ++i) held_[size + i] =
                 held_[2 * size + i] + held_[3 * size + i];
@@ -150,7 +170,7 @@ class LaneSums {
             }
             own += turn(left, right, left_over) ? size : 0;
         }
-        const int lane = FIRST_SET(LANES_BALLOT(TEAM_LANES, here));
+        const int lane = FIRST_SET(TEAM_BALLOT(here));
         target = LANES_READ(TEAM_LANES, left_over, lane);
         return lane + (EACH > 1 ? LANES_READ(TEAM_LANES, own, lane) * TEAM_LANES : 0);
     }
@@ -246,7 +266,7 @@ DEVICE int lanes_find(int count, Value value, Number &rank) {
         const Number before = LANES_READ(TEAM_LANES, sum, own_lane() - distance);
         sum += own_lane() >= distance ? before : 0;
     }
-    const u32 above = LANES_BALLOT(TEAM_LANES, sum > rank);
+    const u32 above = TEAM_BALLOT(sum > rank);
     if (above == 0) {
         rank -= LANES_READ(TEAM_LANES, sum, TEAM_LANES - 1);
         return count;
