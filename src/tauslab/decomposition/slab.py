@@ -44,6 +44,11 @@ def cut_planes(
     >>> cut_planes(8, 2, weights=[0, 0, 0, 0, 5, 5, 5, 5])
     (0, 6, 8)
     """
+    if 0 < nz < least:
+        raise DecompositionError(
+            f"a lattice of {nz} planes along z is thinner than a halo of {least} planes: "
+            f"at most {opt('halo_depth', nz)} is allowed"
+        )
     if n < 1 or least < 1 or nz < n * least:
         raise DecompositionError(
             f"cannot cut a lattice of {nz} planes along z into {n} slabs of {least} or more "

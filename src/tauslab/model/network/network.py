@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import (
     Expression,
@@ -53,6 +55,12 @@ __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedE
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Value = float | str | Expression
+
+
+def _require_flag(what: str, value: object) -> None:
+    """Refuse texts and numbers, of which most would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{what}={value!r} is not allowed: True or False")
 
 
 class Network(NetworkData):
@@ -140,6 +148,7 @@ class Network(NetworkData):
             The name is none, or taken.
         """
         self._claim(name)
+        _require_flag(f"species {name}: fixed", fixed)
         self.species[name] = Species(name, as_expression(initial), fixed, compartment)
         if draws_in(self.species[name].initial):
             self.add_feature(Feature("draw", f"species {name}", DRAWN))
@@ -204,16 +213,17 @@ class Network(NetworkData):
     ) -> None:
         """Let species get new amounts at a time, or when a condition turns true.
 
-        For ``ssa`` and ``ode``. A species that is `fixed`, has no compartment and is set by an
-        event is a real number under ``ssa`` too, a rate constant for instance; others are counts
-        there, and what is not whole is rounded half to even.
+        For ``ssa``, ``tau`` and ``ode``. A species that is `fixed`, has no compartment and is set
+        by an event is a real number everywhere, a rate constant for instance; others are counts
+        under ``ssa`` and ``tau``, and what is not whole is rounded half to even.
 
         Parameters
         ----------
         name
             What messages call it.
         time
-            In the model's unit, an expression of parameters; at 0 or before it never comes.
+            In the model's unit, an expression of parameters; at 0 or before it never comes, of
+            which a run warns.
         assignments
             New amount of each species, as an expression; all are computed before any is set.
         trigger
@@ -230,8 +240,15 @@ class Network(NetworkData):
         check_name(name, "the name of an event")
         if (time is None) == (trigger is None):
             raise ModelError(f"event {name}: give either time or trigger, not both or neither")
-        trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
         where = f"event {name}"
+        if not isinstance(assignments or {}, Mapping):
+            raise ModelError(
+                f"{where}: assignments is a {type(assignments).__name__}, where a mapping is "
+                'expected, such as {"X": "X + 100"}'
+            )
+        if isinstance(time, int | float) and math.isnan(time):
+            raise ModelError(f"{where}: its time is not a number")
+        trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
                 raise ModelError(f"{where}: delay, priority and so on go with a trigger")
@@ -332,6 +349,7 @@ class Network(NetworkData):
             self._reaction_names = {reaction.name for reaction in self.reactions}
         if name in self._reaction_names:
             raise ModelError(f"reaction {name!r} is defined twice")
+        _require_flag(f"reaction {name}: consuming", consuming)
         if delay is None and not consuming:
             raise ModelError(f"reaction {name}: consuming=False goes with a delay")
         reactants, products = parse_equation(equation, f"reaction {name}")
@@ -505,8 +523,11 @@ class Network(NetworkData):
         if isinstance(event, TimedEvent):
             if draws_in(event.time):
                 raise ModelError(f"time of {where}: {draw_refused(event.time)}")
-            for name in symbols(event.time) - self.parameters.keys():
-                raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+            for name in sorted(symbols(event.time) - self.parameters.keys()):
+                if name in self._names():
+                    raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+                near = meant(name, self.parameters)
+                raise ModelError(f"time of {where}: {name!r} is not defined in {self.name}{near}")
             return
         self._check_expression(event.trigger, f"trigger of {where}", deep, time=True)
         for optional in (event.delay, event.priority):

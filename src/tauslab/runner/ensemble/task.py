@@ -21,6 +21,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.network import Feature, Network
+from tauslab.model.network.never import events_that_never_come
 from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
@@ -193,6 +194,7 @@ def prepare(network: Network, options: Options) -> Task:
     network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
+    warn_of_times(network, options, values, rows)
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
     amounts = network.initial_amounts(values)
@@ -227,8 +229,7 @@ def prepare(network: Network, options: Options) -> Task:
     )
     if lowered.dynamics is not None and options.common:
         raise ModelError(
-            f"{network.name} has events, or laws that depend on the time: {opt('common')} cannot "
-            "run it"
+            f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it"
         )
     _refuse_idle_queue(network, options, lowered)
     if recorded is not None:
@@ -431,6 +432,13 @@ def _refuse_negative(counts: Mapping[str, int]) -> None:
             raise ModelError(f"species {name}: initial amount {count} is not allowed, 0 or more")
 
 
+def _moving(lowered: LoweredNetwork) -> str:
+    """Why reactions alone do not say what happens, for messages."""
+    dynamics = lowered.dynamics
+    drawn = dynamics is not None and dynamics.drawn
+    return "values that it draws" if drawn else "events, or laws that depend on the time"
+
+
 def _refuse_idle_queue(network: Network, options: Options, lowered: LoweredNetwork) -> None:
     """Refuse a length of the queue of delays where nothing would wait in it."""
     length = options.method.delay_queue if isinstance(options.method, SSA) else DELAY_QUEUE
@@ -451,6 +459,18 @@ def _warn_of_net_laws(network: Network) -> None:
             "means follow the laws, and noise is the least that they allow: "
             f"{some(dict.fromkeys(both))}",
         )
+
+
+def warn_of_times(
+    network: Network,
+    options: Options,
+    values: Mapping[str, float],
+    rows: Mapping[str, FloatArray],
+) -> None:
+    """Events that never come, since their time is 0 or before."""
+    each = "trajectory" if options.sweep is None else "point"
+    for sentence in events_that_never_come(network, values, rows, each):
+        warn(sentence)
 
 
 def _rounded(name: str, amounts: FloatArray) -> CountArray:

@@ -186,6 +186,8 @@ def output_settings(output: Name | Output | None) -> dict[str, Any]:
     if output is None:
         return {"output": None}
     chosen = output if isinstance(output, Output) else Output(output)
+    if not os.fspath(chosen.path):
+        raise ConfigError(f"{opt('output')} is empty: the name of a file is expected")
     require_result_name(Path(chosen.path))
     return {
         "output": Path(chosen.path),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from tauslab.model.errors import ConfigError
 from tauslab.runner.results.ensemble_data import EnsembleData, Moments
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
 
@@ -158,6 +159,8 @@ class Result(EnsembleData):
         """
         from tauslab.runner.results.notebook.saving import save_result
 
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(f"save takes the name of a file, not {path!r}")
         return save_result(self, Path(path), overwrite=overwrite, compress=compress)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:

@@ -1,0 +1,68 @@
+"""Events whose time is 0 or before, which never come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import substitute, symbols
+from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.network import Network
+from tauslab.model.network.parts import TimedEvent
+from tauslab.model.portable.host_math import evaluate
+
+_LISTED = 5  # points that a message names
+
+
+def events_that_never_come(
+    network: Network,
+    values: Mapping[str, float],
+    rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    each: str = "point",
+) -> list[str]:
+    """A sentence about each event whose time is 0 or before, where its author did not mean that.
+
+    Parameters
+    ----------
+    values
+        Value of every parameter.
+    rows
+        Values by name of the parameters that vary, one for each `each`.
+
+    Raises
+    ------
+    ModelError
+        A time is not a number.
+    """
+    timed = [e for e in network.events if isinstance(e, TimedEvent) and not e.switched]
+    if not timed:
+        return []
+    swept = {name: column for name, column in (rows or {}).items() if name in network.parameters}
+    trees = unfold({k: t for k, t in network.parameters.items() if k not in swept}, "parameter")
+    found = []
+    for event in timed:
+        tree = substitute(event.time, trees)
+        used = sorted(symbols(tree) & swept.keys())
+        count = len(swept[used[0]]) if used else 1
+        own = ({name: float(swept[name][i]) for name in used} for i in range(count))
+        times = [evaluate(tree, {**values, **at}) for at in own]
+        if any(math.isnan(time) for time in times):
+            raise ModelError(f"event {event.name}: its time is not a number")
+        never = [i for i, time in enumerate(times) if time <= 0]
+        if never:
+            which = "" if len(never) == count else f" at {each} {_listed(never)}"
+            found.append(
+                f"event {event.name} never comes{which}: its time is {times[never[0]]:g}, and a "
+                "run begins with the initial amounts; give an initial amount, or "
+                'trigger="time >= 0" with initial=False'
+            )
+    return found
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_LISTED]))
+    return shown + (f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else "")
