@@ -15,6 +15,7 @@ import numpy as np
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.arrays import BoolArray, IntArray
 from tauslab.model.errors import DecompositionError
+from tauslab.model.option_names import opt
 
 # Sites of a slab in whose time as much is lost to its edges and messages as is gained.
 _SITES_OF_AN_EDGE = 1 << 18

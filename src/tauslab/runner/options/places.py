@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.model.option_names import assigned
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.dask import EXECUTORS, DaskOptions, dask_options
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import declared, option

@@ -166,7 +166,8 @@ class Result(EnsembleData):
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """Recorded samples ``[trajectory, time]`` of a species or observable, or a summary.
 
-        With a sweep the points come first. ``result["time"]`` are the sample times.
+        With a sweep the points come first. ``result["time"]`` are the sample times; a species of
+        that name is ``result["time_species"]``, as in tables.
 
         Raises
         ------
@@ -179,7 +180,9 @@ class Result(EnsembleData):
 
     def keys(self) -> tuple[str, ...]:
         """Names that ``result[name]`` takes."""
-        return ("time", *self.foremost, *self.summaries)
+        from tauslab.runner.results.notebook.display import names_of_keys
+
+        return ("time", *names_of_keys(self), *self.summaries)
 
     def __iter__(self) -> Iterator[str]:
         """Names, as of a dict."""
