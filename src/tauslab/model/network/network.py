@@ -12,6 +12,7 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import (
+    Call,
     Expression,
     Number,
     Symbol,
@@ -355,6 +356,7 @@ class Network(NetworkData):
         reactants, products = parse_equation(equation, f"reaction {name}")
         if rate is not None:
             constant = as_expression(rate)  # type: ignore[arg-type] # pairs were refused
+            self._note_own_reactant(name, constant, reactants)
             try:
                 tree = mass_action_law(constant, reactants)
                 limit = continuous_law(constant, reactants)
@@ -395,6 +397,19 @@ class Network(NetworkData):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         if rate is not None and limit is not None:
             raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+
+    def _note_own_reactant(self, name: str, rate: Expression, reactants: Mapping[str, int]) -> None:
+        """Note a rate such as ``k * X`` of ``X ->``, which most often was meant as a law."""
+        factors = [rate]
+        while isinstance(last := factors[-1], Call) and last.function == "mul":
+            left, right = last.arguments
+            factors[-1:] = [right, left]
+        twice = [one.name for one in factors if isinstance(one, Symbol) and one.name in reactants]
+        if twice:
+            self.notes.append(
+                f"reaction {name}: its rate holds the factor {twice[0]}, and is multiplied by the "
+                f"count of {twice[0]} once more; law= takes the propensity itself"
+            )
 
     def _add_both_ways(
         self, equation: str, name: str, given: Mapping[str, Any], more: Mapping[str, Any]

@@ -1,15 +1,22 @@
-"""Events whose time is 0 or before, which never come."""
+"""Events that do not do what they say: they never come, or are rounded."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import substitute, symbols
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Symbol,
+    draws_in,
+    substitute,
+    symbols,
+)
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import TimedEvent
@@ -61,6 +68,43 @@ def events_that_never_come(
                 'trigger="time >= 0" with initial=False'
             )
     return found
+
+
+def rounded_constants(
+    network: Network, values: Mapping[str, float], reals: Collection[str]
+) -> list[str]:
+    """A sentence about each event that sets a count to, or adds to it, what is never whole.
+
+    Parameters
+    ----------
+    reals
+        Species that are real numbers.
+    """
+    found = []
+    for event in network.events:
+        for name, tree in event.assignments.items():
+            part = _constant_part(tree, name, values)
+            if name not in reals and part is not None and part != round(part):
+                found.append(
+                    f"event {event.name}: {part:g} is not whole, and counts are: "
+                    f"the new {name} is rounded"
+                )
+    return found
+
+
+def _constant_part(tree: Expression, name: str, values: Mapping[str, float]) -> float | None:
+    """The constant that is set, added to species `name` or taken from it; None where none is."""
+    if (
+        isinstance(tree, Call)
+        and tree.function in ("add", "sub")
+        and Symbol(name) in tree.arguments
+    ):
+        left, right = tree.arguments
+        tree = right if left == Symbol(name) else left
+    if draws_in(tree) or not symbols(tree) <= values.keys():
+        return None
+    part = evaluate(tree, values)
+    return part if math.isfinite(part) else None
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -21,7 +21,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.network import Feature, Network
-from tauslab.model.network.never import events_that_never_come
+from tauslab.model.network.never import events_that_never_come, rounded_constants
 from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
@@ -202,6 +202,8 @@ def prepare(network: Network, options: Options) -> Task:
     held = _held_fractions(network, amounts, columns)
     reals = {name: amounts[name] for name in [*real_species(network), *held]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
+    for sentence in rounded_constants(network, values, reals):
+        warn(sentence)
     counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
     _warn_of_net_laws(network)
@@ -228,9 +230,7 @@ def prepare(network: Network, options: Options) -> Task:
         pasts=pasts,
     )
     if lowered.dynamics is not None and options.common:
-        raise ModelError(
-            f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it"
-        )
+        raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")
     _refuse_idle_queue(network, options, lowered)
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)

@@ -77,10 +77,11 @@ class Record:
 
 
 def _words(given: object) -> list[str]:
-    words = list(given) if isinstance(given, Iterable) else [given]
-    for word in words:
+    words: list[str] = []
+    for word in given if isinstance(given, Iterable) else [given]:
         if not isinstance(word, str):
             raise ConfigError(f"{opt('record')} takes texts such as 'statistics', not {word!r}")
+        words.append(word)
     return words
 
 

@@ -155,7 +155,7 @@ def _in_chunks(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
 
 def _with_points(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
     """With the swept values as coordinates of the points; ``NAME_swept`` where NAME is taken."""
-    taken = {*dataset.variables, *dataset.dims}
+    taken = set(map(str, (*dataset.variables, *dataset.dims)))
     points = tuple(result.points)
     names = dict(zip(points, columns.apart(points, taken, "swept"), strict=True))
     return dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})

@@ -109,8 +109,8 @@ def _hint(end: str, result: Recorded) -> str:
         return "events fire each other for ever at one time: look at their triggers"
     event = "an event set a count below 0, or " if "[[events]]" in _model(result) else ""
     return (
-        f"{event}a propensity is negative or not a number: look at the laws, or let reactions go backwards "
-        f"while they are negative ({opt('net_laws')}), and SBML in moles needs {opt('molecules')}"
+        f"{event}a propensity is negative or not a number: look at the laws, or let reactions go "
+        f"backwards while they are negative ({opt('net_laws')}), and SBML in moles needs {opt('molecules')}"
     )
 
 

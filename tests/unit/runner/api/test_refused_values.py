@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.decomposition.slab import cut_planes
 from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.values.texts import read_times
 
 
 @pytest.fixture
@@ -30,6 +32,7 @@ def net() -> ts.Network:
         ({"times": np.ma.array([1.0, 2.0], mask=[False, True])}, "some of these are masked"),
         ({"times": np.array(["2020-01-01"], "datetime64[D]")}, "not dates or durations"),
         ({"quiet": "no"}, "quiet='no' is not allowed: True or False"),
+        ({"output": ""}, "output= is empty: the name of a file is expected"),
         ({"n": np.array(5.5)}, "n=5.5 is not allowed: a whole number"),
     ],
 )
@@ -53,6 +56,25 @@ def test_what_a_result_is_asked_for(net: ts.Network) -> None:
         result.quantile("X", [])
     with pytest.raises(ts.ConfigError, match="save takes the name of a file, not None"):
         result.save(None)  # type: ignore[arg-type]
+
+
+def test_messages_about_counts(net: ts.Network) -> None:
+    net.add_event("out", time=0.5, assignments={"X": "X - 100"})
+    with pytest.raises(ts.NoValidTrajectory, match="an event set a count below 0, or a propensity"):
+        ts.run(net, times=[1.0], n=2, seed=1, device="cpu").require_valid()
+    net.add_species("Y", 1e12)
+    with pytest.raises(ts.ModelError, match=r"ts.in_molecules\(model, F\) with a small number F"):
+        ts.run(net, times=[1.0], n=2, seed=1, device="cpu")
+
+
+def test_a_lattice_thinner_than_its_halo() -> None:
+    with pytest.raises(ts.DecompositionError, match="2 planes along z is thinner than a halo of 3"):
+        cut_planes(2, 1, least=3)
+
+
+def test_times_that_look_like_numbers_are_no_file() -> None:
+    with pytest.raises(ts.ConfigError, match="times=1,2,3: there is no file of that name; it take"):
+        read_times(Path("1,2,3"))
 
 
 def test_parts_of_a_network(net: ts.Network) -> None:

@@ -72,6 +72,31 @@ def test_a_time_that_is_no_number_is_refused() -> None:
         _told(_dose("T / T"), n=4, set={"T": 0.0})
 
 
+def test_a_constant_that_is_rounded_is_told() -> None:
+    net = _dose()
+    net.add_parameter("more", 16.49)
+    net.add_event("odd", time=1, assignments={"X": "X + more"})
+    (told,) = _told(net, n=4)
+    assert told == "event odd: 16.49 is not whole, and counts are: the new X is rounded"
+    assert not _told(net, n=4, method=ODE())
+
+
+def test_a_rate_that_names_its_own_reactant_is_noted() -> None:
+    net = _dose()
+    net.add_reaction("X ->", rate="T * X", name="twice")
+    net.add_reaction("X ->", rate="T / (5 + X)", name="once")
+    noted = [line for line in report(net) if "once more" in line]
+    assert [line.split(":")[1] for line in noted] == [" reaction twice"]
+
+
+def test_common_names_values_that_are_drawn() -> None:
+    net = ts.Network("drawn")
+    net.add_species("X", "poisson(20)")
+    net.add_reaction("X ->", rate=1)
+    with pytest.raises(ts.ModelError, match="drawn has values that it draws: common=True cannot"):
+        _told(net, n=4, common=True)
+
+
 def test_the_time_of_an_event_names_what_is_not_defined() -> None:
     with pytest.raises(ts.ModelError, match="time of event dose: 'TT' is not defined in dose"):
         _dose("TT").validate()

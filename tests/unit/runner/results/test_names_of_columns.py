@@ -38,4 +38,5 @@ def test_time_is_one_name(result: ts.Result) -> None:
     assert result.keys().count("time") == 1
     assert result["time"].tolist() == [0.5, 1.0]
     assert (result["time_species"] == 1).all()
-    assert all(len(result[name]) for name in result.keys())
+    names = result.keys()
+    assert all(len(result[name]) for name in names)
