@@ -110,7 +110,8 @@ def _hint(end: str, result: Recorded) -> str:
     event = "an event set a count below 0, or " if "[[events]]" in _model(result) else ""
     return (
         f"{event}a propensity is negative or not a number: look at the laws, or let reactions go "
-        f"backwards while they are negative ({opt('net_laws')}), and SBML in moles needs {opt('molecules')}"
+        f"backwards while they are negative ({opt('net_laws')}), and SBML in moles needs "
+        f"{opt('molecules')}"
     )
 
 

@@ -60,8 +60,8 @@ def test_what_a_result_is_asked_for(net: ts.Network) -> None:
 
 def test_messages_about_counts(net: ts.Network) -> None:
     net.add_event("out", time=0.5, assignments={"X": "X - 100"})
-    with pytest.raises(ts.NoValidTrajectory, match="an event set a count below 0, or a propensity"):
-        ts.run(net, times=[1.0], n=2, seed=1, device="cpu").require_valid()
+    with pytest.warns(UserWarning, match="an event set a count below 0, or a propensity"):
+        ts.run(net, times=[1.0], n=2, seed=1, device="cpu")
     net.add_species("Y", 1e12)
     with pytest.raises(ts.ModelError, match=r"ts.in_molecules\(model, F\) with a small number F"):
         ts.run(net, times=[1.0], n=2, seed=1, device="cpu")
@@ -73,7 +73,9 @@ def test_a_lattice_thinner_than_its_halo() -> None:
 
 
 def test_times_that_look_like_numbers_are_no_file() -> None:
-    with pytest.raises(ts.ConfigError, match="times=1,2,3: there is no file of that name; it take"):
+    with pytest.raises(
+        ts.ConfigError, match=r"times=.1,2,3.: there is no file of that name; it take"
+    ):
         read_times(Path("1,2,3"))
 
 
