@@ -10,8 +10,8 @@ from dataclasses import replace
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
+from tauslab.model.network.diagnosis.events import events_that_never_come
 from tauslab.model.network.network import Event, Feature, Network, Reaction
-from tauslab.model.network.never import events_that_never_come
 from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import evaluate

@@ -20,8 +20,8 @@ from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
+from tauslab.model.network.diagnosis.events import events_that_never_come, rounded_constants
 from tauslab.model.network.network import Feature, Network
-from tauslab.model.network.never import events_that_never_come, rounded_constants
 from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate

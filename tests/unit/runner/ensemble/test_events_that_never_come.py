@@ -102,3 +102,14 @@ def test_the_time_of_an_event_names_what_is_not_defined() -> None:
         _dose("TT").validate()
     with pytest.raises(ts.ModelError, match="may use parameters only, not 'X'"):
         _dose("X").validate()
+
+
+def test_cells_that_begin_above_their_size_are_told() -> None:
+    cell = ts.Network("cell")
+    cell.add_species("V", 3.0)
+    cell.add_rate("V", "0.5 * V")
+    cell.add_species("X", 1)
+    cell.add_reaction("X ->", rate=0.1)
+    cell.add_event("divide", trigger="V >= 2")
+    with pytest.warns(UserWarning, match="cells begin with the trigger of divide true"):
+        ts.population(cell, [0.1], division="divide", cells=2, seed=1, device="cpu")

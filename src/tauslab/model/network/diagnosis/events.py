@@ -19,7 +19,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
-from tauslab.model.network.parts import TimedEvent
+from tauslab.model.network.parts import Event, TimedEvent
 from tauslab.model.portable.host_math import evaluate
 
 _LISTED = 5  # points that a message names
@@ -68,6 +68,15 @@ def events_that_never_come(
                 'trigger="time >= 0" with initial=False'
             )
     return found
+
+
+def begins_true(network: Network, name: str, values: Mapping[str, float]) -> bool:
+    """Whether the trigger of an event holds at time 0, where it then does not come."""
+    event = next(one for one in network.events if one.name == name)
+    if not isinstance(event, Event) or not event.initial or network.drawn_amounts():
+        return False
+    at_start = {"time": 0.0, **values, **network.initial_amounts(values)}
+    return bool(evaluate(substitute(event.trigger, network.rule_expressions()), at_start))
 
 
 def rounded_constants(
