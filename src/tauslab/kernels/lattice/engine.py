@@ -72,7 +72,8 @@ class LatticeEngine:
     capacity
         Particles that can wait for a slot before a batch of steps is done again with more room.
     together
-        Whether a launch does many steps; by default up to `Backend.sites_together`.
+        Whether a launch does many steps; by default up to `Backend.sites_together`, and of a
+        sparse lattice at any size.
     blocks_each
         Blocks of columns for each that runs at the same time, several since some are empty; 0: as
         `planes_of_a_block` says.

@@ -5,8 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 
+from tauslab.model.errors import ConfigError
+
 _PACKAGE = "tauslab"
 _MARKER = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def require_h5py(what: object) -> None:
+    """Refuse a file of HDF5 where the package that writes it is not there."""
+    from importlib import util
+
+    if util.find_spec("h5py") is None:
+        raise ConfigError(f"{what}: HDF5 files need h5py, which is not installed: pip install h5py")
 
 
 def installing(extra: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
+from tauslab.model.network.diagnosis.events import events_that_never_come
 from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.option_names import assigned, opt
@@ -233,6 +234,7 @@ def report(network: Network) -> list[str]:
         lines.append(f"looks back at: {_shortened(looked)}; ssa lets each change wait so long")
     if network.counts_nothing():
         lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
+    lines += _report_events(network)
     lines += [f"note: {note}" for note in network.notes]
     lines.append(f"methods that can run it: {', '.join(_methods(network)) or 'none'}")
     return lines
@@ -334,6 +336,14 @@ def _report_species(network: Network) -> list[str]:
     if rounded:
         lines.append(f"initial amounts that are rounded: {_shortened(rounded)}")
     return lines
+
+
+def _report_events(network: Network) -> list[str]:
+    """What is likely not meant as it stands: events that never come."""
+    try:
+        return events_that_never_come(network, network.parameter_values())
+    except ModelError:  # told above, or by a run
+        return []
 
 
 def _report_names(network: Network) -> list[str]:

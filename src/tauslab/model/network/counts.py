@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 
 from tauslab.model.errors import ModelError
-from tauslab.model.option_names import assigned, opt
+from tauslab.model.option_names import assigned, opt, said
 
 MOST = 2**31 - 1
 _ROOM = 1e6  # molecules that a suggested compartment leaves the species that has most
@@ -55,7 +55,10 @@ def round_counts(
 
 def _smaller(count: int, compartment: tuple[str, float] | None) -> str:
     """The option that helps against so large an amount: a smaller compartment, or equations."""
-    fewer = f"{opt('amounts', 'F')}, without {opt('molecules')}, counts F of each unit"
+    fewer = said(
+        f"{opt('amounts', 'F')}, without {opt('molecules')}, counts F of each unit",
+        "ts.in_molecules(model, F) with a small number F counts F molecules for each unit",
+    )
     if compartment is None or not compartment[1] > 0:
         return f"; {fewer}, and {opt('method', 'ode')} has no such limit"
     name, size = compartment

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import (
+    Call,
     Expression,
     Number,
     Symbol,
@@ -53,6 +56,12 @@ __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedE
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Value = float | str | Expression
+
+
+def _require_flag(what: str, value: object) -> None:
+    """Refuse texts and numbers, of which most would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{what}={value!r} is not allowed: True or False")
 
 
 class Network(NetworkData):
@@ -140,6 +149,7 @@ class Network(NetworkData):
             The name is none, or taken.
         """
         self._claim(name)
+        _require_flag(f"species {name}: fixed", fixed)
         self.species[name] = Species(name, as_expression(initial), fixed, compartment)
         if draws_in(self.species[name].initial):
             self.add_feature(Feature("draw", f"species {name}", DRAWN))
@@ -204,16 +214,17 @@ class Network(NetworkData):
     ) -> None:
         """Let species get new amounts at a time, or when a condition turns true.
 
-        For ``ssa`` and ``ode``. A species that is `fixed`, has no compartment and is set by an
-        event is a real number under ``ssa`` too, a rate constant for instance; others are counts
-        there, and what is not whole is rounded half to even.
+        For ``ssa``, ``tau`` and ``ode``. A species that is `fixed`, has no compartment and is set
+        by an event is a real number everywhere, a rate constant for instance; others are counts
+        under ``ssa`` and ``tau``, and what is not whole is rounded half to even.
 
         Parameters
         ----------
         name
             What messages call it.
         time
-            In the model's unit, an expression of parameters; at 0 or before it never comes.
+            In the model's unit, an expression of parameters; at 0 or before it never comes, of
+            which a run warns.
         assignments
             New amount of each species, as an expression; all are computed before any is set.
         trigger
@@ -230,8 +241,15 @@ class Network(NetworkData):
         check_name(name, "the name of an event")
         if (time is None) == (trigger is None):
             raise ModelError(f"event {name}: give either time or trigger, not both or neither")
-        trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
         where = f"event {name}"
+        if not isinstance(assignments or {}, Mapping):
+            raise ModelError(
+                f"{where}: assignments is a {type(assignments).__name__}, where a mapping is "
+                'expected, such as {"X": "X + 100"}'
+            )
+        if isinstance(time, int | float) and math.isnan(time):
+            raise ModelError(f"{where}: its time is not a number")
+        trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
                 raise ModelError(f"{where}: delay, priority and so on go with a trigger")
@@ -332,11 +350,13 @@ class Network(NetworkData):
             self._reaction_names = {reaction.name for reaction in self.reactions}
         if name in self._reaction_names:
             raise ModelError(f"reaction {name!r} is defined twice")
+        _require_flag(f"reaction {name}: consuming", consuming)
         if delay is None and not consuming:
             raise ModelError(f"reaction {name}: consuming=False goes with a delay")
         reactants, products = parse_equation(equation, f"reaction {name}")
         if rate is not None:
             constant = as_expression(rate)  # type: ignore[arg-type] # pairs were refused
+            self._note_own_reactant(name, constant, reactants)
             try:
                 tree = mass_action_law(constant, reactants)
                 limit = continuous_law(constant, reactants)
@@ -377,6 +397,19 @@ class Network(NetworkData):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         if rate is not None and limit is not None:
             raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+
+    def _note_own_reactant(self, name: str, rate: Expression, reactants: Mapping[str, int]) -> None:
+        """Note a rate such as ``k * X`` of ``X ->``, which most often was meant as a law."""
+        factors = [rate]
+        while isinstance(last := factors[-1], Call) and last.function == "mul":
+            left, right = last.arguments
+            factors[-1:] = [right, left]
+        twice = [one.name for one in factors if isinstance(one, Symbol) and one.name in reactants]
+        if twice:
+            self.notes.append(
+                f"reaction {name}: its rate holds the factor {twice[0]}, and is multiplied by the "
+                f"count of {twice[0]} once more; law= takes the propensity itself"
+            )
 
     def _add_both_ways(
         self, equation: str, name: str, given: Mapping[str, Any], more: Mapping[str, Any]
@@ -505,8 +538,11 @@ class Network(NetworkData):
         if isinstance(event, TimedEvent):
             if draws_in(event.time):
                 raise ModelError(f"time of {where}: {draw_refused(event.time)}")
-            for name in symbols(event.time) - self.parameters.keys():
-                raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+            for name in sorted(symbols(event.time) - self.parameters.keys()):
+                if name in self._names():
+                    raise ModelError(f"{where}: its time may use parameters only, not {name!r}")
+                near = meant(name, self.parameters)
+                raise ModelError(f"time of {where}: {name!r} is not defined in {self.name}{near}")
             return
         self._check_expression(event.trigger, f"trigger of {where}", deep, time=True)
         for optional in (event.delay, event.priority):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
@@ -96,12 +96,14 @@ class Rule:
 class TimedEvent:
     """At `time`, an expression of parameters, the named species get new amounts, all at once.
 
-    A time of 0 or before never comes.
+    A time of 0 or before never comes. One that a reader computed from a trigger is `switched`:
+    there it means so.
     """
 
     name: str
     time: Expression
     assignments: Mapping[str, Expression]
+    switched: bool = field(default=False, compare=False)
 
     def expressions(self) -> tuple[Expression, ...]:
         """All that it computes."""

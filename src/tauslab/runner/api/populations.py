@@ -118,6 +118,13 @@ def population(  # noqa: PLR0913 - keywords
     for name, row in rows.items():
         if np.shape(row) not in ((), (cells,)):
             raise ConfigError(f"parameters {name}: one value, or one per cell ({cells})")
+    if not laws and all(np.ndim(row) == 0 for row in rows.values()):
+        own = {name: float(row) for name, row in rows.items() if name in network.parameters}
+        if begins_true(network, division, network.parameter_values(own)):
+            warn(
+                f"cells begin with the trigger of {division} true, and it comes when it turns "
+                "true: it must be false first, or have initial=False"
+            )
     looks = sample_times(times)
     comm = ranks_for("mpi")
     options = Options(

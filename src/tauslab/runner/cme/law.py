@@ -131,8 +131,8 @@ class CmeResult:
         Parameters
         ----------
         samples
-            Counts ``[cell]`` by species, for instance of smFISH. Species that were not counted are
-            summed over.
+            Counts ``[cell]`` by species, for instance of smFISH; a `pandas.DataFrame` too.
+            Species that were not counted are summed over.
 
         Returns
         -------
@@ -144,6 +144,10 @@ class CmeResult:
         ConfigError
             A name that is no species, columns of different lengths, counts that are not whole.
         """
+        if hasattr(samples, "to_dict") and hasattr(samples, "columns"):  # a table of pandas
+            samples = {str(name): samples[name] for name in samples.columns}
+        if not isinstance(samples, Mapping):
+            raise ConfigError(f"samples= maps species to counts, and is a {type(samples).__name__}")
         if not samples:
             raise ConfigError("samples= names no species: there is nothing that was seen")
         cells = _cells(samples)

@@ -64,6 +64,10 @@ class UntilSpec:
         ConfigError
             Another form, or a goal that is not above 0.
         """
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"{assigned('until')}{text!r}: a text is expected, such as 'mean(X) rel 0.01'"
+            )
         mean, share = _MEAN.fullmatch(text.strip()), _SHARE.fullmatch(text.strip())
         found = mean or share
         if found is None:

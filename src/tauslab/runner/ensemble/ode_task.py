@@ -22,6 +22,7 @@ from tauslab.runner.ensemble.task import (
     choose_values,
     identity,
     recorded_names,
+    warn_of_times,
     with_settings,
 )
 from tauslab.runner.options.ensemble import FloatArray, Options
@@ -45,6 +46,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     network = with_settings(network, options.sample.typical(), "sample")
     network.validate()
     values = network.parameter_values()
+    warn_of_times(network, options, values, rows)
     check_rates(network, values, negative=True)
     _warn_of_small(network.initial_amounts(values, negative=True), network, options)
     recorded = recorded_names(network, options)

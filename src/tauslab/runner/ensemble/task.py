@@ -20,6 +20,7 @@ from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
+from tauslab.model.network.diagnosis.events import events_that_never_come, rounded_constants
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
@@ -193,6 +194,7 @@ def prepare(network: Network, options: Options) -> Task:
     network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
+    warn_of_times(network, options, values, rows)
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
     amounts = network.initial_amounts(values)
@@ -200,6 +202,8 @@ def prepare(network: Network, options: Options) -> Task:
     held = _held_fractions(network, amounts, columns)
     reals = {name: amounts[name] for name in [*real_species(network), *held]}
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
+    for sentence in rounded_constants(network, values, reals):
+        warn(sentence)
     counts = round_counts(amounts, _compartments(network, values), warn)
     _refuse_negative(counts)
     _warn_of_net_laws(network)
@@ -226,10 +230,7 @@ def prepare(network: Network, options: Options) -> Task:
         pasts=pasts,
     )
     if lowered.dynamics is not None and options.common:
-        raise ModelError(
-            f"{network.name} has events, or laws that depend on the time: {opt('common')} cannot "
-            "run it"
-        )
+        raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")
     _refuse_idle_queue(network, options, lowered)
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
@@ -431,6 +432,13 @@ def _refuse_negative(counts: Mapping[str, int]) -> None:
             raise ModelError(f"species {name}: initial amount {count} is not allowed, 0 or more")
 
 
+def _moving(lowered: LoweredNetwork) -> str:
+    """Why reactions alone do not say what happens, for messages."""
+    dynamics = lowered.dynamics
+    drawn = dynamics is not None and dynamics.drawn
+    return "values that it draws" if drawn else "events, or laws that depend on the time"
+
+
 def _refuse_idle_queue(network: Network, options: Options, lowered: LoweredNetwork) -> None:
     """Refuse a length of the queue of delays where nothing would wait in it."""
     length = options.method.delay_queue if isinstance(options.method, SSA) else DELAY_QUEUE
@@ -451,6 +459,18 @@ def _warn_of_net_laws(network: Network) -> None:
             "means follow the laws, and noise is the least that they allow: "
             f"{some(dict.fromkeys(both))}",
         )
+
+
+def warn_of_times(
+    network: Network,
+    options: Options,
+    values: Mapping[str, float],
+    rows: Mapping[str, FloatArray],
+) -> None:
+    """Events that never come, since their time is 0 or before."""
+    each = "trajectory" if options.sweep is None else "point"
+    for sentence in events_that_never_come(network, values, rows, each):
+        warn(sentence)
 
 
 def _rounded(name: str, amounts: FloatArray) -> CountArray:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.files.extras import require_h5py
 from tauslab.model.option_names import opt
 from tauslab.runner.options.dask import DaskOptions
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
@@ -147,6 +148,8 @@ class Options(CommonChoices, EnsembleChoices):
             raise ConfigError(f"{opt('species')} needs at least one name")
         if self.output is None and self.resume:
             raise ConfigError(f"{opt('resume')} needs the output file of the run to go on with")
+        if self.output is not None:
+            require_h5py(self.output)
         one_of("writer", self.writer, WRITERS)
         if self.hints and self.writer == "parts":
             raise ConfigError(

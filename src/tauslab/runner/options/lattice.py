@@ -426,7 +426,9 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     if steps > _LONGER * wanted:
         warn(
             f"{model.name}: a step is {lattice.step:.3g} s, so the run ends at "
-            f"{steps * lattice.step:.3g} s, not at {assigned('t_end')}{t_end:g}"
+            f"{steps * lattice.step:.3g} s, not at "
+            + ("the model's end, " if options.t_end is None else assigned("t_end"))
+            + f"{t_end:g}"
         )
     every = options.count_every or max(1, steps // _SAMPLES)
     return LatticeTask(model, lattice, options, steps, every, passes)

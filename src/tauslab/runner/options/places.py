@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from tauslab.model.errors import ConfigError, one_of
-from tauslab.model.option_names import assigned
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.dask import EXECUTORS, DaskOptions, dask_options
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import declared, option
@@ -186,6 +186,8 @@ def output_settings(output: Name | Output | None) -> dict[str, Any]:
     if output is None:
         return {"output": None}
     chosen = output if isinstance(output, Output) else Output(output)
+    if not os.fspath(chosen.path):
+        raise ConfigError(f"{opt('output')} is empty: the name of a file is expected")
     require_result_name(Path(chosen.path))
     return {
         "output": Path(chosen.path),

@@ -7,7 +7,7 @@ counts are summed as integers: no order or size of the pieces can change a numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,6 +246,23 @@ def _rank(n: IntArray, level: float) -> IntArray:
 
 def _valid(values: npt.NDArray[Any]) -> BoolArray:
     return np.isfinite(values) if values.dtype.kind == "f" else values >= 0
+
+
+def apart(names: Sequence[str], taken: Collection[str], suffix: str) -> tuple[str, ...]:
+    """Names beside those that are taken: what has a taken one is called ``NAME_suffix``.
+
+    >>> apart(("X", "time"), ("trajectory", "time"), "species")
+    ('X', 'time_species')
+    """
+    used, found = {*taken, *names}, []
+    for name in names:
+        if name in taken:
+            name = f"{name}_{suffix}"  # noqa: PLW2901
+            while name in used:
+                name += "_"  # noqa: PLW2901
+        used.add(name)
+        found.append(name)
+    return tuple(found)
 
 
 def texts(dataset: Any) -> tuple[str, ...]:

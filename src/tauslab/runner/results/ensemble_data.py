@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -29,6 +29,14 @@ class Moments(NamedTuple):
     std: FloatArray
 
 
+def _names(species: str | Sequence[str]) -> list[str]:
+    names = [species] if isinstance(species, str) or not isinstance(species, Iterable) else species
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(f"species are named by texts, not {name!r}")
+    return list(names)
+
+
 class EnsembleData(Recorded):
     """Samples and statistics of an ensemble, of a file or in memory; users get a `Result`."""
 
@@ -51,7 +59,7 @@ class EnsembleData(Recorded):
         dataset = self._recorded("counts", "trajectories")
         if species is None:
             return self._with_sentinels(np.asarray(dataset[()]))
-        names = [species] if isinstance(species, str) else species
+        names = _names(species)
         indices = [self._index(name, self.species) for name in names]
         shape, rows = dataset.shape[:-1], self._flat(dataset)
         chosen = np.empty((*rows.shape[:2], len(indices)), np.int32)
@@ -76,7 +84,7 @@ class EnsembleData(Recorded):
             return values
         if isinstance(species, str):
             return values[..., self._index(species, self.species)]
-        return values[..., [self._index(name, self.species) for name in species]]
+        return values[..., [self._index(name, self.species) for name in _names(species)]]
 
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
         """Counts or amounts of a species at the last sample time ``[trajectory]``.
@@ -163,6 +171,8 @@ class EnsembleData(Recorded):
             A level outside 0 to 1, an unknown name, or samples were not recorded.
         """
         levels = np.atleast_1d(np.asarray(q))
+        if levels.ndim != 1 or not levels.size:
+            raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
         if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
             raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
         values = pointwise.quantiles(self, name, levels.tolist())

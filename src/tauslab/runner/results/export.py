@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.extras import installing
+from tauslab.runner.results import columns
 from tauslab.runner.results.recorded import Recorded, Reopen
 
 if TYPE_CHECKING:
@@ -154,8 +155,9 @@ def _in_chunks(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
 
 def _with_points(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
     """With the swept values as coordinates of the points; ``NAME_swept`` where NAME is taken."""
-    taken = {*dataset.variables, *dataset.dims}
-    names = {name: f"{name}_swept" if name in taken else name for name in result.points}
+    taken = set(map(str, (*dataset.variables, *dataset.dims)))
+    points = tuple(result.points)
+    names = dict(zip(points, columns.apart(points, taken, "swept"), strict=True))
     return dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})
 
 

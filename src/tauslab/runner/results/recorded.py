@@ -200,6 +200,8 @@ class Recorded:
         ConfigError
             `t` is none; the nearest one is named.
         """
+        if not isinstance(t, int | float | np.number) or isinstance(t, bool):
+            raise ConfigError(f"t={t!r} is not allowed: a sample time is a number")
         nearest = int(np.argmin(np.abs(self.times - t)))
         span = max(abs(float(self.times[-1])), abs(float(self.times[0])))
         if abs(float(self.times[nearest]) - t) <= _TIME_TOLERANCE * span:

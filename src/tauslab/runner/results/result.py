@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from tauslab.model.errors import ConfigError
 from tauslab.runner.results.ensemble_data import EnsembleData, Moments
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
 
@@ -160,12 +161,15 @@ class Result(EnsembleData):
         """
         from tauslab.runner.results.notebook.saving import save_result
 
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(f"save takes the name of a file, not {path!r}")
         return save_result(self, Path(path), overwrite=overwrite, compress=compress)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """Recorded samples ``[trajectory, time]`` of a species or observable, or a summary.
 
-        With a sweep the points come first. ``result["time"]`` are the sample times.
+        With a sweep the points come first. ``result["time"]`` are the sample times; a species of
+        that name is ``result["time_species"]``, as in tables.
 
         Raises
         ------
@@ -178,7 +182,9 @@ class Result(EnsembleData):
 
     def keys(self) -> tuple[str, ...]:
         """Names that ``result[name]`` takes."""
-        return ("time", *self.foremost, *self.summaries)
+        from tauslab.runner.results.notebook.display import names_of_keys
+
+        return ("time", *names_of_keys(self), *self.summaries)
 
     def __iter__(self) -> Iterator[str]:
         """Names, as of a dict."""

@@ -117,7 +117,7 @@ def to_pandas(table: ResultTable) -> pd.DataFrame:
         lacks = values.dtype.kind == "i" and (values < 0).any()
         data[index] = np.where(values < 0, math.nan, values) if lacks else values
     frame = pd.DataFrame(data)
-    frame.columns = pd.Index(table.header)  # a species may be called "time": no column is lost
+    frame.columns = pd.Index(table.header)
     return frame
 
 
@@ -146,9 +146,16 @@ def _rows(result: EnsembleData, row_bytes: int) -> Iterator[slice]:
     return columns.rows((total,), row_bytes, result.block, result.completed_blocks)
 
 
-def _header(result: EnsembleData, *names: str) -> tuple[str, ...]:
-    """Names of columns: what was swept, as ``NAME_swept`` where NAME is taken, then these."""
-    return (*(f"{one}_swept" if one in names else one for one in result.points), *names)
+def _header(
+    result: EnsembleData, own: tuple[str, ...], names: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Names of columns, each once: what was swept, then those of the table, then `names`.
+
+    What was swept is called ``NAME_swept`` where NAME is a column, and a species or observable that
+    has the name of one of the table's own columns ``NAME_species``.
+    """
+    all_columns = (*own, *columns.apart(names, own, "species"))
+    return (*columns.apart(tuple(result.points), all_columns, "swept"), *all_columns)
 
 
 def _numbers(result: EnsembleData, rows: slice) -> tuple[Columns, npt.NDArray[np.int64]]:
@@ -176,7 +183,7 @@ def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
                 piece.append(read[dataset][:, :, axis.index(name)].reshape(-1))
             yield piece
 
-    return ResultTable(_header(result, "trajectory", "time", *names), pieces())
+    return ResultTable(_header(result, ("trajectory", "time"), names), pieces())
 
 
 def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
@@ -187,7 +194,7 @@ def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     for mean, std in found:
         piece += [np.ravel(mean), np.ravel(std)]
     both = [f"{name}_{kind}" for name in names for kind in ("mean", "sd")]
-    return ResultTable(_header(result, "time", *both), iter([piece]))
+    return ResultTable(_header(result, ("time",), both), iter([piece]))
 
 
 def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
@@ -206,7 +213,7 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
             own = [values[:, result.species.index(name)] for name in names]
             yield [*swept, trajectory, ends, *own]
 
-    return ResultTable(_header(result, "trajectory", "status", *names), pieces())
+    return ResultTable(_header(result, ("trajectory", "status"), names), pieces())
 
 
 def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
@@ -220,4 +227,4 @@ def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
             own = [result.flat(f"summary/{name}")[rows] for name in chosen]
             yield [*swept, trajectory, *own]
 
-    return ResultTable(_header(result, "trajectory", *chosen), pieces())
+    return ResultTable(_header(result, ("trajectory",), chosen), pieces())

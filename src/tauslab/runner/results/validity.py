@@ -107,15 +107,21 @@ def _hint(end: str, result: Recorded) -> str:
         )
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
+    event = "an event set a count below 0, or " if "[[events]]" in _model(result) else ""
     return (
-        "a propensity is negative or not a number: look at the laws, or let reactions go backwards "
-        f"while they are negative ({opt('net_laws')}), and SBML in moles needs {opt('molecules')}"
+        f"{event}a propensity is negative or not a number: look at the laws, or let reactions go "
+        f"backwards while they are negative ({opt('net_laws')}), and SBML in moles needs "
+        f"{opt('molecules')}"
     )
+
+
+def _model(result: Recorded) -> str:
+    """The model as the result holds it; empty without one."""
+    stored = result.data["model/canonical"][()] if "model/canonical" in result.data else b""
+    return stored.decode() if isinstance(stored, bytes) else str(stored)
 
 
 def _set_of(result: Recorded) -> str:
     """How the size of a compartment is set; by the model's own name for it, where it has one."""
-    stored = result.data["model/canonical"][()] if "model/canonical" in result.data else b""
-    text = stored.decode() if isinstance(stored, bytes) else str(stored)
-    found = re.search(r'(?m)\bcompartment = "(\w+)"', text)
+    found = re.search(r'(?m)\bcompartment = "(\w+)"', _model(result))
     return f"{assigned('set', key=found[1] if found else 'NAME')}SIZE"

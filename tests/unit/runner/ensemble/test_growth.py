@@ -109,6 +109,7 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     ("options", "message"),
     [
         ({"seed": 4}, "its seed is 3, not 4; append= needs the same job"),
+        ({"set": {"k": 0.25}}, "its model is k = .*, not k = 0.25; append= needs the same job"),
         ({"record": "final"}, "its record is .*append= needs the same job"),
         (
             {"output": ts.Output("a.h5", overwrite=True)},

@@ -95,14 +95,14 @@ def test_swept_values_come_first_in_every_table(swept, tmp_path):
 
 
 def test_a_swept_initial_amount_has_a_column_beside_the_counts():
-    """A species called as a column of every table keeps its own too."""
+    """A species called as a column of every table has one of its own, under another name."""
     net = ts.Network("taken")
     net.add_species("A", 5)
     net.add_species("time", 7)
     net.add_reaction("A ->", rate=1.0)
     result = ts.run(net, n=2, times=[0, 1], seed=1, sweep={"A": [5, 9]}, device="cpu")
     frame = result.to_pandas()
-    assert frame.columns.tolist() == ["A_swept", "trajectory", "time", "A", "time"]
+    assert frame.columns.tolist() == ["A_swept", "trajectory", "time", "A", "time_species"]
     assert frame["A_swept"].tolist() == [5.0] * 4 + [9.0] * 4
     assert frame["A"].tolist() == result.counts("A").reshape(-1).tolist()
     assert frame.to_numpy()[:, [2, 4]].tolist() == [[0, 7], [1, 7]] * 4

@@ -141,6 +141,7 @@ def _read_event(
 def _add_event(network: Network, event: Event | TimedEvent) -> None:
     if isinstance(event, TimedEvent):
         network.add_event(event.name, event.time, event.assignments)
+        network.events[-1] = event
         return
     network.add_event(
         event.name,

@@ -59,7 +59,7 @@ def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] 
         merged += executed
     if _disturb_by_chance(network, merged):
         return None
-    return [TimedEvent(event.name, event.time, event.values) for event in merged]
+    return [TimedEvent(event.name, event.time, event.values, switched=True) for event in merged]
 
 
 def _times(network: Network, event: Event) -> list[_Timed] | None:

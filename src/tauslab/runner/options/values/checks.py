@@ -13,6 +13,7 @@ from tauslab.model.option_names import assigned, opt
 
 def within(option: str, value: object, low: int, high: int, *, key: str = "") -> None:
     """A `ConfigError` that names an option, unless `value` is whole, from `low` to `high`."""
+    value = scalar(value)
     allowed = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not allowed or not low <= value <= high:  # type: ignore[operator]
         shown = repr(value) if isinstance(value, str) else value
@@ -20,6 +21,11 @@ def within(option: str, value: object, low: int, high: int, *, key: str = "") ->
             f"{assigned(option, key=key)}{shown} is not allowed: a whole number from {low} "
             f"to {high}"
         )
+
+
+def scalar(value: object) -> object:
+    """The number in an array without axes; anything else as it is."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def whole(low: int, high: int) -> Callable[[str, Any], None]:
@@ -41,5 +47,5 @@ def line(most: int) -> Callable[[str, Any], None]:
 
 def seed_of(value: int) -> int:
     """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
-    within("seed", value, 0, 2**64 - 1)
+    within("seed", value, 0, 2**64 - 1)  # an array without axes too
     return int(value)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import Spelling, know, known
 from tauslab.runner.options.values.unknown import checks_keywords
 
@@ -168,8 +169,12 @@ def check_values(settings: object) -> None:
     """
     for found, one in definitions(type(settings)):
         value = getattr(settings, found.name)
+        if one.action == "store_true" and not isinstance(value, bool | np.bool_ | None):
+            raise ConfigError(f"{found.name}={value!r} is not allowed: True or False")
         if one.check is not None and value is not None:
             one.check(found.name, value)
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
         if isinstance(value, np.integer):
             object.__setattr__(settings, found.name, int(value))
 

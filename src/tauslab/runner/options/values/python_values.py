@@ -29,8 +29,10 @@ def points_of(
     )
 
 
-def whole(value: float | None) -> Any:
-    """A whole number written as ``1e4`` as an integer; anything else as it is."""
+def whole(value: Any) -> Any:
+    """A whole number, written as ``1e4`` or an array without axes too; else as it is."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu":
+        return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -63,6 +63,12 @@ def sample_times(
 
 
 def _given_times(times: npt.ArrayLike) -> FloatArray:
+    if np.ma.is_masked(times):
+        raise ConfigError("sample times must be numbers, and some of these are masked")
+    if np.asarray(times).dtype.kind in "mM":
+        raise ConfigError(
+            "sample times must be numbers in the unit of the model, not dates or durations"
+        )
     try:
         array = np.array(times, np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -132,6 +132,9 @@ def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
+_NUMBERS = re.compile(r"[-+0-9.eE, ]*[0-9][-+0-9.eE, ]*")
+
+
 def read_times(path: Path) -> FloatArray:
     """Sample times from a text file, one number a line; ``#`` begins a remark.
 
@@ -140,6 +143,11 @@ def read_times(path: Path) -> FloatArray:
     ConfigError
         The file cannot be read, or a line is not a number; file and line are named.
     """
+    if _NUMBERS.fullmatch(str(path)) and not path.exists():
+        raise ConfigError(
+            f"{opt('times', path)}: there is no file of that name; it takes a file with one time a "
+            f"line, and {opt('t_end')} and {opt('points')} give times at equal distances"
+        )
     values = []
     for number, text in read_lines(path, "times"):
         try:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +171,9 @@ def _differences(
     wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
     for key, value in wanted.items():
         found = attributes.get(key)
-        if found != value:
+        if found != value and key == "model_sha256":
+            yield _model_difference(file, layout) or (key, found, value)
+        elif found != value:
             yield key, found, value
     times = file["time"][()]
     if not np.array_equal(times, layout.times):
@@ -189,6 +192,16 @@ def _differences(
     kept, keeps = (str(one.get("unrounded", "")) for one in (attributes, layout.attributes))
     if kept != keeps:
         yield "list of fixed amounts that are not rounded", kept or "empty", keeps or "empty"
+
+
+def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] | None:
+    """The first lines in which two models differ; None where their texts do not tell it."""
+    stored = file["model/canonical"][()].decode() if "model/canonical" in file else ""
+    pairs = zip_longest(stored.splitlines(), layout.model_canonical.splitlines(), fillvalue="")
+    for found, wanted in pairs if stored else ():
+        if found != wanted:
+            return "model", found or "shorter", wanted or "shorter"
+    return None
 
 
 def _sweep_differences(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import opt
 from tauslab.model.pictures.html import card, escape, folded, table
+from tauslab.runner.results import columns
 from tauslab.runner.results.ensemble_data import EnsembleData
 
 _SHOWN = 12  # quantities in a notebook
@@ -17,10 +18,16 @@ _READ_AGAIN = 64 << 20  # bytes of samples: of more, no means are computed for a
 _HIDDEN = ("format", "format_version", "storage", "run", "block", "record")
 
 
+def names_of_keys(result: EnsembleData) -> tuple[str, ...]:
+    """Names of species and observables beside ``time``, which are the sample times."""
+    return columns.apart(result.foremost, ("time",), "species")
+
+
 def samples_by_name(result: EnsembleData, name: str) -> npt.NDArray[Any]:
     """See `Result.__getitem__`."""
     if name == "time":
         return result.times
+    name = dict(zip(names_of_keys(result), result.foremost, strict=True)).get(name, name)
     if name in result.species:
         return result.amounts(name) if result.continuous else result.counts(name)
     if name in result.observables:
@@ -30,7 +37,7 @@ def samples_by_name(result: EnsembleData, name: str) -> npt.NDArray[Any]:
         return result.summary(name)
     raise ConfigError(
         f"{name!r} is not recorded in {result.name}; it has "
-        f"{', '.join(('time', *result.foremost, *result.summaries)[:20])}"
+        f"{', '.join(('time', *names_of_keys(result), *result.summaries)[:20])}"
     )
 
 

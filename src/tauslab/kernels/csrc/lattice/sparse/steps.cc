@@ -12,7 +12,7 @@ struct SparseStepArguments {
     SlotMoves *z_moves;  // see Lattice
     u16 *rows;           // [4, plane, tile, row]: SparseRows
     i64 anew;            // whether `rows` does not say yet which sites hold particles
-    i64 parts;           // of a tile, each for a warp: 1, 2 or 4
+    i64 parts;           // of a tile, each for a warp: 1 or 2
     i64 steps;
     const i64 *marks;  // the lattice is counted after so many steps, ascending, ...
     i64 n_marks;

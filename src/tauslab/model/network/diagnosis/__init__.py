@@ -1,0 +1,1 @@
+"""What a network says that is likely not meant."""

@@ -1,0 +1,121 @@
+"""Events that do not do what they say: they never come, or are rounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Symbol,
+    draws_in,
+    substitute,
+    symbols,
+)
+from tauslab.model.expressions.unfolding import unfold
+from tauslab.model.network.network import Network
+from tauslab.model.network.parts import Event, TimedEvent
+from tauslab.model.portable.host_math import evaluate
+
+_LISTED = 5  # points that a message names
+
+
+def events_that_never_come(
+    network: Network,
+    values: Mapping[str, float],
+    rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    each: str = "point",
+) -> list[str]:
+    """A sentence about each event whose time is 0 or before, where its author did not mean that.
+
+    Parameters
+    ----------
+    values
+        Value of every parameter.
+    rows
+        Values by name of the parameters that vary, one for each `each`.
+
+    Raises
+    ------
+    ModelError
+        A time is not a number.
+    """
+    timed = [e for e in network.events if isinstance(e, TimedEvent) and not e.switched]
+    if not timed:
+        return []
+    swept = {name: column for name, column in (rows or {}).items() if name in network.parameters}
+    trees = unfold({k: t for k, t in network.parameters.items() if k not in swept}, "parameter")
+    found = []
+    for event in timed:
+        tree = substitute(event.time, trees)
+        used = sorted(symbols(tree) & swept.keys())
+        count = len(swept[used[0]]) if used else 1
+        own = ({name: float(swept[name][i]) for name in used} for i in range(count))
+        times = [evaluate(tree, {**values, **at}) for at in own]
+        if any(math.isnan(time) for time in times):
+            raise ModelError(f"event {event.name}: its time is not a number")
+        never = [i for i, time in enumerate(times) if time <= 0]
+        if never:
+            which = "" if len(never) == count else f" at {each} {_listed(never)}"
+            found.append(
+                f"event {event.name} never comes{which}: its time is {times[never[0]]:g}, and a "
+                "run begins with the initial amounts; give an initial amount, or "
+                'trigger="time >= 0" with initial=False'
+            )
+    return found
+
+
+def begins_true(network: Network, name: str, values: Mapping[str, float]) -> bool:
+    """Whether the trigger of an event holds at time 0, where it then does not come."""
+    event = next(one for one in network.events if one.name == name)
+    if not isinstance(event, Event) or not event.initial or network.drawn_amounts():
+        return False
+    at_start = {"time": 0.0, **values, **network.initial_amounts(values)}
+    return bool(evaluate(substitute(event.trigger, network.rule_expressions()), at_start))
+
+
+def rounded_constants(
+    network: Network, values: Mapping[str, float], reals: Collection[str]
+) -> list[str]:
+    """A sentence about each event that sets a count to, or adds to it, what is never whole.
+
+    Parameters
+    ----------
+    reals
+        Species that are real numbers.
+    """
+    found = []
+    for event in network.events:
+        for name, tree in event.assignments.items():
+            part = _constant_part(tree, name, values)
+            if name not in reals and part is not None and part != round(part):
+                found.append(
+                    f"event {event.name}: {part:g} is not whole, and counts are: "
+                    f"the new {name} is rounded"
+                )
+    return found
+
+
+def _constant_part(tree: Expression, name: str, values: Mapping[str, float]) -> float | None:
+    """The constant that is set, added to species `name` or taken from it; None where none is."""
+    if (
+        isinstance(tree, Call)
+        and tree.function in ("add", "sub")
+        and Symbol(name) in tree.arguments
+    ):
+        left, right = tree.arguments
+        tree = right if left == Symbol(name) else left
+    if draws_in(tree) or not symbols(tree) <= values.keys():
+        return None
+    part = evaluate(tree, values)
+    return part if math.isfinite(part) else None
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_LISTED]))
+    return shown + (f", ... ({len(numbers)} in all)" if len(numbers) > _LISTED else "")

@@ -1,0 +1,115 @@
+"""Events at time 0 or before never come, and a run says so."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import tauslab as ts
+from tauslab.model.network.check import report
+from tauslab.model.network.network import Event
+from tauslab.runner.ensemble.run import prepare_task
+from tauslab.runner.options.ensemble import Options
+from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.options.sweep import choose_points
+
+
+def _dose(time: float | str = "T", at: float = 5.0) -> ts.Network:
+    net = ts.Network("dose")
+    net.add_species("X")
+    net.add_parameter("T", at)
+    net.add_reaction("X ->", rate=0.1)
+    net.add_event("dose", time=time, assignments={"X": "X + 100"})
+    return net
+
+
+def _told(network: ts.Network, **options: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepare_task(network, Options(times=[1.0], seed=1, **options))  # type: ignore[arg-type]
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("method", [SSA(), TauLeaping(), ODE()])
+def test_a_run_says_that_an_event_at_zero_never_comes(method: object) -> None:
+    (told,) = _told(_dose(0), n=4, method=method)
+    assert told.startswith("event dose never comes: its time is 0,")
+    assert 'trigger="time >= 0" with initial=False' in told
+    assert "its time is -2," in _told(_dose(), n=4, method=method, set={"T": -2.0})[0]
+    assert not _told(_dose(), n=4, method=method)
+
+
+def test_a_sweep_names_the_points() -> None:
+    sweep = choose_points({"T": [0, 1, -1]}, None, None)
+    (told,) = _told(_dose("T / 2"), n=4, sweep=sweep)
+    assert told.startswith("event dose never comes at point 0, 2: its time is 0,")
+
+
+def test_check_says_it_of_a_file(tmp_path: Path) -> None:
+    path = _dose(0).write(tmp_path / "dose.toml")
+    assert any("event dose never comes" in line for line in report(ts.read(path)))
+    assert not any("never comes" in line for line in report(_dose()))
+
+
+def test_what_sbml_means_by_never_is_not_told(tmp_path: Path) -> None:
+    pytest.importorskip("libsbml")
+    net = ts.Network("old")
+    net.add_species("X", 5)
+    net.add_reaction("X ->", rate=0.1)
+    net.add_event("past", trigger="time >= 0", assignments={"X": "X + 100"})
+    net.to_sbml(tmp_path / "old.xml")
+    read = ts.read(tmp_path / "old.xml")
+    assert not any(isinstance(event, Event) for event in read.events)
+    assert not _told(read, n=4)
+
+
+def test_a_time_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ts.ModelError, match="event dose: its time is not a number"):
+        _dose(float("nan"))
+    with pytest.raises(ts.ModelError, match="event dose: its time is not a number"):
+        _told(_dose("T / T"), n=4, set={"T": 0.0})
+
+
+def test_a_constant_that_is_rounded_is_told() -> None:
+    net = _dose()
+    net.add_parameter("more", 16.49)
+    net.add_event("odd", time=1, assignments={"X": "X + more"})
+    (told,) = _told(net, n=4)
+    assert told == "event odd: 16.49 is not whole, and counts are: the new X is rounded"
+    assert not _told(net, n=4, method=ODE())
+
+
+def test_a_rate_that_names_its_own_reactant_is_noted() -> None:
+    net = _dose()
+    net.add_reaction("X ->", rate="T * X", name="twice")
+    net.add_reaction("X ->", rate="T / (5 + X)", name="once")
+    noted = [line for line in report(net) if "once more" in line]
+    assert [line.split(":")[1] for line in noted] == [" reaction twice"]
+
+
+def test_common_names_values_that_are_drawn() -> None:
+    net = ts.Network("drawn")
+    net.add_species("X", "poisson(20)")
+    net.add_reaction("X ->", rate=1)
+    with pytest.raises(ts.ModelError, match="drawn has values that it draws: common=True cannot"):
+        _told(net, n=4, common=True)
+
+
+def test_the_time_of_an_event_names_what_is_not_defined() -> None:
+    with pytest.raises(ts.ModelError, match="time of event dose: 'TT' is not defined in dose"):
+        _dose("TT").validate()
+    with pytest.raises(ts.ModelError, match="may use parameters only, not 'X'"):
+        _dose("X").validate()
+
+
+def test_cells_that_begin_above_their_size_are_told() -> None:
+    cell = ts.Network("cell")
+    cell.add_species("V", 3.0)
+    cell.add_rate("V", "0.5 * V")
+    cell.add_species("X", 1)
+    cell.add_reaction("X ->", rate=0.1)
+    cell.add_event("divide", trigger="V >= 2")
+    with pytest.warns(UserWarning, match="cells begin with the trigger of divide true"):
+        ts.population(cell, [0.1], division="divide", cells=2, seed=1, device="cpu")
