@@ -23,6 +23,8 @@ from tauslab.model.arrays import FloatArray
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
+# Trajectories for each lane that fits, from which on lanes hand them over; lanes of such a launch.
+_FEWEST_PARKING, _MOST_PARKING = 0.4, 1 << 19
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
 
 
@@ -138,7 +140,9 @@ class ExactSsa:
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         if self._large is None:
             resident = self.program.resident(self.entry)
-            queue, ready = buffers.scratch or (None, None)
+            # Where few blocks run, others would not go on faster if some of them ended.
+            parks = launch.rows > _FEWEST_PARKING * resident and resident < _MOST_PARKING
+            queue, ready = (parks and buffers.scratch) or (None, None)
             items = self.backend.work_stealing_items(
                 launch.rows, resident, _EACH, parks=queue is not None
             )
