@@ -92,7 +92,7 @@ class TauLeap:
         return self.backend.empty((most, self._parked_words), np.uint32)
 
     def _waiting(self, rows: int) -> int:
-        """Places that a launch of so many rows uses: all its threads, as often as they have turns."""
+        """Places that a launch of so many rows uses: one for each turn of all its threads."""
         return self.backend.launched_items(self._lanes(rows)) * self._per_lane(rows)
 
     def start(
