@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from engine_runs import compiler, simulate
+from engine_runs import compiler, lowered, simulate
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.table_network import TEAMS, Expected
+from tauslab.kernels.exact.table_network import TEAMS, Expected, tables_of
+from tauslab.kernels.exact.tables import LANES
 from tauslab.model.network.network import Network
 
 SELECTORS_OF_TABLES = SELECTORS[1:]
@@ -168,3 +169,18 @@ def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
     found = simulate(cuda, network, [0.0, 0.3], 70, "tree", 8, Expected(70))
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other.get() if hasattr(other, "get") else other)
+
+
+@pytest.mark.parametrize("species", [1, 2, 3, 5])
+@pytest.mark.parametrize("selector", ["pdm", "cr"])
+def test_the_first_entries_of_every_plan_are_in_the_tables(selector, species):
+    # A warp loads them, one pair for each thread, however few the plan has: csrc/tables/event.h.
+    net = Network("chain")
+    for i in range(species):
+        net.add_species(f"S{i}", 1)
+    for i in range(species):
+        net.add_reaction(f"S{i} -> " + (f"S{i + 1}" if i + 1 < species else ""), rate=1.0)
+    book = tables_of(lowered(net)[0], selector)
+    whole, leaves, plan = book.arrays()[0], book["AT_LEAF_EVENT"], book["AT_PLAN"]
+    for begin in whole[leaves + 1 : plan : 2]:  # none where plans are not near
+        assert book["AT_ENTRY"] + 2 * (begin + LANES) <= len(whole)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from engine_runs import compiler, leap
+from engine_runs import compiler, leap, lowered
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.runner.cli.bench import michaelis_menten, schlogl
@@ -46,3 +51,61 @@ def test_warps_give_the_numbers_of_a_thread(
 
 def test_a_queue_has_room_for_all_trajectories_of_a_block() -> None:
     assert f"QUEUE = {tau_leap.MOST_PER_LANE} * THREADS_PER_BLOCK;" in STEALING.read_text()
+
+
+@compiler
+def test_a_launch_of_fewer_rows_stays_in_its_buffer(tmp_path, monkeypatch) -> None:
+    # Of 4 blocks, 17 rows begin on 2 lanes of each warp, and 16 on one: more warps.
+    monkeypatch.setattr(tau_leap, "leaps_on_lanes", lambda *_: False)
+    device, room, rows = EmulatedBackend(tmp_path, 128, blocks=4), 17, 16
+    model, initial = lowered(schlogl())
+    engine = TauLeap(device, model, TIMES, 0.03, rows)
+    slots, words = engine.scratch(room).shape
+    guard, mark = 2048, np.uint32(0xABCDABCD)
+    memory = np.full((slots + guard, words), mark, np.uint32)
+    empty, species = device.empty, len(model.species)
+    buffers = SampleBuffers(
+        empty((room, len(TIMES), species), np.int32), empty((room, len(TIMES), 0), np.float64),
+        empty((room, species), np.int32), empty((room,), np.uint8),
+        empty((CONTROL_WORDS,), np.uint64), empty((4,), np.uint64), memory[:slots],
+    )  # fmt: skip
+    stream = device.stream()
+    launch = Launch(0, rows, device.upload(initial), device.upload(np.zeros((1, 1))))
+    engine.start(launch, buffers, stream, seed=1)
+    stream.record().wait()
+    assert np.any(memory[:slots] != mark)
+    assert np.all(memory[slots:] == mark)
+
+
+class _Device:
+    """A GPU as far as the sizes of launches ask for it; it gives shapes, not memory."""
+
+    style = SimpleNamespace(warps=True, lanes=False)
+
+    def __init__(self, multiprocessors: int) -> None:
+        self.multiprocessors = multiprocessors
+
+    def launched_items(self, items: int) -> int:
+        return max(1, -(-items // 128)) * 128
+
+    def empty(self, shape, _) -> SimpleNamespace:
+        return SimpleNamespace(shape=shape)
+
+
+@given(
+    st.integers(1, 140), st.integers(1, 9), st.booleans(), st.integers(0, 400_000),
+    st.integers(1, 400_000), st.floats(0, 1),
+)  # fmt: skip
+def test_no_launch_has_more_turns_than_its_buffer(
+    multiprocessors, blocks, large, trajectories, room, part
+) -> None:
+    engine = object.__new__(TauLeap)
+    resident = 128 * blocks * multiprocessors
+    engine.backend, engine.entry = _Device(multiprocessors), "tau_leap"
+    engine.program = SimpleNamespace(resident=lambda _: resident)
+    engine._is_large, engine._trajectories, engine._parked_words = large, trajectories, 1
+    slots = engine.scratch(room).shape[0]
+    fewer = max(1, min(room, int(part * room)))
+    for rows in {fewer, max(1, room - 1), min(room, trajectories or 1), min(room, resident)}:
+        threads = engine.backend.launched_items(engine._lanes(rows))
+        assert threads * engine._per_lane(rows) <= slots

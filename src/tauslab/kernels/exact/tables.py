@@ -169,14 +169,14 @@ class TableBook:
         return "".join(lines)
 
     def arrays(self) -> tuple[Int32Array, FloatArray]:
-        """All whole numbers and all reals; never empty."""
-        whole = np.concatenate([*self._whole, np.zeros(LANES, np.int64)]).astype(np.int32)
+        """All whole numbers and all reals; threads of a warp read 32 pairs from any place on."""
+        whole = np.concatenate([*self._whole, np.zeros(2 * LANES, np.int64)]).astype(np.int32)
         return whole, np.concatenate([*self._real, np.zeros(LANES)])
 
     def _grow(self, kind: str, count: int, name: str) -> int:
         begin = self._size[kind]
         self._size[kind] = begin + count
-        if self._size[kind] > MOST_ENTRIES - LANES:
+        if self._size[kind] > MOST_ENTRIES - 2 * LANES:
             raise ModelError(f"the network is too large: with table {name} its tables pass 2^31")
         return begin
 

@@ -79,11 +79,21 @@ class TauLeap:
         return MOST_PER_LANE * self.program.resident(self.entry)
 
     def scratch(self, rows: int) -> Any:
-        """Room for the trajectories that wait while others have their turn."""
+        """Room for the trajectories that wait while others have their turn.
+
+        A launch of fewer rows may have more threads: fewer lanes of each warp begin, or as all that
+        the device runs it takes the whole device.
+        """
         if self.entry == _LANES:
             return None
-        waiting = self.backend.launched_items(self._lanes(rows)) * self._per_lane(rows)
-        return self.backend.empty((waiting, self._parked_words), np.uint32)
+        launched, resident = self.backend.launched_items, self.program.resident(_LEAP)
+        most = max(self._waiting(rows), launched(min(resident, _WARP * rows)))
+        most += MOST_PER_LANE * launched(1)  # each turn may round to whole blocks
+        return self.backend.empty((most, self._parked_words), np.uint32)
+
+    def _waiting(self, rows: int) -> int:
+        """Places that a launch of so many rows uses: one for each turn of all its threads."""
+        return self.backend.launched_items(self._lanes(rows)) * self._per_lane(rows)
 
     def start(
         self,

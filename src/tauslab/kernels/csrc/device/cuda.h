@@ -402,7 +402,8 @@ DEVICE i32 highest_bit_masked(u32 word) {
     return found;
 }
 
-// Whether one of the four 16-bit lanes of two words is 0x8000.
+// Whether one of the four 16-bit lanes of two words is 0x8000. It may also say so of 0x8001 in a high lane over a
+// low one of 0, which borrows: who asks looks at each lane then.
 DEVICE bool has_least_of_16(u32 low, u32 high) {
 #if __CUDA_ARCH__ >= 900
     u32 least;  // as signed numbers

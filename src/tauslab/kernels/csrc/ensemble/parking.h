@@ -21,8 +21,9 @@
 
 // A block ends when one lane in PARK_ENDED has. A lane parks nothing that has fewer events than PARK_EVENTS
 // to come, and nothing when one lane in PARK_LEAST is left: the launch ends soon, and free blocks are of no
-// use to it.
-constexpr i64 PARK_ENDED = 4, PARK_EVENTS = 1024, PARK_LEAST = 16;
+// use to it. It parks nothing either while one waits for each PARK_WAITING lanes that run: where lengths differ in
+// the same way in all blocks, all would end at once, and few lanes were left for what they had.
+constexpr i64 PARK_ENDED = 4, PARK_EVENTS = 1024, PARK_LEAST = 16, PARK_WAITING = 8;
 
 // What a trajectory is made of at a moment between two events.
 struct Parked {
@@ -37,7 +38,7 @@ struct Parked {
 constexpr int PARKED_WORDS = (8 + N_SPECIES) / 2 * 2;
 static_assert(sizeof(Parked) == 4 * PARKED_WORDS);
 
-// Parts of the word: taken, came, and lanes that have left. A launch has fewer than 2^19 lanes.
+// Parts of the word: taken, came, and lanes that have left. A launch has fewer than 2^19 lanes, or no queue.
 constexpr u64 ONE_TAKEN = 1, ONE_CAME = 1ull << 21, ONE_LEFT = 1ull << 42;
 constexpr u32 QUEUE_MASK = (1u << 21) - 1;
 
@@ -64,7 +65,9 @@ struct Parking {
 
     DEVICE_MEMBER Outcome park(const Parked &state, i64 lanes) const {
         const u64 seen = read_now(word);
-        if (lanes - left(seen) <= lanes / PARK_LEAST || came(seen) >= lanes) return KEPT;
+        const i64 running = lanes - left(seen), waiting = (i64)came(seen) - (i64)taken(seen);
+        if (running <= lanes / PARK_LEAST || came(seen) >= lanes) return KEPT;
+        if (waiting * PARK_WAITING >= running) return KEPT;
         const u64 found = atomic_add(word, ONE_CAME + ONE_LEFT);
         if (taken(found) > came(found)) {
             atomic_add(word, 0 - ONE_LEFT);

@@ -105,7 +105,7 @@ DEVICE_SHARED GroupHops hops_of(const Lattice &l, const LatticeStream &s, u64 si
     const u32 low = excess(first, SELECT_BYTES(first, 0, SIGNS_OF_16), minus.low, plus.low);
     const u32 high = excess(last, SELECT_BYTES(last, 0, SIGNS_OF_16), minus.high, plus.high);
     GroupHops hops = {SELECT_BYTES(low, high, SIGNS), upward};
-    // A lane is 0x8000 where random bits equal the threshold.
+    // A lane is 0x8000 where random bits equal the threshold. `has_least_of_16` may be wrong the other way.
     if (LIKELY(!has_least_of_16(low, high))) return hops;
     NO_UNROLL for (int i = 0; i < GROUP; ++i) {
         if (((i < 2 ? low : high) >> i % 2 * 16 & 0xffff) != 0x8000) continue;
