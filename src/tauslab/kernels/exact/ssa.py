@@ -23,9 +23,9 @@ from tauslab.model.arrays import FloatArray
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
-# Trajectories for each lane that fits, from which on lanes take fewer each, and hand them over: one
-# H200, Schlögl, 10 samples: 65,536 trajectories (0.43) 0.099 s, with fewer each 0.077 s, handed over too
-# 0.078 s; half of them end at once: 0.020, 0.014, 0.026 s. 100,000 (0.66): 0.112, 0.091, 0.089 s.
+# Trajectories for each lane that fits, from which on lanes take fewer each, and hand them over. One
+# H200, Schlögl, 10 samples: 65,536 trajectories (0.43) take 0.099 s, with fewer each 0.077, handed
+# over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
 _MOST_PARKING = 1 << 19  # lanes of a launch that can hand over
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
