@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, one_of
+from tauslab.model.network.diagnosis.events import begins_true
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import warn
 from tauslab.runner.api.cme import network_of
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import SSA
