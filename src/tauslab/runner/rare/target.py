@@ -68,8 +68,9 @@ class Progress:
         found = self._of_tree(states) if self._function is None else self._of_function(states)
         bad = np.flatnonzero(~np.isfinite(found))
         if len(bad):
-            counts = dict(zip(self._species, states[bad[0]].tolist(), strict=True)) | self.held
-            where = ", ".join(f"{name} = {count}" for name, count in list(counts.items())[:6])
+            counts = zip(self._species, states[bad[0]].tolist(), strict=True)
+            told = [f"{name} = {self.held.get(name, count)}" for name, count in counts]
+            where = ", ".join(told[:6])
             raise ConfigError(
                 f"the coordinate {self.text} is {found[bad[0]]} where {where}: it must be a finite "
                 "number in every state"
