@@ -413,6 +413,17 @@ def _initial_columns(
     return columns
 
 
+def constant_amounts(network: Network, options: Options) -> dict[str, FloatArray]:
+    """Amounts, of all or ``[trajectory]``, of species that nothing changes."""
+    network, options, rows, n = choose_values(network, options)
+    values = network.parameter_values()
+    amounts = network.initial_amounts(values)
+    columns = _initial_columns(network, rows, values, n) if rows else {}
+    return {
+        name: np.asarray(columns.get(name, amounts[name])) for name in network.constant_species()
+    }
+
+
 def _held_fractions(
     network: Network, amounts: Mapping[str, float], columns: Mapping[str, FloatArray]
 ) -> list[str]:

@@ -157,8 +157,6 @@ class Ensemble:
         except BaseException:
             self._backend.close()
             raise
-        self.species = self._motion.species
-        self._observables = self._motion.observables
 
     def _opened(self, rows: Mapping[str, Any]) -> Motion:
         """What moves particles of this model by this method."""
@@ -171,6 +169,19 @@ class Ensemble:
         return NetworkMotion(model, options, rows, self._backend, self._comm, self._laws)
 
     # ---------------------------------------------------------------- looking
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of `counts`.
+
+        A species that nothing changes has a column while its amount is whole in every particle,
+        and is an observable else.
+        """
+        return self._motion.species
+
+    @property
+    def _observables(self) -> tuple[str, ...]:
+        return self._motion.observables
 
     @property
     def n(self) -> int:

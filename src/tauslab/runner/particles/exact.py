@@ -63,7 +63,7 @@ def exactly_filtered(
             terms[row] = largest + math.log(share)
             most = data.log_most(row, constants)
             missing = _times(missing, (largest if most is None else most) - terms[row])
-        mean[row], sd[row] = _moments(projection)
+        mean[row], sd[row] = _moments(projection, lowered)
     return FilterResult(
         float(terms.sum()), terms, data.times, species, mean, sd, np.zeros(rows),
         bound=math.log1p(missing) + projection.rounding,
@@ -84,17 +84,20 @@ class _Values:
         self._states, self._lowered = projection.snapshot().states, lowered
 
     def __call__(self, name: str) -> FloatArray:
-        if name in self._lowered.species:
-            return self._states[:, self._lowered.species.index(name)].astype(np.float64)
         observables = observables_of(self._lowered, self._states)
+        if name in self._lowered.species and name not in observables:
+            return self._states[:, self._lowered.species.index(name)].astype(np.float64)
         if name not in observables:
             raise ConfigError(f"observe: {name!r} is neither a species nor an observable")
         return observables[name]
 
 
-def _moments(projection: Projection) -> tuple[FloatArray, FloatArray]:
+def _moments(projection: Projection, lowered: LoweredNetwork) -> tuple[FloatArray, FloatArray]:
     now = projection.snapshot()
     law = now.probabilities / now.probabilities.sum()
     counts = now.states.astype(np.float64)
+    for name, values in observables_of(lowered, now.states).items():
+        if name in lowered.species:  # held at an amount that is not whole, which no state tells
+            counts[:, lowered.species.index(name)] = values
     means = law @ counts
     return means, np.sqrt(law @ (counts - means) ** 2)

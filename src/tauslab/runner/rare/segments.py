@@ -105,7 +105,8 @@ class Segments:
     ) -> tuple[Int32Array, Array]:
         backend, rows = self._backend, len(states)
         engine = self._engine(steps)
-        counts = backend.empty((rows, steps, states.shape[1]), np.int32)
+        recorded = list(self.task.lowered.recorded)
+        counts = backend.empty((rows, steps, len(recorded)), np.int32)
         status = backend.empty((rows,), np.uint8)
         buffers = SampleBuffers(
             counts=counts,
@@ -122,7 +123,11 @@ class Segments:
         engine.start(launch, buffers, self._stream, seed=seed, max_steps=most)
         self._stream.record().wait()
         self._fired += int(self._host(buffers.work)[0])
-        return self._host(counts), self._host(status)
+        moved = self._host(counts)
+        found = np.repeat(states[:, None], steps, axis=1)  # of what the kernel leaves out, too
+        found[(moved < 0).any(axis=2)] = -1
+        found[..., recorded] = moved
+        return found, self._host(status)
 
     def _engine(self, steps: int) -> Engine:
         if steps not in self._engines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +45,8 @@ class Progress:
         Progress at the target, where the target is a bound of the coordinate; else None.
     text
         The coordinate as messages and results name it.
+    held
+        Amounts of species that nothing changes and that are not whole: states do not tell them.
     """
 
     sign: int
@@ -53,6 +55,7 @@ class Progress:
     _tree: Expression | None
     _function: Callable[[Values], FloatArray] | None
     _species: tuple[str, ...]
+    held: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, states: Int32Array) -> FloatArray:
         """Progress ``[state]`` of states ``[state, species]``.
@@ -66,7 +69,8 @@ class Progress:
         bad = np.flatnonzero(~np.isfinite(found))
         if len(bad):
             counts = zip(self._species, states[bad[0]].tolist(), strict=True)
-            where = ", ".join(f"{name} = {count}" for name, count in list(counts)[:6])
+            told = [f"{name} = {self.held.get(name, count)}" for name, count in counts]
+            where = ", ".join(told[:6])
             raise ConfigError(
                 f"the coordinate {self.text} is {found[bad[0]]} where {where}: it must be a finite "
                 "number in every state"
@@ -84,6 +88,8 @@ class Progress:
             if name not in self._species:
                 raise ConfigError(f"coordinate: {name!r} is not a species; there are "
                                   f"{some(dict.fromkeys(self._species))}")  # fmt: skip
+            if name in self.held:
+                return np.full(len(states), self.held[name])
             return states[:, self._species.index(name)].astype(np.float64)
 
         found = np.asarray(self._function(values), np.float64)
@@ -114,7 +120,13 @@ class Target:
                 f'target={text!r:.60} is not allowed: a condition as a text, such as "X >= 100"'
             )
         self.text = text
-        self._network, self._values = network, values
+        self._network = network
+        self._parameters = network.parameter_values(
+            {n: v for n, v in values.items() if n in network.parameters}
+        )
+        given = {n: v for n, v in values.items() if n in network.species}
+        amounts = network.initial_amounts(self._parameters, given)
+        self._held = {n: amounts[n] for n in network.constant_species() if amounts[n] % 1}
         self._tree = self._known(as_expression(text), f"target {text}")
         if not (isinstance(self._tree, Call) and self._tree.function in _CONDITIONS):
             raise ConfigError(
@@ -147,7 +159,7 @@ class Target:
                     "coordinate= must be an expression of species, or a function of arrays"
                 )
             name = getattr(coordinate, "__name__", "function")
-            return Progress(1, None, name, None, coordinate, self.species)
+            return Progress(1, None, name, None, coordinate, self.species, self._held)
         bound = self._bound()
         if coordinate is None:
             if bound is None:
@@ -179,16 +191,15 @@ class Target:
         """The tree in terms of species and numbers."""
         network = self._network
         tree = substitute(tree, network.rule_expressions())
-        parameters = network.parameter_values(
-            {n: v for n, v in self._values.items() if n in network.parameters}
-        )
+        parameters = self._parameters
         unknown = symbols(tree) - network.species.keys() - parameters.keys()
         if unknown:
             raise ConfigError(
                 f"{where}: {min(unknown)!r} is neither a species nor a parameter of "
                 f"{network.name}; it has {some(network.species)}"
             )
-        return _folded(substitute(tree, {n: Number(v) for n, v in parameters.items()}))
+        numbers = parameters | self._held
+        return _folded(substitute(tree, {n: Number(v) for n, v in numbers.items()}))
 
 
 def _folded(tree: Expression) -> Expression:

@@ -18,6 +18,8 @@ from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import run_ensemble
 from tauslab.runner.api.typed import chosen, documented
+from tauslab.runner.ensemble.task import constant_amounts
+from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.keywords import SimulatorKeywords
 from tauslab.runner.options.methods import Auto, TauLeaping, method_of
 from tauslab.runner.options.summary import PREFIX, SummarySpec
@@ -31,6 +33,8 @@ P = ParamSpec("P")
 FloatArray = npt.NDArray[np.float64]
 Summary = Callable[[Result], npt.ArrayLike]
 Summaries = Summary | str | Sequence[str]
+
+_ENDED = 2  # statuses from here on are ends
 
 # Set by every call, or of no use to one trajectory for each parameter set.
 _OWN = ("n", "set", "output", "resume", "append", "until", "sweep", "table", "design")
@@ -95,8 +99,11 @@ class Simulator:
         if not len(table):  # the model's own values tell how many summaries there are
             columns = {}
         n = max(1, len(table))
-        summaries = self._summarise(
-            run_ensemble(self._model, n=n, set=columns, seed=seed, **self._options)
+        result = run_ensemble(self._model, n=n, set=columns, seed=seed, **self._options)
+        summaries = (
+            self._final(result, columns)
+            if self._summary is None
+            else self._summarise(result, self._summary)
         )
         if len(summaries) != n:
             raise ConfigError(f"the summary gave {len(summaries)} rows for {n} trajectories")
@@ -141,14 +148,27 @@ class Simulator:
         self._calls += 1
         return int(state.generate_state(1, np.uint64)[0])
 
-    def _summarise(self, result: Result) -> FloatArray:
-        if self._summary is None:
-            columns = [np.asarray(result.final(name), np.float64) for name in result.species]
-            final = np.stack(columns, axis=1)
-            return final if result.continuous else np.where(final < 0, np.nan, final)
-        if isinstance(self._summary, tuple):
-            return np.stack([result.summary(name) for name in self._summary], axis=1)
-        given = _numbers(self._summary(result))
+    def _final(self, result: Result, given: Mapping[str, FloatArray]) -> FloatArray:
+        """Last amounts of species, the same ones whatever the values.
+
+        A species that nothing changes has no counts where its amount is not whole.
+        """
+        columns = {name: np.asarray(result.final(name), np.float64) for name in result.species}
+        missing = [name for name in self._model.constant_species() if name in result.observables]
+        if missing:
+            held = constant_amounts(
+                self._model, Options(times=result.times, n=result.n, seed=0, set=given)
+            )
+            ended = np.asarray(result.status) >= _ENDED
+            columns |= {n: np.where(ended, np.nan, held[n]) for n in missing}
+        order = [name for name in self._model.species if name in columns]
+        final = np.stack([columns[name] for name in order], axis=1)
+        return final if result.continuous else np.where(final < 0, np.nan, final)
+
+    def _summarise(self, result: Result, summary: Summary | tuple[str, ...]) -> FloatArray:
+        if isinstance(summary, tuple):
+            return np.stack([result.summary(name) for name in summary], axis=1)
+        given = _numbers(summary(result))
         if given.ndim not in (1, 2):
             raise ConfigError(
                 f"the summary gave shape {given.shape}: a row, or a number, for each of the "

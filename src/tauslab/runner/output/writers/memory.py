@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import OutputError
+from tauslab.model import host_memory
+from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.option_names import opt
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.format.schema import (
     TEXT,
@@ -16,11 +19,14 @@ from tauslab.runner.output.format.schema import (
     root_attributes,
 )
 from tauslab.runner.output.format.statistics import statistics_contents
+from tauslab.runner.ranks.on_root import on_root
 
 if TYPE_CHECKING:
     from tauslab.runner.ranks.mpi import Communicator
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+_SMALL = 64 << 20  # bytes for which nobody is asked
 
 
 class MemoryWriter:
@@ -32,9 +38,15 @@ class MemoryWriter:
         Arrays by the dataset names of a file; empty until `finish`.
     attributes
         Root attributes of a file.
+
+    Raises
+    ------
+    ConfigError
+        Memory lacks room for all rows.
     """
 
     def __init__(self, layout: Layout, comm: Communicator, run: str) -> None:
+        on_root(comm, lambda: _require_room(layout))
         self._layout, self._comm = layout, comm
         self._chunks: list[Chunk] = []
         self.completed: BoolArray = np.zeros(layout.n_blocks, np.bool_)
@@ -94,3 +106,18 @@ class MemoryWriter:
     def abort(self) -> None:
         """Forget what was collected."""
         self._chunks = []
+
+
+def _require_room(layout: Layout) -> None:
+    """Refuse, before anything runs, rows that are more than memory can take."""
+    row = sum(math.prod(array.inner) * array.dtype.itemsize for array in layout.row_arrays())
+    needed = 2 * row * layout.total  # chunks, and arrays that are put together from them
+    if needed <= _SMALL:
+        return
+    free = host_memory.available_memory()
+    if needed > free:
+        raise ConfigError(
+            f"results of {layout.total} trajectories need {host_memory.in_bytes(needed)} of memory "
+            f"and {host_memory.in_bytes(free)} can be taken here: give a file ({opt('output')}), "
+            f"or keep sums only ({opt('record', 'statistics')})"
+        )

@@ -22,6 +22,12 @@ from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.particles.motions.held import (
+    counts_anew,
+    held_alike,
+    held_amounts,
+    own_rows,
+)
 from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
@@ -125,19 +131,35 @@ class NetworkMotion:
                 f"{self._network.name} looks back, which particles do not: what is put into them "
                 "has no past; ts.run does"
             )
-        lowered = self.task.lowered if hasattr(self, "task") else None
+        before = self.task if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
-        self.task = prepare(self._network, options)
-        self.task = _without_draws(self.task, self._laws)
-        if lowered is not None and _told(lowered) != _told(self.task.lowered):
+        self.task = _without_draws(prepare(self._network, options), self._laws)
+        if before is not None and _told(before.lowered) != _told(self.task.lowered):
             self._engine = None
         self._upload_constants(n)
+        if before is not None and hasattr(self, "counts"):
+            self._hold_anew(before)
+
+    def _hold_anew(self, before: Task) -> None:
+        """Let states hold the amounts that species which nothing changes have now."""
+        names = self._network.constant_species()
+        if not names or held_alike(before, self.task, names):
+            return
+        own = self.shares.own
+        counts = counts_anew(before, self.task, names, self.own_counts(), own)
+        self.counts = self._backend.upload(counts)
+        if self.kept is not None:
+            kept = self._rows.host(self.kept)
+            for name in names:
+                number = self.task.lowered.species.index(name)
+                kept[:, number] = held_amounts(self.task, name, own)
+            self.kept = self._backend.upload(kept)
 
     def _first_counts(self) -> Int32Array:
         """Initial counts ``[particle of this rank, species]`` as the model and its values say."""
         initial = self.task.initial[:, list(self.task.lowered.recorded)]
         own = self.shares.own
-        rows = initial[own] if len(initial) > 1 else initial
+        rows = own_rows(initial, own)
         size = (own.stop - own.start, initial.shape[1])
         return np.ascontiguousarray(np.broadcast_to(rows, size))
 
@@ -153,6 +175,10 @@ class NetworkMotion:
 
     def holds(self, name: str) -> bool:
         """Whether reactions or events change a species of this name."""
+        if name in self._network.constant_species():
+            return False
+        if name in self._network.constant_species():
+            return False
         if name in self.reals and self.kept is not None:
             return True
         return name in self.species and not self._network.species[name].fixed
@@ -358,9 +384,8 @@ class NetworkMotion:
 
     def _upload_constants(self, n: int) -> None:
         own = Shares(n, self._comm).own
-        table = self.task.constants
         self._constants = self._backend.upload(
-            np.ascontiguousarray(table[own]) if len(table) > 1 else table
+            np.ascontiguousarray(own_rows(self.task.constants, own))
         )
 
     def _require_room(self, n: int) -> None:
@@ -371,7 +396,10 @@ class NetworkMotion:
 
 def _told(lowered: Any) -> tuple[Any, ...]:
     """What kernels are made from."""
-    return (lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics)
+    return (
+        lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics,
+        lowered.recorded,
+    )  # fmt: skip
 
 
 def _without_draws(task: Task, names: Collection[str]) -> Task:

@@ -230,3 +230,19 @@ def test_a_simulator_says_what_it_is():
 def test_bad_input(call, word):
     with pytest.raises(ts.ConfigError, match=word):
         call()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_columns_do_not_depend_on_whether_a_fixed_amount_is_whole(first):
+    net = ts.Network("held")
+    for name in ("E", "X") if first else ("X", "E"):
+        net.add_species(name, 0, fixed=name == "E")
+    net.add_reaction("E -> E + X", rate=2.0)
+    simulate = ts.simulator(net, ["E"], times=[1.0], seed=1, device="cpu")
+    whole, held, one = simulate([[3.0], [4.0]]), simulate([[3.5], [4.0]]), simulate([3.5])
+    place = 0 if first else 1
+    assert whole.shape == held.shape == (2, 2)
+    assert one[place] == 3.5
+    assert whole[:, place].tolist() == [3.0, 4.0]
+    assert held[:, place].tolist() == [3.5, 4.0]
+    assert (held[:, 1 - place] % 1 == 0).all()
