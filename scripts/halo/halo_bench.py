@@ -61,6 +61,7 @@ def fill(engine: LatticeEngine, share: float) -> None:
     particles = np.concatenate([kinds] * -(-planes // len(kinds)))[:planes]
     fired = np.zeros(len(lattice.reactions), np.int64)
     engine.load(LatticeState(particles, np.zeros(0, WAITING), 0, fired, 0))
+    engine.follow()  # the lattice began empty, and kernels are chosen by what it holds
 
 
 class Bench:
