@@ -104,8 +104,7 @@ DEVICE void barrier_arrive_(int number, int threads) {
 // Loads memory that will be read soon.
 #define PREFETCH(address) asm volatile("prefetch.global.L1 [%0];" : : "l"(address))
 // The same into the cache that all multiprocessors share; nothing waits for it.
-#define PREFETCH_FOR_ALL(address) \
-    asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(address)))
+#define PREFETCH_FOR_ALL(address) asm volatile("prefetch.global.L2 [%0];" : : "l"(address))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 #define FMA(a, b, c) __fma_rn((a), (b), (c))

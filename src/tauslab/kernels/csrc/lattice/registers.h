@@ -171,23 +171,4 @@ DEVICE bool is_larger(const Site &site) {
     return WORDS < 4 && !is_pair(site);
 }
 
-// The words of a site that lanes keep.
-struct alignas(4 * WORDS) KeptWords {
-    u32 word[WORDS];
-} MAY_ALIAS;
-
-// One load.
-DEVICE KeptWords load_words(const Site *site) {
-    return *(const KeptWords *)site;
-}
-
-// Whether the site has no empty slots there, and may have more particles.
-DEVICE bool is_full(const KeptWords &words) {
-    return WORDS < SITE_WORDS && words.word[WORDS - 1] >> (32 - SLOT_BITS);
-}
-
-DEVICE bool has_next_word(const Site &site) {
-    return site.word[WORDS % SITE_WORDS] != 0;
-}
-
 #endif

@@ -68,15 +68,13 @@ DEVICE PlanesAhead look_ahead(const Lattice &l, i64 tile, i64 begin, i64 end) {
             site};
 }
 
-DEVICE KeptWords load_moved(const Lattice &l, const WarpColumn &column, int plane) {
-    if (plane < 0 || !column.inside) return {};
-    return load_words(l.moved + (plane * (l.ny * l.nx) + column.in_plane));
-}
-
-// Whether a site of a plane that is read has more than `words`.
-DEVICE bool is_larger(const Lattice &l, const WarpColumn &column, int plane,
-                      const KeptWords &words) {
-    return is_full(words) && has_next_word(l.moved[plane * (l.ny * l.nx) + column.in_plane]);
+DEVICE Site load_moved(const Lattice &l, const WarpColumn &column, int plane) {
+    Site site;
+    if (plane >= 0 && column.inside)
+        site = l.moved[plane * (l.ny * l.nx) + column.in_plane];
+    else
+        make_empty(site);
+    return site;
 }
 
 // The hop probabilities to both sides, in the plane that lane `j` looked up.
@@ -249,10 +247,10 @@ DEVICE void march_run(const Lattice &l, const LatticeStream &s, const PhiloxSeri
                       const ReactionLimits &limits, const PlanesAhead &ahead, u32 j, u32 run_end,
                       March &march, WarpColumnWork &work) {
     const u32 in_plane = (u32)march.column.in_plane;
-    u32 plus = 0, plus_bits = 0, bits = 0;
+    u32 from_below = 0, below_bits = 0, plus = 0, plus_bits = 0, bits = 0;
     u32 upper = 1;  // random bits of a site that was not read: only an empty one is still
-    Slots begun = {};
-    KeptWords content = load_moved(l, march.column, LANES_READ(WARP_LANES, ahead.stored, (int)j));
+    Slots stayed = {};
+    Site content = load_moved(l, march.column, LANES_READ(WARP_LANES, ahead.stored, (int)j));
     u32 low = LANES_READ(WARP_LANES, (u32)ahead.site, (int)j) + in_plane;
     Site *at = march.state + j * march.sites;  // the site that is built, if j > 1
     const u64 stride = kept(sizeof(Site) * (u64)march.sites);
@@ -266,16 +264,12 @@ DEVICE void march_run(const Lattice &l, const LatticeStream &s, const PhiloxSeri
         const u64 site = (u64)march.high << 32 | low;
         const Philox4 draw = philox_draw(series, s.keys, low);
         FurtherDrawsAlongZ further;
-        const bool more = any_in_warp(content.word[1] != 0);
-        const bool larger =
-            more && any_in_warp(is_full(content)) &&
-            is_larger(l, march.column, LANES_READ(WARP_LANES, ahead.stored, (int)j), content);
         const SplitSite above = decide_and_split<true>(
             l, s, site, 2, content.word, used_bits(content.word[0]), joined(draw.x0, draw.x1),
-            more, larger, further,
+            any_in_warp(content.word[1] != 0), is_larger(content), further,
             sides_of_lane(l, march.column, ahead, j));
         if (LIKELY(bit & ahead.followed)) {
-            content = load_words((const Site *)((const u8 *)at + march.next_plane));
+            content = *(const Site *)((const u8 *)at + march.next_plane);
             low += (u32)march.sites;
         } else if (j < march.last) {
             content =
@@ -283,9 +277,8 @@ DEVICE void march_run(const Lattice &l, const LatticeStream &s, const PhiloxSeri
             low = LANES_READ(WARP_LANES, (u32)ahead.site, (int)j + 1) + in_plane;
         }
         Site built;
-        begun.put(above.minus, bits);
-        make_site(built, begun);
-        const u32 size = bits + above.minus_bits;
+        make_site(built, join_slots(stayed, bits, from_below, below_bits, above.minus));
+        const u32 size = bits + below_bits + above.minus_bits;
         if (j > 1) *at = built;  // what does not fit is stored again
         march.filled |= built.word[0] ? bit : 0;
         const bool fits = size <= MOST_BITS;
@@ -293,11 +286,12 @@ DEVICE void march_run(const Lattice &l, const LatticeStream &s, const PhiloxSeri
             fits && !(waits & bit) && is_still(l, limits, at - l.state, upper, size);
         if (any_in_warp(j > 1 && !still))
             list_sites(march, LANES_BALLOT(WARP_LANES, march.inside && !still), j - 2, fits, work);
-        begun = above.stayed;
-        begun.put(plus, above.bits);
-        bits = above.bits + plus_bits;
+        from_below = plus;
+        below_bits = plus_bits;
         plus = above.plus;
         plus_bits = above.plus_bits;
+        stayed = above.stayed;
+        bits = above.bits;
         upper = (u32)draw.x2;
         at = (Site *)((u8 *)at + stride);
     }

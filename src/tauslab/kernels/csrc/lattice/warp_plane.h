@@ -29,11 +29,12 @@ struct alignas(16) Beside {
 
 // What a lane knows when its warp comes to row `row`.
 struct alignas(8) BetweenRows {
-    Slots begun;  // row `row - 1`: who stayed there, then who came from row `row - 2`
+    Slots stayed;  // in row `row - 1`
     u32 bits;
-    u32 plus, plus_bits;  // from row `row - 1`
-    u32 filled;           // 0 only if all sites that are stored are empty
-    u32 size;             // bits of the site of row `row - 2`
+    u32 from_below, below_bits;  // from row `row - 2`
+    u32 plus, plus_bits;         // from row `row - 1`
+    u32 filled;                  // 0 only if all sites that are stored are empty
+    u32 size;                    // bits of the site of row `row - 2`
 };
 
 // Memory of a warp.
@@ -281,21 +282,22 @@ DEVICE void row_along_y(const Lattice &l, const LatticeStream &s, const WayUp &w
     UNROLL for (int w = 0; w < WORDS; ++w) words[w] = moved.word(w);
     const SplitSite above = decide_and_split<false>(
         l, s, site, 1, words, used, first, any_in_warp(words[1] != 0), larger, further, sides);
-    Slots all = between.begun;
-    all.put(above.minus, between.bits);
+    const Slots all =
+        join_slots(between.stayed, between.bits, between.from_below, between.below_bits, above.minus);
     between.size = 0;
     if (row >= way.first_built) {
         Site stored;
         make_site(stored, all);
         *before = stored;
         between.filled |= stored.word[0];
-        between.size = between.bits + above.minus_bits;
+        between.size = between.bits + between.below_bits + above.minus_bits;
     }
-    between.begun = above.stayed;
-    between.begun.put(between.plus, above.bits);
-    between.bits = above.bits + between.plus_bits;
+    between.from_below = between.plus;
+    between.below_bits = between.plus_bits;
     between.plus = above.plus;
     between.plus_bits = above.plus_bits;
+    between.stayed = above.stayed;
+    between.bits = above.bits;
 }
 
 DEVICE Sides sides_along_x(const Lattice &l, const PlaneTile &t, const WayUp &way, int here) {
@@ -320,24 +322,23 @@ DEVICE int go_up(const Lattice &l, const LatticeStream &s, const PlaneTile &t, c
     int place = way.place(t, row);
     // Where row `row + 1` lies; where the plane ends, so many sites too far.
     u32 ahead = (u32)((t.y0 + row) * t.nx + way.x);
-    KeptWords content = {};
-    if (way.exists(row)) content = load_words(way.from + place);
+    Site content;
+    make_empty(content);
+    if (way.exists(row)) content = way.from[place];
     Site *const to = kept(way.to - 2 * t.nx);
+    const Site *const later = kept(way.from + (ROWS_AHEAD - 1) * t.nx);
     const int last_later = way.last - ROWS_AHEAD;
     NO_UNROLL for (; row <= way.last; ++row) {
-        if (row < last_later)
-            PREFETCH_FOR_ALL(way.from + (int)(ahead + (u32)((ROWS_AHEAD - 1) * t.nx)));
+        if (row < last_later) PREFETCH_FOR_ALL(later + (int)ahead);
         const int here = place;
         const u32 low = first_site + (u32)here;
         const u64 site = (u64)high << 32 | low;
         const Philox4 draw = philox_draw(series, s.keys, low);
         FurtherDraws further;
         further.made = 0;
-        const bool more = any_in_warp(content.word[1] != 0);
-        const bool larger = more && is_full(content) && has_next_word(way.from[here]);
         const SplitSite along_x = decide_and_split<true>(
             l, s, site, 0, content.word, used_bits(content.word[0]), joined(draw.x0, draw.x1),
-            more, larger, further,
+            any_in_warp(content.word[1] != 0), is_larger(content), further,
             sides_along_x(l, t, way, here));
         const Beside beside = work.beside[row];
         u32 left = LANES_READ_BEFORE(WARP_LANES, along_x.plus);
@@ -350,8 +351,8 @@ DEVICE int go_up(const Lattice &l, const LatticeStream &s, const PlaneTile &t, c
         if (any_in_warp(used + beside.too_many > MOST_BITS || between.size > MOST_BITS)) break;
         if (row < way.last) {
             place = (int)(ahead < sites ? ahead : ahead - sites);
-            content = load_words(way.from + place);
-            if (!way.exists(row + 1)) content = {};
+            content = way.from[place];
+            if (!way.exists(row + 1)) make_empty(content);
         }
         put_slots(work.after_x[(u32)row % LAST_ROWS][lane], moved);
         row_along_y(l, s, way, row, site, sides_along_y(l, t, way, row, here), to + (int)ahead,
