@@ -15,7 +15,6 @@ import numpy as np
 from tauslab.kernels.lattice.state import Slab
 from tauslab.model.arrays import BoolArray, IntArray
 from tauslab.model.errors import DecompositionError
-from tauslab.model.option_names import opt
 
 # Sites of a slab in whose time as much is lost to its edges and messages as is gained.
 _SITES_OF_AN_EDGE = 1 << 18
@@ -45,11 +44,6 @@ def cut_planes(
     >>> cut_planes(8, 2, weights=[0, 0, 0, 0, 5, 5, 5, 5])
     (0, 6, 8)
     """
-    if 0 < nz < least:
-        raise DecompositionError(
-            f"a lattice of {nz} planes along z is thinner than a halo of {least} planes: "
-            f"at most {opt('halo_depth', nz)} is allowed"
-        )
     if n < 1 or least < 1 or nz < n * least:
         raise DecompositionError(
             f"cannot cut a lattice of {nz} planes along z into {n} slabs of {least} or more "

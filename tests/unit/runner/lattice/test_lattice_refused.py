@@ -1,4 +1,4 @@
-"""What cannot be is told before a file is made, and what a run leaves can be looked at and saved."""
+"""What cannot be is told before a file is made; what a run leaves can be looked at."""
 
 from __future__ import annotations
 
