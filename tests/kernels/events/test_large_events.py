@@ -211,6 +211,7 @@ def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore:event timed:UserWarning")  # the new Z is rounded
 @pytest.mark.parametrize("selector", ["cr", "rssa"])
 def test_what_events_end_a_trajectory_with(selector):
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}

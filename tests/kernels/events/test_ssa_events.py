@@ -99,6 +99,7 @@ def test_what_goes_by_counts_alone_refuses_events():
         ts.cme(everything(), [1.0])
 
 
+@pytest.mark.filterwarnings("ignore:event timed:UserWarning")  # the new Z is rounded
 def test_what_events_end_a_trajectory_with_and_times_that_are_swept():
     """Events that fire each other for ever, a queue that is full, a count below zero."""
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.decomposition.slab import cut_planes
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.values.texts import read_times
 
@@ -65,11 +64,6 @@ def test_messages_about_counts(net: ts.Network) -> None:
     net.add_species("Y", 1e12)
     with pytest.raises(ts.ModelError, match=r"ts.in_molecules\(model, F\) with a small number F"):
         ts.run(net, times=[1.0], n=2, seed=1, device="cpu")
-
-
-def test_a_lattice_thinner_than_its_halo() -> None:
-    with pytest.raises(ts.DecompositionError, match="2 planes along z is thinner than a halo of 3"):
-        cut_planes(2, 1, least=3)
 
 
 def test_times_that_look_like_numbers_are_no_file() -> None:
