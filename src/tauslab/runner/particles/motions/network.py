@@ -177,8 +177,6 @@ class NetworkMotion:
         """Whether reactions or events change a species of this name."""
         if name in self._network.constant_species():
             return False
-        if name in self._network.constant_species():
-            return False
         if name in self.reals and self.kept is not None:
             return True
         return name in self.species and not self._network.species[name].fixed
