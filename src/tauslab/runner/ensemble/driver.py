@@ -147,15 +147,7 @@ class Ensemble:
         self._counter = counter = self._comm.counter()
         awaited = 0  # after a failure the collector waits for nothing more
         try:
-            while blocks := self._take(counter):
-                for first, end in runs(blocks):
-                    if (lane := self._next_lane()) is None:
-                        break
-                    with device_work():
-                        self._lanes.launch(
-                            lane, *self._layout.block_rows(first, end), self._started.put
-                        )
-                    self._launched += 1
+            self._launch_all(counter)
             awaited = self._launched
         finally:
             self._started.put(awaited)
@@ -164,6 +156,24 @@ class Ensemble:
         self.tally.wall = time.perf_counter() - began
         counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
         return self.tally
+
+    def _launch_all(self, counter: Counter) -> None:
+        """Take blocks and start them until none is left.
+
+        Blocks are taken when a lane is free for them: those that wait here, an idle rank could do.
+        """
+        while self._blocks.left and (lane := self._next_lane()) is not None:
+            if not (blocks := self._take(counter)):
+                return
+            free: LaneLike | None = lane
+            for first, end in runs(blocks):
+                if (lane := free or self._next_lane()) is None:
+                    return
+                free = None
+                with device_work():
+                    rows = self._layout.block_rows(first, end)
+                    self._lanes.launch(lane, *rows, self._started.put)
+                self._launched += 1
 
     def leave(self, error: BaseException) -> None:
         """Deliver nothing more after `error`; a delivery is waited for, launches are broken off.
