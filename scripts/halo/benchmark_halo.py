@@ -9,8 +9,7 @@ Start it with as many ranks as there are GPUs::
 Parts: ``links`` (microseconds and bandwidth of a message by size), ``strong``, ``weak`` and
 ``slots8`` (256^3 sites of 8 slots, 4 % full; milliseconds a step; the same with messages that stay
 on the device tells how much of the communication is not hidden), ``depths`` (small lattices by
-depth of the halo), ``timeline`` (what a step does when); with ``--blocks-each 1 2 3`` also
-``blocks`` (steps by how finely planes are shared out on a device). All figures are medians. Each
+depth of the halo), ``timeline`` (what a step does when). All figures are medians. Each
 slab makes its own particles. The second call draws the figures beside the JSON file; no MPI.
 """
 
@@ -21,7 +20,6 @@ import json
 import statistics
 import time
 from itertools import product
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -234,18 +232,6 @@ def time_all(bench: Bench) -> None:
             time_steps(bench, {"part": "depths"}, shape, counts[-1], way, bare=False)
     for transport in transports if "timeline" in parts else ():
         trace(bench, options.traced, transport)
-    slabs = [case for case in cases if case[0]["part"] != "weak"]
-    time_blocks(bench, [case for case in slabs if prod(case[1]) <= 1 << 24])
-
-
-def time_blocks(bench: Bench, cases: Cases) -> None:
-    """Steps by how many blocks a device's planes are shared out to."""
-    usual = SlabEngine.blocks_each
-    for each, (row, shape, ranks) in product(bench.options.blocks_each, cases):
-        SlabEngine.blocks_each = each
-        tried = {**row, "part": "blocks", "blocks_each": each}
-        time_steps(bench, tried, shape, ranks, HaloOptions("auto"), bare=False)
-    SlabEngine.blocks_each = usual
 
 
 def main() -> None:
@@ -286,8 +272,6 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--fill", type=float, default=0.1)
     parser.add_argument("--seconds", type=float, default=0.1, help="of a timed run")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs, of which the median")
-    parser.add_argument("--blocks-each", nargs="+", type=int, default=(),
-                        help="see LatticeEngine.blocks_each; 0: as a slab chooses")  # fmt: skip
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     return parser.parse_args()

@@ -8,12 +8,17 @@ the device: all kernels of a step run, those that pack and take in messages too,
 waited for. (The particles that come in are the slab's own of the other side, so that the lattice is
 not a right one, but as full.) `scripts/halo/predict_halo.py --measured` fits its formula to these
 rows. What a rank sends, and what waits for it, is measured by `benchmark_halo.py` on more GPUs.
+
+With `--planes 8 16 24 30` instead: milliseconds a step with blocks that march through so many
+planes (0: as chosen). To such times the constants of `kernels/lattice/segments.py` are fitted.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +32,7 @@ from tauslab.kernels.lattice.halo_messages import HaloKernels
 
 RANKS = (1, 2, 4, 8, 16, 32)
 LARGE = (1024, 1024, 1024)
+MIDDLE = ((192, 192, 192), (128, 128, 128), (128, 64, 64))
 _LEAST_PLANES = 8
 _MOST_SITES = 1 << 28  # of a slab
 
@@ -55,13 +61,26 @@ def time_slab(bench: Bench, part: str, shape: Shape, ranks: int, kind: Row, dept
         bench.backend, lattice, comm, bounds, seed=1, options=HaloOptions(depth=depth)
     )
     fill(slab.engine, kind["fill"])
-    steps = bench.steps_for(bench.world, slab)
-    milliseconds = 1e3 * bench.slowest(bench.world, slab, steps)
-    bench.keep({
-        "part": part, "shape": list(shape), "ranks": ranks, **kind, "depth": depth, "steps": steps,
-        "transport": "self" if ranks == 1 else "none", "ms_per_step": milliseconds,
-    })  # fmt: skip
+    for planes in (0, *bench.options.planes):
+        slab.engine.planes_each = planes
+        slab.forget_recordings()
+        steps = bench.steps_for(bench.world, slab)
+        milliseconds = 1e3 * bench.slowest(bench.world, slab, steps)
+        bench.keep({
+            "part": part, "shape": list(shape), "ranks": ranks, **kind, "depth": depth,
+            "steps": steps, "transport": "self" if ranks == 1 else "none",
+            **({"planes": planes} if bench.options.planes else {}), "ms_per_step": milliseconds,
+        })  # fmt: skip
     slab.close()
+
+
+def time_planes(bench: Bench) -> None:
+    """Large and small slabs by the planes of a block."""
+    for slots, share in ((16, 0.1), (8, 0.04), (16, 0.02)):
+        for shape, ranks in (*product(STRONG[:2], (1, 2, 4, 8)), *product(MIDDLE, (1, 2, 4))):
+            if ranks > 1 or prod(shape) > bench.backend.sites_together:
+                kind = {"slots": slots, "fill": share}
+                time_slab(bench, "planes", shape, ranks, kind)
 
 
 def time_all(bench: Bench) -> None:
@@ -90,8 +109,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.05, help="of a timed run")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs, of which the median")
+    parser.add_argument("--planes", nargs="*", type=int, default=(), help="of a block, to be tried")
     bench = Bench(parser.parse_args())
-    time_all(bench)
+    if bench.options.planes:
+        time_planes(bench)
+    else:
+        time_all(bench)
     text = json.dumps(
         {"device": bench.backend.describe(), "ranks": 1, "rows": bench.rows}, indent=1
     )

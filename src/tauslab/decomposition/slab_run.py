@@ -94,8 +94,6 @@ class SlabEngine:
         possible.
     """
 
-    blocks_each = 0  # of `LatticeEngine`: as `planes_of_a_block` says
-
     def __init__(
         self,
         backend: Backend,
@@ -115,8 +113,7 @@ class SlabEngine:
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
         self.engine = LatticeEngine(
             backend, lattice, seed=seed, replica=replica, slab=slab, capacity=capacity,
-            blocks_each=self.blocks_each, sharing=sharing,
-            tall=int(np.prod(lattice.shape)) // size >= TALL_FROM,
+            sharing=sharing, tall=int(np.prod(lattice.shape)) // size >= TALL_FROM,
         )  # fmt: skip
         self.depth, self._options, self._comm = depth, options, comm
         self._neighbours = neighbours(rank, size, periodic=periodic)

@@ -47,7 +47,6 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
-_SEGMENT = 30  # planes that a block of a large lattice marches along; two more are read for them
 
 
 class Steps(Protocol):
@@ -74,9 +73,6 @@ class LatticeEngine:
     together
         Whether a launch does many steps; by default up to `Backend.sites_together`, and of a
         sparse lattice at any size.
-    blocks_each
-        Blocks of columns for each that runs at the same time, several since some are empty; 0: as
-        `planes_of_a_block` says.
     sharing
         How many engines take steps at the same time, each on its share of the device.
     tall
@@ -106,7 +102,6 @@ class LatticeEngine:
         slab: Slab | None = None,
         capacity: int | None = None,
         together: bool | None = None,
-        blocks_each: int = 3,
         sharing: int = 1,
         tall: bool | None = None,
         sparse: bool | None = None,
@@ -121,7 +116,8 @@ class LatticeEngine:
         self.wraps = self._whole and lattice.boundary[0] == "periodic"
         self.step = 0
         self.filled = 1.0  # share of the tiles that hold particles, as far as is known
-        self._blocks_each, self._sharing = blocks_each, sharing
+        self._sharing = sharing
+        self.planes_each = 0  # of a block of a large lattice; 0: as `planes_of_a_block` says
         self._kept: dict[str, Any] = {}
         self._marks: Any = None
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}
@@ -513,11 +509,9 @@ class LatticeEngine:
         self.program.launch_blocks("rdme_z", grid, arguments, stream or self.stream)
 
     def _segment(self, planes: int) -> int:
-        """Planes of a block: fewer where there would be too few blocks to share out evenly."""
-        if self._blocks_each == 0:
-            return planes_of_a_block(planes, self.columns, self._resident, self.filled)
-        wanted = self._blocks_each * self._resident
-        return int(min(_SEGMENT, max(1, -(-planes * self.columns // wanted))))
+        """Planes of a block."""
+        chosen = planes_of_a_block(planes, self.columns, self._resident, self.filled)
+        return max(1, min(self.planes_each or chosen, planes))
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""
