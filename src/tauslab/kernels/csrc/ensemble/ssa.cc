@@ -18,13 +18,13 @@
 #include "ensemble/stepping.h"
 #include "random/streams.h"
 
-// Blocks on a multiprocessor for which there are registers. Nine where a network is small, seven up to sixteen
-// reactions: 36 and 28 warps hide what a thread waits for. With few registers for each lane, the keys of the
+// Blocks on a multiprocessor for which there are registers. Nine where a network is small, six up to sixteen
+// reactions: 36 and 24 warps hide what a thread waits for. With few registers for each lane, the keys of the
 // random bits, which all share, go to those of the warp. Larger networks get as many blocks as they need
 // registers for.
 constexpr int WEIGHT = N_REACTIONS + 2 * N_CONSTANTS;
 constexpr int RESIDENT_BLOCKS = WEIGHT + 2 * N_LAWS < 8 ? 9
-                                : WEIGHT <= 16          ? 7
+                                : WEIGHT <= 16          ? 6
                                 : WEIGHT <= 28          ? 4
                                 : WEIGHT <= 44          ? 3
                                                         : 0;
