@@ -118,3 +118,37 @@ def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
     assert engine._warps == THREADS // 32
     assert digests[0] == digests[1]
     backend.close()
+
+
+def filling_up(shape):
+    """Particles come from nowhere, about four a site in a hundred steps."""
+    model = empty_lattice(shape, {"A": 0.1, "B": 0.05})
+    model.add_reaction("-> A", rate=1000, volume="site")
+    model.add_reaction("A -> B", rate=30)
+    model.place("B", count=10)
+    return lowered(model)
+
+
+@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, device):
+    """Lanes keep two words of a site, then four, and in the end sites are done through memory."""
+    lattice = filling_up((3, 18, 33) if device == "emulated" else (64, 130, 128))
+    if device == "cuda":
+        backend = get_backend("cuda", BackendOptions())
+    else:
+        backend = EmulatedLattices(tmp_path, THREADS, 1, counter=cpu)
+        backend.sites_together = 0  # the lattice is small, and taken for a large one
+    expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
+    assert not found.together
+    words = []
+    for _ in range(20):
+        assert np.array_equal(
+            found.run_sampled([4, 9]).by_type, expected.run_sampled([4, 9]).by_type
+        )
+        assert digest(found) == digest(expected)
+        words.append(words_in_registers(found.lattice))
+    assert [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]] == [2, 4, 0]
+    found.load(state_of(lattice, lattice.particles(0, lattice.shape[0], 1)))
+    found.run_sampled([1])
+    assert words_in_registers(found.lattice) == 2, "a lattice that is emptied again"
+    backend.close()

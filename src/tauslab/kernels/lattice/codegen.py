@@ -74,7 +74,7 @@ def words_in_registers(lattice: LoweredLattice, *, small: bool = False) -> int:
     What has more goes another way, and a warp waits for it. A small lattice has too few rows of
     sites to give each multiprocessor enough warps.
     """
-    slot, mean = np.dtype(lattice.particle_type).itemsize, lattice.start.crowding
+    slot, mean = np.dtype(lattice.particle_type).itemsize, lattice.crowding
     site_bytes = lattice.slots * slot
     if small or "held" in lattice.boundary or site_bytes > 16 or tile_of(lattice).x != STRIP:
         return 0

@@ -25,9 +25,10 @@ from tauslab.kernels.lattice.codegen import (
     section_blocks,
     sparse_threads,
     tile_of,
+    words_in_registers,
 )
-from tauslab.kernels.lattice.filling import Filling, filling_of
-from tauslab.kernels.lattice.lines import DeviceLines, device_lines
+from tauslab.kernels.lattice.filling import BEYOND, Filling, filling_of
+from tauslab.kernels.lattice.lines import DeviceLines, device_lines, in_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.segments import planes_of_a_block
@@ -127,12 +128,10 @@ class LatticeEngine:
         self._wanted = (together, sparse, sections, lines)
         self._tall = self._whole and self._sites >= TALL_FROM if tall is None else tall
         self._reactions = reaction_tables(lattice.reactions, len(lattice.species))
-        changes = sparse is None or backend.style.warps  # with the particles
-        self._follows = (
-            follows and changes and self._whole and together is None
-            and may_be_sparse(lattice, wanted=sparse)
-        )  # fmt: skip
+        changes = backend.style.warps or (sparse is None and may_be_sparse(lattice))
+        self._follows = follows and changes and self._whole and together is None
         self._density: float | None = lattice.start.density  # of the state, if it is known
+        self._closest = lattice.start.crowding  # as of `LoweredLattice.crowding`, of the state
         self.filling = filling_of(lattice.start.density)
         self.stream: Stream = backend.stream()
         self._choose()
@@ -251,16 +250,32 @@ class LatticeEngine:
             return
         if self._density is None:
             self.count()
-        filling = filling_of(self._density or 0.0, self.filling)
-        if filling == self.filling:
+        density, filling = self._density or 0.0, self.filling
+        if may_be_sparse(self.lattice, wanted=self._wanted[1]):
+            filling = filling_of(density, filling)
+        lattice = self._crowded_by(self._closest)
+        if filling == self.filling and lattice is self.lattice:
             return
-        self.filling = filling
+        self.filling, self.lattice = filling, lattice
         waiting, spills = self.waiting(), int(self.host(self.work)[_SPILLS])
         self._choose()
         self._make_tiles()
         self.tables.cut(self.tile, closed=self._together)
         self._load_waiting(waiting, spills)
         self.mark_all()
+
+    def _crowded_by(self, held: float) -> LoweredLattice:
+        """The lattice, told that it is so full if lanes of a warp are to keep other sites then."""
+
+        def kept(particles: float) -> tuple[int, bool]:
+            told = replace(self.lattice, crowded=particles)
+            return words_in_registers(told), in_lines(told)
+
+        now = kept(self.lattice.crowding)
+        near = (held / BEYOND, held, held * BEYOND)
+        if not self.backend.style.warps or now in map(kept, near):
+            return self.lattice
+        return replace(self.lattice, crowded=held)
 
     def _make_lists(self) -> None:
         """What launches of many steps need beside."""
@@ -299,13 +314,18 @@ class LatticeEngine:
         if not are_many(lattice.start, slab):
             particles = lattice.particles(slab.begin, slab.end, self.seed, self.replica)
             self.load(replace(state, particles=particles))
-            self._density = lattice.start.density
+            self._begins_anew()
             return
         self._make_room(state)
         placing = Placing(self.backend, lattice.start, slab, self.particles[self._own], self.stream)
         placing.run(self.seed, self.replica)
         self._take_up_rest(state)
-        self._density = lattice.start.density
+        self._begins_anew()
+
+    def _begins_anew(self) -> None:
+        """Note how full the lattice is at t = 0."""
+        start = self.lattice.start
+        self._density, self._closest = start.density, start.crowding
 
     def load(self, state: LatticeState) -> None:
         """Go on from a state; planes beside the slab are the caller's to fill."""
@@ -720,17 +740,22 @@ class LatticeEngine:
         values = rows.astype(np.int64)
         types, species = len(self.lattice.site_types), len(self.lattice.species)
         bins = types * species
-        self._density = self._crowding(values[-1, :bins].reshape(types, species).sum(axis=1))
+        self._density, self._closest = self._crowding(
+            values[-1, :bins].reshape(types, species).sum(axis=1)
+        )
         return Samples(
             values[:, :bins].reshape(-1, types, species), values[:, bins:-2],
             values[:, -2], values[:, -1],
         )  # fmt: skip
 
-    def _crowding(self, held: IntArray) -> float:
-        """Particles a site, on average, where a particle is, of particles ``[site type]``."""
+    def _crowding(self, held: IntArray) -> tuple[float, float]:
+        """Particles a site, of particles ``[site type]``.
+
+        On average where a particle is, and in the kind of site that holds most.
+        """
         sites = self.lattice.site_map.per_plane.sum(axis=0)[: len(held)]
         density = held / np.maximum(sites, 1)
-        return float((held * density).sum() / max(1, held.sum()))
+        return float((held * density).sum() / max(1, held.sum())), float(density.max(initial=0.0))
 
     # ---------------------------------------------------------------- doing a batch again
 

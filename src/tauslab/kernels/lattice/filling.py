@@ -12,7 +12,7 @@ FEW = 0.1
 MANY = 0.4
 # By how much a lattice passes such a number before the choice is made again, which takes longer
 # than some steps.
-_BEYOND = 1.25
+BEYOND = 1.25
 
 
 class Filling(IntEnum):
@@ -33,5 +33,5 @@ def filling_of(density: float, before: Filling | None = None) -> Filling:
     """
     if before is None:
         return Filling((density > FEW) + (density > MANY))
-    least, most = filling_of(density / _BEYOND), filling_of(density * _BEYOND)
+    least, most = filling_of(density / BEYOND), filling_of(density * BEYOND)
     return max(least, min(before, most))

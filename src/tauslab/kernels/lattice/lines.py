@@ -36,7 +36,7 @@ def in_lines(lattice: LoweredLattice) -> bool:
     nx = lattice.shape[2]
     lanes = nx / (LANES * -(-nx // LANES))
     once = lattice.reaction_substeps == lattice.diffusion_substeps  # one pass of reactions
-    return lattice.start.crowding <= 0.4 * _HELD and lanes >= _FEWEST_LANES and once
+    return lattice.crowding <= 0.4 * _HELD and lanes >= _FEWEST_LANES and once
 
 
 @dataclass(frozen=True)

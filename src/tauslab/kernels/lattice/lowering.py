@@ -72,6 +72,8 @@ class LoweredLattice:
         In the model's order.
     parameters
         Values of the model's parameters that all this was made with.
+    crowded
+        Particles a site where they stand closest, if no longer as at the start.
     """
 
     name: str
@@ -92,6 +94,12 @@ class LoweredLattice:
     parameters: Mapping[str, float]
     site_map: SiteMap = field(repr=False)
     start: ParticleStart = field(repr=False)
+    crowded: float | None = None
+
+    @property
+    def crowding(self) -> float:
+        """Particles a site where they stand closest, by which kernels are chosen."""
+        return self.start.crowding if self.crowded is None else self.crowded
 
     @property
     def particle_type(self) -> type[np.uint8 | np.uint16]:
