@@ -11,8 +11,8 @@ from tauslab.kernels.lattice.segments import MOST_PLANES, planes_of_a_block
 H200 = 132 * 6  # blocks at the same time
 
 
-# Planes of a launch, columns of a plane, and numbers of planes that took within 2 % of the least time
-# of a step on an H200 (of 4, 6, ... 30): whole lattices of 256^3 and 256 x 128 x 128 sites and
+# Planes of a launch, columns of a plane, and numbers of planes that took within 2 % of the least
+# time of a step on an H200 (of 4, 6, ... 30): whole lattices of 256^3 and 256 x 128 x 128 sites and
 # slabs of two, four and eight ranks.
 @pytest.mark.parametrize(
     ("planes", "columns", "good"),
