@@ -76,7 +76,7 @@ def time_slab(bench: Bench, part: str, shape: Shape, ranks: int, kind: Row, dept
 
 def time_planes(bench: Bench) -> None:
     """Large and small slabs by the planes of a block."""
-    for slots, share in ((16, 0.1), (8, 0.04), (16, 0.02)):
+    for slots, share in ((16, 0.1), (8, 0.04)):
         for shape, ranks in (*product(STRONG[:2], (1, 2, 4, 8)), *product(MIDDLE, (1, 2, 4))):
             if ranks > 1 or prod(shape) > bench.backend.sites_together:
                 kind = {"slots": slots, "fill": share}
