@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -51,7 +52,7 @@ def ways_of(name: str) -> Iterator[str]:
 
 def digest_of(name: str, way: str, folder: Path, device: str) -> str:
     """Make one run in one way; its digest."""
-    output = folder / "out.h5"
+    output = Path(tempfile.mkdtemp(dir=folder)) / "out.h5"
     words = [*machine_bits.absolute(machine_bits.CASES[name], folder), "--seed", "11"]
     words += ["-o", str(output), "--device", device, "--threads", "2", "--quiet"]
     ranks = RANKS if way in {f"{RANKS} ranks", f"{RANKS} slabs"} else 1
@@ -104,14 +105,15 @@ def _tauslab(arguments: list[str], ranks: int = 1) -> str:
     return done.stdout
 
 
-def lines(names: list[str], device: str) -> Iterator[str]:
-    """A line for each run and way."""
-    with tempfile.TemporaryDirectory() as scratch:
+def lines(names: list[str], device: str, jobs: int) -> Iterator[str]:
+    """A line for each run and way, in order; `jobs` of them are made at the same time."""
+    runs = [(name, way) for name in names for way in ways_of(name)]
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
         folder = Path(scratch)
         machine_bits.write_models(folder)
-        for name in names:
-            for way in ways_of(name):
-                yield f"{digest_of(name, way, folder, device)}  {name}, {way}"
+        digests = pool.map(lambda run: digest_of(*run, folder, device), runs)
+        for (name, way), found in zip(runs, digests, strict=True):
+            yield f"{found}  {name}, {way}"
 
 
 def main() -> None:
@@ -121,11 +123,12 @@ def main() -> None:
     )
     parser.add_argument("cases", nargs="*", help="names of machine_bits.py (all)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("-o", "--output", type=Path, help="write the lines to this file")
     parser.add_argument("--check", type=Path, help="compare with the lines of this file")
     given = parser.parse_args()
     found = []
-    for line in lines(given.cases or list(machine_bits.CASES), given.device):
+    for line in lines(given.cases or list(machine_bits.CASES), given.device, given.jobs):
         print(line, flush=True)
         found.append(line)
     if given.output is not None:
