@@ -36,6 +36,7 @@ WEAK = (128, 256, 256)  # of a rank
 SMALL = ((64, 64, 64), (128, 128, 128))  # where latency counts
 DEPTHS = (1, 2, 4)
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
+EARLY = {"auto": None, "yes": True, "no": False}
 _EXCHANGES = 64
 _LAUNCHES = 8  # of recorded exchanges in a timed run
 _TRACED_STEPS = 6
@@ -43,9 +44,9 @@ _WARM_STEPS = 18
 
 
 class Loopback:
-    """A link that goes nowhere: all that is done for a message but to send it."""
+    """A link that goes nowhere: all that is done for a message to a device but to send it."""
 
-    name = "none"
+    name = "peer"
 
     def __init__(self, backend: Backend, words: int) -> None:
         self._memory = [backend.shareable(words) for _ in range(2)]
@@ -225,7 +226,7 @@ def time_all(bench: Bench) -> None:
         time_links(bench, transport)
     for row, shape, ranks in [case for case in cases if case[0]["part"] in parts]:
         for transport in transports if ranks > 1 else ("auto",):
-            time_steps(bench, row, shape, ranks, HaloOptions(transport))
+            time_steps(bench, row, shape, ranks, HaloOptions(transport, early=EARLY[options.early]))
     if "depths" in parts:
         for transport, shape, depth in product(transports, options.small, options.depths):
             way = HaloOptions(transport, depth)
@@ -272,6 +273,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--fill", type=float, default=0.1)
     parser.add_argument("--seconds", type=float, default=0.1, help="of a timed run")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs, of which the median")
+    parser.add_argument("--early", choices=EARLY, default="auto",
+                        help="finish and send a slab's edges before the planes between")  # fmt: skip
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     return parser.parse_args()

@@ -42,15 +42,15 @@ def digest(states: list[LatticeState]) -> str:
 def ways(
     planes: int, ranks: int, transports: tuple[str, ...]
 ) -> list[tuple[tuple[int, ...], HaloOptions]]:
-    """For every transport an even cut, and one with thin slabs and deep halos."""
+    """For every transport an even cut, edges first or not, and one with thin slabs, deep halos."""
     even = cut_planes(planes, ranks)
     if ranks == 1:
         return [(even, HaloOptions())]
     thin = (0, *(5 + i * (planes - 6) // (ranks - 1) for i in range(ranks - 1)), planes)
     return [
-        (bounds, HaloOptions(transport, depth))
+        (bounds, HaloOptions(transport, depth, early))
         for transport in transports
-        for bounds, depth in ((even, 1), (thin, 3))
+        for bounds, depth, early in ((even, 1, True), (even, 1, False), (thin, 3, None))
     ]
 
 
@@ -72,7 +72,7 @@ def advanced(
     spills = sum(comm.allgather(spills))
     found = digest(comm.allgather(slab.engine.save()))
     if comm.rank == 0:
-        way_there = f"{slab.transports}, depth {options.depth}, cut at {bounds}"
+        way_there = f"{slab.transports}, depth {options.depth}, early {options.early}, {bounds}"
         print(f"{found} on {comm.size} by {way_there}: {spills} waited, "
               f"{1e3 * seconds / steps:.4f} ms a step", flush=True)  # fmt: skip
     slab.close()

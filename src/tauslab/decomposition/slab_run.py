@@ -8,9 +8,11 @@ With one plane from each neighbour a step is, on the *main* stream (left) and th
     finish the planes between      |  send the edge planes
              |<--------------------+  (finished, not sent)
 
-so a message has from the middle of a step to the middle of the next. With d planes a message
-serves d steps; the planes beside the slab are computed too, one less on each side in each step,
-and particles that wait for room there travel with the message.
+so a message has from the middle of a step to the middle of the next. Where the hops of a step last
+longer than a message, all planes are finished by one launch, which is less work, and then the edge
+planes are sent. With d planes a message serves d steps; the planes beside the slab are computed
+too, one less on each side in each step, and particles that wait for room there travel with the
+message.
 
 A particle that hops over the edge of a slab is not sent: both ranks decide its hop with the same
 draws (csrc/lattice/site/hop.h), one takes it out and the other puts it in.
@@ -24,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.decomposition.halo.depth import WAYS, Planes, comes_in_time
 from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
@@ -50,6 +53,9 @@ class HaloOptions:
         See `tauslab.decomposition.halo.links.open_halo`.
     depth
         Planes that travel at once, for that many steps.
+    early
+        Whether the edge planes are finished and sent before those between, with a depth of 1; by
+        default as `tauslab.decomposition.halo.depth.comes_in_time` says.
     record
         Whether launches may be recorded and replayed where host and device both can.
     capacity, room
@@ -59,6 +65,7 @@ class HaloOptions:
 
     transport: str = "auto"
     depth: int = 1
+    early: bool | None = None
     record: bool = True
     capacity: int | None = None
     room: int | None = None
@@ -125,11 +132,23 @@ class SlabEngine:
             sites = depth * lattice.shape[1] * lattice.shape[2]
             room = options.room or max(_LEAST_ROOM, sites // _SITES_PER_ENTRY)
             self._open_halo(comm, 0 if depth == 1 else room)
+        self._early = self._has_early_edges()
 
     def _open_halo(self, comm: Ranks, room: int) -> None:
         kernels = HaloKernels(self.engine, self.depth, room)
         backend, transport = self.engine.backend, self._options.transport
         self.halo = open_halo(kernels, backend, comm, self._neighbours, transport)
+
+    def _has_early_edges(self) -> bool:
+        """Whether edge planes are finished and sent before those between."""
+        if self._options.early is not None or self.halo is None or not self.halo.on_device:
+            return self._options.early is not False
+        engine, backend = self.engine, self.engine.backend
+        slab, (_, ny, nx) = engine.slab, engine.lattice.shape
+        seconds = ny * nx * backend.site_seconds / backend.multiprocessors
+        planes = Planes(slab.end - slab.begin, seconds, engine.particles[0].nbytes)
+        ways = [WAYS[name] for name in self.transports if name is not None]
+        return not all(comes_in_time(planes, way) for way in ways)
 
     @property
     def transports(self) -> tuple[str | None, str | None]:
@@ -187,7 +206,8 @@ class SlabEngine:
             hopped = main.record()
             self._mark("plane", 1)
         between = (own[0] + self.depth, own[1] - self.depth)
-        if not sends or between[0] >= between[1]:
+        early = self._early or self.depth > 1
+        if not sends or not early or between[0] >= between[1]:
             main.wait_for(edge.record())
             self._mark("column", 0)
             engine.finish_planes(*finished)
@@ -196,7 +216,8 @@ class SlabEngine:
             engine.step += 1
             if sends:
                 halo.send(edge)
-                main.wait_for(edge.record())
+                if self.depth > 1:
+                    self._wait_for_message()
             return
         edge.wait_for(hopped)
         self._mark("edges", 0, edge)

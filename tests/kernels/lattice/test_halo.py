@@ -207,8 +207,9 @@ def same(states, expected):
      ("sparse", 4, 1, 1), ("sparse", 3, 2, 1)],
 )  # fmt: skip
 @pytest.mark.parametrize("record", [False, True])
-def test_a_cut_changes_nothing(name, size, depth, threads, record):
-    options = HaloOptions(transport="peer", depth=depth, record=record)
+@pytest.mark.parametrize("early", [False, True])
+def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
+    options = HaloOptions(transport="peer", depth=depth, record=record, early=early)
     found = on_threads(size, lambda comm: advanced(comm, name, options, threads))
     same([state for state, _, _ in found], whole(name))
     assert all((count > 0) == record for _, count, _ in found)
@@ -216,10 +217,10 @@ def test_a_cut_changes_nothing(name, size, depth, threads, record):
 
 
 @pytest.mark.parametrize("slow", ["stream", "edge_stream"])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_streams_may_be_as_slow_as_they_like(slow, depth):
+@pytest.mark.parametrize(("depth", "early"), [(1, False), (1, True), (2, None)])
+def test_streams_may_be_as_slow_as_they_like(slow, depth, early):
     """What one stream needs of the other it waits for, however late that comes."""
-    options = HaloOptions(transport="peer", depth=depth, record=False)
+    options = HaloOptions(transport="peer", depth=depth, record=False, early=early)
     found = on_threads(2, lambda comm: advanced(comm, "crowded", options, slow=slow))
     same([state for state, _, _ in found], whole("crowded"))
 

@@ -1,4 +1,4 @@
-"""How many planes travel at once: few messages against planes that are computed twice.
+"""How many planes travel at once, and when: few messages against planes that are computed twice.
 
 With a depth of d a message of d planes serves d steps, and in each step d - 1 planes more are
 computed than with a depth of 1. `docs/halo.md` tells where the formula comes from and how it was
@@ -14,6 +14,8 @@ EDGE_PLANES = 3.0  # that being cut costs: two beside the slab are hopped in, ed
 _WORTH = 0.95  # of the time with one plane: a deeper halo must promise this or less
 _ALIKE = 1.01  # depths whose times differ by less are; the lesser is taken
 _PARTS = 4  # a slab has at least so many times the depth, so that it can be cut anew
+_HOPS = 0.2  # of a plane's seconds, those of its hops along x and y alone, with some to spare
+_BESIDE = 2.5e-5  # seconds for hops in the planes that a message brings
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,18 @@ def choose_depth(planes: Planes, way: Way) -> int:
     if best > _WORTH * times[1]:
         return 1
     return min(depth for depth, time in times.items() if time <= _ALIKE * best)
+
+
+def comes_in_time(planes: Planes, way: Way) -> bool:
+    """Whether a message that is sent when a step is done comes while the next step's hops last.
+
+    Then the planes at a slab's edges need not be finished before the others, which costs as much
+    as some planes.
+
+    >>> comes_in_time(Planes(128, 4e-6, 2.0**20), WAYS["peer"])  # 256^3 on two GPUs
+    True
+    >>> comes_in_time(Planes(64, 4e-6, 2.0**20), WAYS["peer"])
+    False
+    """
+    message = way.latency + planes.size / way.bandwidth
+    return message + _BESIDE <= _HOPS * planes.number * planes.seconds
