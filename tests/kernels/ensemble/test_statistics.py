@@ -89,7 +89,7 @@ def test_a_launch_of_small_numbers_has_a_window_of_its_own(backend):
 
 
 def test_bins_that_are_too_narrow_for_a_division(backend):
-    """Bins within a number have no finite reciprocal; a sanitizer sees what is cast to a whole one."""
+    """They have no finite reciprocal; a sanitizer sees what is cast to a whole number."""
     edges = np.linspace(0, 1e-310, 6)
     statistics = Statistics(backend, (1, 1, 0), {"X": (0, edges)}, counts=False)
     into, stream = statistics.accumulators(), backend.stream()
