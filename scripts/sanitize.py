@@ -30,8 +30,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "tests" / "kernels"
 FUZZ = "tests/kernels/exact/test_random_models.py"
-# The library that is preloaded is for this process, not for the compilers that it starts.
-START = "import os, sys; os.environ.pop('LD_PRELOAD', None); import pytest; sys.exit(pytest.main())"
+# The libraries that are preloaded are for this process, not for the compilers that it starts. Each has a
+# file for its reports: of libraries that are told one by their options all but the last write none.
+START = """
+import ctypes, os, sys
+for path in os.environ.pop("LD_PRELOAD", "").split():
+    report = os.environ["TAUSLAB_REPORTS"] + "-" + os.path.basename(path)
+    ctypes.CDLL(path).__sanitizer_set_report_path(report.encode())
+import pytest
+sys.exit(pytest.main())
+"""
 # These compile for other devices or compilers, or compare compilers, and run no kernel of ours.
 NO_KERNELS = ("test_cuda_compile", "test_ode_cuda_compile", "test_warnings", "test_cache")
 # They compare compilers, or load NVRTC, which finds no parts of its own beside a sanitizer.
@@ -68,6 +76,7 @@ def kernel_tests() -> tuple[str, ...]:
 def checks(folder: Path) -> dict[str, Check]:
     """Every check by name; reports go to `folder`."""
     log = f"log_path={folder / 'report'}"
+    own = {"TAUSLAB_REPORTS": str(folder / "report")}
     harmless = folder / "harmless"
     harmless.write_text(_HARMLESS, encoding="utf-8")
     return {
@@ -79,6 +88,7 @@ def checks(folder: Path) -> dict[str, Check]:
                 "detect_stack_use_after_return=0:allocator_may_return_null=1",
                 "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
                 "PYTHONMALLOC": "malloc",
+                **own,
             },
             kernel_tests(),
         ),
@@ -88,7 +98,8 @@ def checks(folder: Path) -> dict[str, Check]:
             # Python's locks order what kernels do; its own reads and writes are none of ours.
             {
                 "TSAN_OPTIONS": f"{log}:suppressions={harmless}:exitcode=0:"
-                "ignore_noninstrumented_modules=1"
+                "ignore_noninstrumented_modules=1",
+                **own,
             },
             tuple(
                 str(path.relative_to(ROOT))

@@ -86,3 +86,17 @@ def test_a_launch_of_small_numbers_has_a_window_of_its_own(backend):
     mean, variance = moments(*(sums[k] for k in ("n", "top", "sum", "sq")))
     assert np.array_equal(mean, values[[0, 40]])
     assert not variance.any()
+
+
+def test_bins_that_are_too_narrow_for_a_division(backend):
+    """They have no finite reciprocal; a sanitizer sees what is cast to a whole number."""
+    edges = np.linspace(0, 1e-310, 6)
+    statistics = Statistics(backend, (1, 1, 0), {"X": (0, edges)}, counts=False)
+    into, stream = statistics.accumulators(), backend.stream()
+    counts = np.array([0, 0, 3, -1, 0], np.int32).reshape(5, 1, 1)
+    statistics.add(backend.upload(counts), None, 5, into, stream)
+    cells = into["histogram/X"]
+    mirror = backend.mirror(cells)
+    backend.download(cells, mirror, 1, stream)
+    stream.record().wait()
+    assert mirror.ravel().tolist() == [0, 3, 0, 0, 0, 0, 1]

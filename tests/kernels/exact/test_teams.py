@@ -131,6 +131,22 @@ def test_short_events_give_the_bits_of_a_thread(
 
 
 @compiler
+def test_short_events_that_change_nothing(tmp_path):
+    """Networks of catalysts alone have events, but no change that a record would have room for."""
+    net = Network("catalysts")
+    for i in range(70):
+        net.add_species(f"S{i}", i % 3)
+        net.add_reaction(f"S{i} -> S{i}", rate=1 + i)
+    cpu = get_backend("cpu", BackendOptions(threads=1))
+    expected = simulate(cpu, net, [0.0, 0.1], 5, "tree")
+    assert expected[4][0] > 200
+    found = simulate(EmulatedBackend(tmp_path, 32), net, [0.0, 0.1], 5, "tree", 8)
+    assert "#define SHORT_SLOTS 0" not in (tmp_path / "model.h").read_text()
+    for one, other in zip(expected, found, strict=True):
+        assert np.array_equal(one, other)
+
+
+@compiler
 @pytest.mark.parametrize("selector", ["pdm", "cr"])
 def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch, selector):
     """As plans by reaction do; for `cr`, whose groups follow the plan, as one thread does."""

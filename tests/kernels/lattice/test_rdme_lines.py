@@ -174,6 +174,21 @@ def test_blocks_that_fall_behind(cpu, tmp_path, crowded):
         backend.close()
 
 
+def test_blocks_wait_whatever_their_cells_held_before(cpu, tmp_path):
+    """Steps without number may lie between two launches in which blocks tell each other."""
+    lattice = binding((2, 16, 96), 2.0)
+    expected = engine_on(cpu, lattice, together=False)
+    expected.run_sampled([7])
+    for held in (0, 1 << 30, (1 << 31) - 1):
+        backend = EmulatedLattices(tmp_path, THREADS, 7, 5, counter=cpu)
+        found = engine_on(backend, lattice, together=True, sparse=False, lines=True)
+        found._lines._reached[...] = held
+        found.run_sampled([7])
+        assert digest(found) == digest(expected)
+        assert found._lines.apart
+        backend.close()
+
+
 def test_particles_that_find_no_room_make_all_blocks_wait(cpu, tmp_path):
     """The first of them makes the engine do the steps again; later batches know."""
     expected, found = engines(cpu, tmp_path, MODELS["crowded"](), blocks=4)

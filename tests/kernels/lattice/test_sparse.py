@@ -299,3 +299,13 @@ def test_few_sites_on_a_cpu_are_counted_within_a_launch(cpu):
     stream.submit = lambda work: (launched.append(work), put(work))
     same(engines, [*range(1, 41)])
     assert len(launched) < 20  # two for each count where they are launches
+
+
+@pytest.mark.parametrize("marks", [[3 << 31], [5, 3 << 31]])
+def test_a_launch_has_no_more_steps_than_kernels_count(cpu, monkeypatch, marks):
+    engine = engine_on(cpu, binding((4, 8, 8), 0.05), sparse=True)
+    launches = []
+    monkeypatch.setattr(engine, "_run_sparse", lambda steps, *_: launches.append(steps))
+    engine.run_sampled(marks)
+    assert sum(launches) == engine.step == marks[-1]
+    assert max(launches) < 1 << 31

@@ -67,7 +67,7 @@ def write_short(
     book.records("SHORT", list(np.concatenate([one, two], axis=2).reshape(-1, 4).T))
     book.real("SHORT_RATE", rate)
     book.macro("SHORT_SLOTS", slots)
-    book.constant("SHORT_CHANGES", int(np.bincount(changes.row).max()))
+    book.constant("SHORT_CHANGES", int(np.bincount(changes.row, minlength=1).max()))
     book.constant("SHORT_PAIRS", bool((forms[stored, 2] == 2).any()))
 
 

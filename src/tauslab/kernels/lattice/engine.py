@@ -48,6 +48,7 @@ _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
 TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
+_MOST_TOGETHER = 1 << 30  # steps of a launch; lattice/sparse/sections.cc counts them in 32 bits
 
 
 class Steps(Protocol):
@@ -535,8 +536,8 @@ class LatticeEngine:
 
     def run(self, steps: int) -> None:
         """Put steps on the stream. Ask `must_repeat` before the result is used."""
-        if self._together and steps > 0:
-            self._run_together(steps, [])
+        for done in range(0, steps if self._together else 0, _MOST_TOGETHER):
+            self._run_together(min(steps - done, _MOST_TOGETHER), [])
         for _ in range(0 if self._together else steps):
             self.hop_in_planes(0, self.slab.planes)
             self.finish_planes(0, self.slab.planes)
@@ -662,7 +663,8 @@ class LatticeEngine:
         rows = self.backend.empty((len(marks), self._row()), np.uint64)
         self.backend.clear(rows, self.stream)
         # The kernel counts once after a step, and not before the first.
-        if self._sparse and steps is self and marks[0] > 0 and len({*marks}) == len(marks):
+        at_once = 0 < marks[0] <= marks[-1] <= _MOST_TOGETHER and len({*marks}) == len(marks)
+        if self._sparse and steps is self and at_once:
             self._run_together(marks[-1], marks, rows)
             return rows
         done = 0

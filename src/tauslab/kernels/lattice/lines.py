@@ -26,7 +26,6 @@ _FEWEST_LANES = 0.75  # of a line's that have a site
 _RIM = 4  # lines beside those of a block whose hops along x it repeats
 _THREADS, _BLOCKS = 768, 1  # of a block; of a multiprocessor
 _TABLES = 36 * 1024  # bytes of other tables in a block's memory
-_PHASES = 2  # of a step, behind which blocks wait
 _MORE = 4  # of the lines there is room for one in so many more, for other site types
 _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
@@ -113,8 +112,7 @@ class DeviceLines:
         self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
         self._moves = backend.empty((2, *shape, 2), np.uint32)
         self._parts = backend.empty((2, plan.room, LANES), np.uint64 if wide else np.uint32)
-        self._reached = backend.upload(np.zeros((plan.blocks, LANES), np.uint32))
-        self._phases = 0  # that blocks have done: as in `_reached`
+        self._reached = backend.empty((plan.blocks, LANES), np.uint32)
         self.apart = True  # whether blocks wait for those near them only
         self._known = False  # whether no particle is outside of the lines
         self.types: Any = None  # of all sites on the device, for which they were listed
@@ -159,11 +157,9 @@ class DeviceLines:
 
     def arguments(self, steps: int) -> dict[str, Any]:
         """Arguments of `rdme_line_steps` by name, for so many steps."""
-        phases, self._phases = self._phases, self._phases + self.apart * _PHASES * steps
         return {
             "near": self._near,
             "reached": self._reached,
-            "phases": phases,
             "apart": self.apart,
             "steps": steps,
             "lines": self._list,

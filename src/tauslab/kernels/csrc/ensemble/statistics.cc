@@ -111,6 +111,7 @@ KERNEL(count_histogram, const HistogramArguments a) {
     const Cut cut = cut_rows(a.launch);
     const double low = edges[0], high = edges[bins];
     const double scale = (double)bins / (high - low);
+    const bool has_scale = scale < 0x1p1023;  // bins may be narrower than its reciprocal
     for (i64 item = GLOBAL_ID; item < cut.items(n_times); item += GLOBAL_SIZE) {
         const Piece piece = piece_of(cut, item, n_times);
         u64 *row_cells = a.cells + (piece.point * n_times + piece.column) * (bins + 2);
@@ -123,7 +124,7 @@ KERNEL(count_histogram, const HistogramArguments a) {
                 cell = bins + 1;
             } else if (x >= low) {
                 // A guess by division, put right by the edges themselves.
-                i64 bin = (i64)((x - low) * scale);
+                i64 bin = has_scale ? (i64)((x - low) * scale) : 0;
                 bin = bin < bins ? bin : bins - 1;
                 while (bin > 0 && x < edges[bin]) --bin;
                 while (bin < bins - 1 && x >= edges[bin + 1]) ++bin;

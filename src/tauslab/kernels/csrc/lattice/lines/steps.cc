@@ -18,8 +18,7 @@ struct LineStepArguments {
     Part *minus_out;
     Part *plus_out;
     const i32 *near;  // [block, LANES]: blocks that have lines beside those of a block, -1 for none
-    u32 *reached;     // [block, CELL]: phases that a block has done, in this launch and before
-    i64 phases;       // done before this launch, as in `reached`
+    u32 *reached;     // [block, CELL]: phases that a block has done in this launch
     i64 n_lines;
     i64 apart;  // whether blocks wait for those near them only
     i64 steps;
@@ -54,9 +53,9 @@ struct Meeting {
 
 // All blocks have to call it, before the first step.
 DEVICE Meeting start_meeting(const Lattice &l, const LineStepArguments &a) {
-    Meeting m = {false,   l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID,
-                 nullptr, (u32)a.phases};
+    Meeting m = {false, l.work + BARRIER_CELL, 0, a.reached + CELL * BLOCK_ID, nullptr, 0};
     if (!a.apart) return m;
+    if (THREAD_ID == 0) *(volatile u32 *)m.own = 0;  // from the launch before
     m.apart = *(volatile u64 *)(l.work + WAITING_0 + (l.step & 1)) == 0;
     const i32 near = THREAD_ID < LANES ? a.near[BLOCK_ID * LANES + THREAD_ID] : -1;
     if (near >= 0) m.near = a.reached + CELL * near;
