@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -125,6 +128,40 @@ def test_a_command_begins_with_it_where_it_may_use_a_gpu(driver, words, begun, m
     command_line._begin_context(words)
     cuda_context.wait_for_context()
     assert driver.contexts == [10] * begun
+
+
+# A driver that takes far longer than the test may: cuInit of a machine that is busy.
+_SLOW = """
+import ctypes, importlib.util, sys, time
+find, load = importlib.util.find_spec, ctypes.CDLL
+class Driver:
+    def cuInit(self, flags):
+        time.sleep(600)
+importlib.util.find_spec = lambda name, *more: name == "cupy" or find(name, *more)
+ctypes.CDLL = lambda name, *a, **b: Driver() if name == "libcuda.so.1" else load(name, *a, **b)
+from tauslab.runner.cli.main import main
+raise SystemExit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "model.xml", "--sede", "3"], "unrecognized arguments: --sede 3"),
+        (["rdme", "cell.toml", "-o", ""], "it is empty: the name of a file is expected"),
+        (["run", "no-such.xml", "--t-end", "1"], "no-such.xml"),
+    ],
+)
+def test_who_is_refused_does_not_wait_for_a_context(words, told, tmp_path):
+    alone = {name: value for name, value in os.environ.items()
+             if not name.startswith(("PMI", "OMPI_", "SLURM_"))}  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-c", _SLOW, *words], cwd=tmp_path, env=alone, timeout=60,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert told in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 def test_a_rank_of_several_waits_until_it_knows_its_device(driver, monkeypatch):

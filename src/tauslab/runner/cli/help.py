@@ -130,12 +130,20 @@ def _whole_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 12") from None
 
 
+def _path(text: str) -> Path:
+    """A file; ``Path("")`` would be the folder in which the command runs."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: the name of a file is expected")
+    return Path(text)
+
+
 class Parser(argparse.ArgumentParser):
     """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
-        """Of what is no number, say what is one."""
+        """Of what is no number, say what is one; of an empty name, that a file has none."""
         super().__init__(*args, **given)
+        self.register("type", Path, _path)
         self.register("type", float, _number)
         self.register("type", int, _whole_number)
 

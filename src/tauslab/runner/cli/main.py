@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -44,7 +45,10 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         with safe_streams() as out, command_line():
-            return _main(argv, out)
+            code = _main(argv, out)
+        if argv is None and code == BAD_INPUT:
+            _leave_if_a_context_is_under_way(code)
+        return code
     finally:
         if argv is None:
             gc.freeze()  # the process ends, and nobody needs to look for garbage once more
@@ -97,6 +101,20 @@ def _begin_context(words: Sequence[str]) -> None:
     from tauslab.kernels.cuda_context import begin_context
 
     begin_context(lambda _: 0)
+
+
+def _leave_if_a_context_is_under_way(code: int) -> None:
+    """End a process that refused its input, rather than wait for the context of a GPU.
+
+    Python would wait for the thread that makes it. A thread for which it does not wait would be
+    within the driver while the driver's library is taken down. Several ranks have MPI to end.
+    """
+    made = sys.modules.get("tauslab.kernels.cuda_context")
+    if made is not None and made.context_is_under_way() and not under_launcher():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:

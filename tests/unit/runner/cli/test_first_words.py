@@ -65,6 +65,17 @@ def test_what_is_no_number_is_told_what_is_one(capsys, option, value, told):
     assert f"argument {option}: {told}" in said(capsys, "run", MODEL, option, value)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("run", MODEL, *SMALL, "-o", ""), ("rdme", "cell.toml", "-o", ""), ("plot", "a.h5", "-o", ""),
+     ("run", MODEL, "--times", ""), ("run", ""), ("info", ""), ("slurm", "-o", "", "--", "run")],
+)  # fmt: skip
+def test_an_empty_name_is_no_folder(capsys, words):
+    told = said(capsys, *words)
+    assert "it is empty: the name of a file is expected" in told
+    assert list(Path().iterdir()) == []
+
+
 def test_help_is_a_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
