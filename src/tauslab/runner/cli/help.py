@@ -91,6 +91,13 @@ def examples(command: str) -> str | None:
     return f"examples:\n{EXAMPLES[command]}" if command in EXAMPLES else None
 
 
+# Words of other programs for choices of ours.
+_CALLED: Mapping[str, str] = {
+    "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
+    "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau", "deterministic": "ode",
+    "float": "single", "float32": "single", "float64": "double",
+}  # fmt: skip
+
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
 _AFTER = 1.0
 
@@ -179,7 +186,8 @@ class Parser(argparse.ArgumentParser):
                 f"there is no command {given!r}"
                 + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")
             )
-        near = difflib.get_close_matches(given, words, n=1)
+        called = _CALLED.get(given.lower())
+        near = [called] if called in words else difflib.get_close_matches(given.lower(), words, n=1)
         meant = f"; is {near[0]} meant?" if near else ""
         shown = ", ".join(map(repr, words))
         raise argparse.ArgumentError(

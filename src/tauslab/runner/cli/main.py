@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab._version import __version__
-from tauslab.model.errors import TauslabError
+from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.option_names import command_line
 from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
@@ -123,6 +123,8 @@ def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
     A process that is `alone` with it ends with it, and keeps its modules until then: the garbage
     collector leaves them out, for it would go through them again and again.
     """
+    if not words:
+        raise ConfigError(f"give a command: {', '.join(_COMMANDS)}; tauslab --help tells more")
     if alone:
         gc.disable()
     try:

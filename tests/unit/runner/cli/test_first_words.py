@@ -42,8 +42,21 @@ def test_a_word_like_no_command_gets_all_of_them(capsys):
     assert re.search(r"'zzz'; commands: run, rdme, .*help;", said(capsys, "zzz"))
 
 
-def test_a_slip_in_a_choice(capsys):
-    assert "is ssa meant?" in said(capsys, "run", MODEL, "--method", "sssa")
+def test_without_a_command_the_commands_are_told(capsys):
+    assert re.search(r"give a command: run, rdme, .*help; tauslab --help", said(capsys))
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "meant"),
+    [("--method", "sssa", "ssa"), ("--method", "ODE", "ode"), ("--method", "Gillespie", "ssa"),
+     ("--device", "gpu", "cuda"), ("--precision", "float32", "single")],
+)  # fmt: skip
+def test_a_slip_in_a_choice(capsys, option, word, meant):
+    assert f"is {meant} meant?" in said(capsys, "run", MODEL, option, word)
+
+
+def test_a_word_of_another_option_is_not_proposed(capsys):
+    assert "meant?" not in said(capsys, "run", MODEL, "--precision", "gpu")
 
 
 @pytest.mark.parametrize(
