@@ -5,6 +5,8 @@ The reader of a format is imported when a file of that format is read.
 
 from __future__ import annotations
 
+import difflib
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,9 @@ from tauslab.model.network.network import Network
 
 if TYPE_CHECKING:
     from tauslab.model.lattice.lattice import Lattice
+
+_MOST_LISTED = 1000  # files of a folder that are looked at for a like name
+_ALIKE = 0.7
 
 
 def read(path: str | Path) -> Network | Lattice:
@@ -35,10 +40,13 @@ def read(path: str | Path) -> Network | Lattice:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
-        raise ModelError(f"{path}: {given}; a model is one of {', '.join(READERS)}")
+        known = ", ".join(READERS)
+        raise ModelError(f"{path}: {given}; a model is one of {known}{_beside(path)}")
     try:
         if not path.is_file():
-            trouble = "it is a folder" if path.is_dir() else "there is no such file"
+            trouble = "it is a folder"
+            if not path.is_dir():
+                trouble = f"there is no such file{_beside(path)}"
             raise ModelError(f"{path}: cannot be read: {trouble}")
     except OSError as error:  # its folder may not be looked into, or no file has so long a name
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
@@ -53,6 +61,18 @@ def read(path: str | Path) -> Network | Lattice:
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from None
     return model
+
+
+def _beside(path: Path) -> str:
+    """The end of a message about a file that is not there: a model beside it of a like name."""
+    try:
+        found = list(itertools.islice(path.parent.iterdir(), _MOST_LISTED))
+    except OSError:
+        return ""
+    names = sorted(one.name for one in found if one.suffix.lower() in READERS)
+    near = [name for name in names if Path(name).stem == path.stem]
+    near += difflib.get_close_matches(path.name, names, n=1, cutoff=_ALIKE)
+    return f"; is {path.with_name(near[0])} meant?" if near else ""
 
 
 def read_network(path: str | Path) -> Network:
