@@ -29,11 +29,6 @@ def begin_context(index_of: Callable[[int], int]) -> None:
         with_one.shutdown(wait=False)
 
 
-def context_is_under_way() -> bool:
-    """Whether the thread still works: the process would end after it."""
-    return not all(made.done() for made in _making)
-
-
 def wait_for_context() -> None:
     """Wait until the thread has ended, if there is one, and raise what it raised."""
     for made in _making:

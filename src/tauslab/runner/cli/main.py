@@ -45,10 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         with safe_streams() as out, command_line():
-            code = _main(argv, out)
-        if argv is None and code == BAD_INPUT:
-            _leave_if_a_context_is_under_way(code)
-        return code
+            return _main(argv, out)
     finally:
         if argv is None:
             gc.freeze()  # the process ends, and nobody needs to look for garbage once more
@@ -98,23 +95,27 @@ def _begin_context(words: Sequence[str]) -> None:
     """
     if words[:1] not in (["run"], ["rdme"]) or under_launcher() or not _ELSEWHERE.isdisjoint(words):
         return
+    if not _may_be_right(words):
+        return
     from tauslab.kernels.cuda_context import begin_context
 
     begin_context(lambda _: 0)
 
 
-def _leave_if_a_context_is_under_way(code: int) -> None:
-    """End a process that refused its input, rather than wait for the context of a GPU.
+def _may_be_right(words: Sequence[str]) -> bool:
+    """Whether nothing is wrong with a command line that its words tell before they are parsed.
 
-    Python would wait for the thread that makes it. A thread for which it does not wait would be
-    within the driver while the driver's library is taken down. Several ranks have MPI to end.
+    A process that is refused would wait for the context that it began, at its end; nothing in a
+    driver may be cut short. What this misses costs that wait; what it takes for wrong by mistake
+    begins a context when its words have been parsed.
     """
-    made = sys.modules.get("tauslab.kernels.cuda_context")
-    if made is not None and made.context_is_under_way() and not under_launcher():
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+    from tauslab.runner.cli.known_flags import KNOWN
+
+    # Neither numbers below 0 nor the dash of standard input.
+    flags = [word for word in words if word.startswith("-") and word[1:2] not in "0123456789."]
+    names = (word.partition("=")[0] if word.startswith("--") else word[:2] for word in flags)
+    a_file = any(word == "-" or os.path.exists(word) for word in words)  # noqa: PTH110 - never raises
+    return all(words) and a_file and all(name in KNOWN for name in names)
 
 
 def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
