@@ -5,14 +5,13 @@ The reader of a format is imported when a file of that format is read.
 
 from __future__ import annotations
 
-import difflib
-import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import DEEPEST
+from tauslab.model.files.alike import beside
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import require_format, require_undamaged, safe_attributes
 from tauslab.model.files.text import plain
@@ -21,9 +20,6 @@ from tauslab.model.network.network import Network
 
 if TYPE_CHECKING:
     from tauslab.model.lattice.lattice import Lattice
-
-_MOST_LISTED = 1000  # files of a folder that are looked at for a like name
-_ALIKE = 0.7
 
 
 def read(path: str | Path) -> Network | Lattice:
@@ -41,12 +37,12 @@ def read(path: str | Path) -> Network | Lattice:
     if reader is None:
         given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         known = ", ".join(READERS)
-        raise ModelError(f"{path}: {given}; a model is one of {known}{_beside(path)}")
+        raise ModelError(f"{path}: {given}; a model is one of {known}{beside(path, READERS)}")
     try:
         if not path.is_file():
             trouble = "it is a folder"
             if not path.is_dir():
-                trouble = f"there is no such file{_beside(path)}"
+                trouble = f"there is no such file{beside(path, READERS)}"
             raise ModelError(f"{path}: cannot be read: {trouble}")
     except OSError as error:  # its folder may not be looked into, or no file has so long a name
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
@@ -61,18 +57,6 @@ def read(path: str | Path) -> Network | Lattice:
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from None
     return model
-
-
-def _beside(path: Path) -> str:
-    """The end of a message about a file that is not there: a model beside it of a like name."""
-    try:
-        found = list(itertools.islice(path.parent.iterdir(), _MOST_LISTED))
-    except OSError:
-        return ""
-    names = sorted(one.name for one in found if one.suffix.lower() in READERS)
-    near = [name for name in names if Path(name).stem == path.stem]
-    near += difflib.get_close_matches(path.name, names, n=1, cutoff=_ALIKE)
-    return f"; is {path.with_name(near[0])} meant?" if near else ""
 
 
 def read_network(path: str | Path) -> Network:

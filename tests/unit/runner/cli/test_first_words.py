@@ -78,6 +78,15 @@ def test_what_is_no_number_is_told_what_is_one(capsys, option, value, told):
     assert f"argument {option}: {told}" in said(capsys, "run", MODEL, option, value)
 
 
+@pytest.mark.parametrize("command", ["info", "plot", "digest"])
+def test_a_result_of_a_like_name_is_told(capsys, command):
+    Path("burst.h5").touch()
+    assert "brust.h5: there is no such file; is burst.h5 meant?" in said(
+        capsys, command, "brust.h5"
+    )
+    assert said(capsys, command, "other.h5").endswith("other.h5: there is no such file\n")
+
+
 @pytest.mark.parametrize(
     "words",
     [("run", MODEL, *SMALL, "-o", ""), ("rdme", "cell.toml", "-o", ""), ("plot", "a.h5", "-o", ""),
