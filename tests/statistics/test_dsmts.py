@@ -13,6 +13,8 @@ import scipy.stats
 from places import TESTS
 from sampling import ordinary
 
+import tauslab as ts
+
 dsmts = importlib.import_module("validate_dsmts")
 
 CASES = TESTS / "data" / "dsmts"
@@ -82,6 +84,19 @@ def test_what_leaping_is_forgiven_is_little():
         wrong = replace(case, mean={"X": mean * case.mean["X"]}, sd={"X": sd * case.sd["X"]})
         found = dsmts.validate(wrong, n=500, seed=1, device="cpu", threads=2, method="tau")
         assert not dsmts.passes(found.comparisons)
+
+
+def test_what_is_forgiven_of_a_negative_mean_is_as_much():
+    error = np.array([-0.05, -0.01, 0.02, 0.05])
+    assert dsmts._beyond(error, np.full(4, 0.03)).round(12).tolist() == [-0.02, 0, 0, 0.02]
+    case = dsmts.read_case(CASES / "00070")  # X has the mean -0.9, and nothing leaps
+    result = ts.run(case.model, n=500, times=case.times, seed=1, device="cpu",
+                    record="trajectories")  # fmt: skip
+    judged, forgiven = (dsmts.compare(case, "X", result, epsilon) for epsilon in (0.0, 0.03))
+    assert (np.abs(forgiven.z[1:]) <= np.abs(judged.z[1:])).all()
+    assert np.abs(forgiven.z[1:]).sum() < np.abs(judged.z[1:]).sum()
+    found = dsmts.validate(case, n=100, seed=1, device="cpu", threads=2, method="tau")
+    assert found.by_leaps == 0
 
 
 @pytest.mark.validate

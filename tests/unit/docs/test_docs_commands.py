@@ -125,6 +125,20 @@ def test_commands_of_a_page(page, folder, capsys):
         assert code == 0, f"{page}: tauslab {' '.join(short)}: {capsys.readouterr().err}"
 
 
+# Of benchmarks, validation and developers: what takes a GPU or an hour is read only.
+OTHERS = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))
+OTHERS = [page for page in OTHERS if page not in PAGES and any(commands(page))]
+
+
+@pytest.mark.parametrize("page", OTHERS)
+def test_commands_of_other_pages_are_understood(page):
+    for words in commands(page):
+        ends = [k for k, word in enumerate(words) if word in {"|", ">"}]
+        typed = words[: min(ends, default=len(words))]
+        if not any("$" in word for word in typed):  # a variable of the shell
+            _parser(typed).parse_args(typed)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_python_of_a_page(page, folder):

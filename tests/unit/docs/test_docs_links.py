@@ -17,6 +17,10 @@ TESTS = "tests/(?:unit|kernels|mpi|statistics|data)"
 PATH = re.compile(rf"(?<![\w/.$-])(?<!-o )((?:docs|examples|scripts|slurm|{TESTS})/[\w./-]*\w)")
 
 
+# A program of ours in a command, and what it is given.
+PROGRAM = re.compile(r"(?<![\w/])((?:scripts|examples)/[\w/]+\.py)((?: +[^\n`;|&)]+)?)")
+
+
 def name_of(path):
     return str(path.relative_to(ROOT))
 
@@ -95,3 +99,22 @@ def test_every_page_can_be_reached_from_the_index():
         left += [(page.parent / t).resolve() for t in targets if t and ":" not in t]
     pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
     assert sorted(name_of(page) for page in pages - reached) == []
+
+
+def unknown_options(text):
+    """Options that a page gives to programs of ours, and that these do not have."""
+    for program, given in PROGRAM.findall(text.replace("\\\n", " ")):
+        known = (ROOT / program).read_text()
+        for option in re.findall(r"(?<!\S)--?[a-zA-Z][\w-]*", given):
+            if f'"{option}"' not in known:
+                yield program, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_options_of_programs_that_a_page_names(page):
+    assert list(unknown_options(page.read_text())) == []
+
+
+def test_an_unknown_option_is_found():
+    text = "`python scripts/make_network.py chain 3 -o a --seed 1 --sede 2` --other"
+    assert list(unknown_options(text)) == [("scripts/make_network.py", "--sede")]

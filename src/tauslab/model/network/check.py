@@ -275,7 +275,8 @@ def _methods(network: Network) -> list[str]:
     known = [method for method in SUPPORTED if _can_run(network, method)]
     if not network.species:
         return [m for m in known if m != "tau" and network.rules]
-    return [m for m in known if m == "ode" or not _negative(network)]
+    below = _negative(network) or _backwards(network)
+    return [m for m in known if m == "ode" or not below]
 
 
 def _negative(network: Network) -> list[str]:
@@ -285,6 +286,16 @@ def _negative(network: Network) -> list[str]:
         return []
     moved = set(network.rates).union(*(event.assignments for event in network.events))
     return [name for name, amount in amounts.items() if amount < -0.5 and name not in moved]
+
+
+def _backwards(network: Network) -> list[str]:
+    """Reactions whose rate constant is below 0, which equations alone know."""
+    try:
+        values = network.parameter_values()
+        forms = mass_action_reactions(network)
+        return [one.name for one, form in forms if form and evaluate(form.constant, values) < 0]
+    except ModelError:  # told elsewhere
+        return []
 
 
 def _known_values(network: Network) -> dict[str, dict[str, float]]:
@@ -325,6 +336,8 @@ def _report_species(network: Network) -> list[str]:
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
     if negative := _negative(network):
         lines.append(f"negative amounts, for ode alone: {_shortened(negative)}")
+    if backwards := _backwards(network):
+        lines.append(f"negative rate constants, for ode alone: {_shortened(backwards)}")
     if volumes:
         lines.append(f"volumes: {_shortened(volumes)}")
     constant = set(network.constant_species())

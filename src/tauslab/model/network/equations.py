@@ -84,7 +84,9 @@ def parse_equation(equation: str, where: str) -> tuple[dict[str, int], dict[str,
     """Reactants and products of ``"A + 2 B -> C"``; an empty side or ``0`` means nothing."""
     sides = equation.split("->")
     if len(sides) != 2:
-        raise ModelError(f"{where}: {brief(equation)} must have exactly one '->'")
+        raise ModelError(
+            f"{where}: {brief(equation)} must have exactly one '->', as in 'A + 2 B -> C'"
+        )
     parsed: list[dict[str, int]] = []
     for side in sides:
         amounts: dict[str, int] = {}

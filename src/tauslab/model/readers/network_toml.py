@@ -53,15 +53,22 @@ def read_toml_bytes(path: Path) -> str:
 def read_toml_text(text: str, path: Path) -> Network:
     """Read TOML that is already in memory; `path` names it in messages and may not exist."""
     try:
-        network = _network(load_toml(text), path.stem)
+        network = _network(_tables(text), path.stem)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     network.source_path, network.source_text = path, text
     return network
 
 
+def _tables(text: str) -> dict[str, Any]:
+    data = load_toml(text)
+    if not data:
+        raise ModelError("is empty: a model has [species] and [[reactions]], or a [lattice]")
+    return data
+
+
 def _network(data: dict[str, Any], stem: str) -> Network:
-    only_keys(data, _TOP, "the file")
+    only_keys(data, _TOP, "the file", elsewhere=("lattice",))
     network = Network(as_text(data.get("name", stem), "name") or stem)
     if "t_end" in data:
         network.t_end = as_number(data["t_end"], "t_end")

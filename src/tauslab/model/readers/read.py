@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import DEEPEST
+from tauslab.model.files.alike import beside
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import require_format, require_undamaged, safe_attributes
 from tauslab.model.files.text import plain
@@ -35,10 +36,13 @@ def read(path: str | Path) -> Network | Lattice:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
-        raise ModelError(f"{path}: {given}; a model is one of {', '.join(READERS)}")
+        known = ", ".join(READERS)
+        raise ModelError(f"{path}: {given}; a model is one of {known}{beside(path, READERS)}")
     try:
         if not path.is_file():
-            trouble = "it is a folder" if path.is_dir() else "there is no such file"
+            trouble = "it is a folder"
+            if not path.is_dir():
+                trouble = f"there is no such file{beside(path, READERS)}"
             raise ModelError(f"{path}: cannot be read: {trouble}")
     except OSError as error:  # its folder may not be looked into, or no file has so long a name
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None

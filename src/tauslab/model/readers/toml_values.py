@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -50,12 +51,21 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def only_keys(table: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
-    """Refuse a key that the format does not have."""
+def only_keys(
+    table: Mapping[str, Any], allowed: tuple[str, ...], where: str, elsewhere: tuple[str, ...] = ()
+) -> None:
+    """Refuse a key that the format does not have, and say which may be meant.
+
+    `elsewhere` are keys of files of the other kind, which a slip may have made one of this kind.
+    """
     for key in table:
         if key not in allowed:
+            near = difflib.get_close_matches(key, (*allowed, *elsewhere), n=1)
+            slip = f" (is {near[0]!r} meant?)" if near and near[0] != key else ""
             known = ", ".join(allowed)
-            raise ModelError(f"unknown key {key!r}; allowed: {known}", where=_printable(where))
+            raise ModelError(
+                f"unknown key {key!r}{slip}; allowed: {known}", where=_printable(where)
+            )
 
 
 def table_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:

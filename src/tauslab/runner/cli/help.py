@@ -91,6 +91,13 @@ def examples(command: str) -> str | None:
     return f"examples:\n{EXAMPLES[command]}" if command in EXAMPLES else None
 
 
+# Words of other programs for choices of ours.
+_CALLED: Mapping[str, str] = {
+    "gpu": "cuda", "nvidia": "cuda", "gillespie": "ssa", "direct": "ssa", "exact": "ssa",
+    "leap": "tau", "tau-leaping": "tau", "tauleaping": "tau", "deterministic": "ode",
+    "float": "single", "float32": "single", "float64": "double",
+}  # fmt: skip
+
 # Seconds: many launchers end all ranks as soon as one has left, and the first has to speak.
 _AFTER = 1.0
 
@@ -130,12 +137,20 @@ def _whole_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 12") from None
 
 
+def _path(text: str) -> Path:
+    """A file; ``Path("")`` would be the folder in which the command runs."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: the name of a file is expected")
+    return Path(text)
+
+
 class Parser(argparse.ArgumentParser):
     """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
-        """Of what is no number, say what is one."""
+        """Of what is no number, say what is one; of an empty name, that a file has none."""
         super().__init__(*args, **given)
+        self.register("type", Path, _path)
         self.register("type", float, _number)
         self.register("type", int, _whole_number)
 
@@ -171,7 +186,8 @@ class Parser(argparse.ArgumentParser):
                 f"there is no command {given!r}"
                 + (f": is {near[0]} meant?" if near else f"; commands: {', '.join(words)}")
             )
-        near = difflib.get_close_matches(given, words, n=1)
+        called = _CALLED.get(given.lower())
+        near = [called] if called in words else difflib.get_close_matches(given.lower(), words, n=1)
         meant = f"; is {near[0]} meant?" if near else ""
         shown = ", ".join(map(repr, words))
         raise argparse.ArgumentError(

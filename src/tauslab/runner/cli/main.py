@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab._version import __version__
-from tauslab.model.errors import TauslabError
+from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.option_names import command_line
 from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
@@ -94,9 +95,27 @@ def _begin_context(words: Sequence[str]) -> None:
     """
     if words[:1] not in (["run"], ["rdme"]) or under_launcher() or not _ELSEWHERE.isdisjoint(words):
         return
+    if not _may_be_right(words):
+        return
     from tauslab.kernels.cuda_context import begin_context
 
     begin_context(lambda _: 0)
+
+
+def _may_be_right(words: Sequence[str]) -> bool:
+    """Whether nothing is wrong with a command line that its words tell before they are parsed.
+
+    A process that is refused would wait for the context that it began, at its end; nothing in a
+    driver may be cut short. What this misses costs that wait; what it takes for wrong by mistake
+    begins a context when its words have been parsed.
+    """
+    from tauslab.runner.cli.known_flags import KNOWN
+
+    # Neither numbers below 0 nor the dash of standard input.
+    flags = [word for word in words if word.startswith("-") and word[1:2] not in "0123456789."]
+    names = (word.partition("=")[0] if word.startswith("--") else word[:2] for word in flags)
+    a_file = any(word == "-" or os.path.exists(word) for word in words)  # noqa: PTH110 - never raises
+    return all(words) and a_file and all(name in KNOWN for name in names)
 
 
 def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
@@ -105,6 +124,8 @@ def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
     A process that is `alone` with it ends with it, and keeps its modules until then: the garbage
     collector leaves them out, for it would go through them again and again.
     """
+    if not words:
+        raise ConfigError(f"give a command: {', '.join(_COMMANDS)}; tauslab --help tells more")
     if alone:
         gc.disable()
     try:

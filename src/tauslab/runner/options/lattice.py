@@ -430,8 +430,18 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
             + ("the model's end, " if options.t_end is None else assigned("t_end"))
             + f"{t_end:g}"
         )
+    _warn_of_intervals(model.name, options, steps)
     every = options.count_every or max(1, steps // _SAMPLES)
     return LatticeTask(model, lattice, options, steps, every, passes)
+
+
+def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
+    """Counts or frames so far apart that the start alone has one."""
+    run = f"the run has {steps} step" + "s" * (steps > 1)
+    for field_name, what in (("count_every", "counts are"), ("frame_every", "a frame is")):
+        every = getattr(options, field_name)
+        if every is not None and every > steps:
+            warn(f"{name}: {assigned(field_name)}{every}: {run}, so {what} made at t = 0 alone")
 
 
 def _lattices(

@@ -8,6 +8,7 @@ import pytest
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_rates, report, require_support
+from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Feature, Network
 
 
@@ -114,6 +115,20 @@ def test_less_than_nothing_is_for_equations() -> None:
     lines = report(network)
     assert "negative amounts, for ode alone: Z" in lines
     assert lines[-1] == "methods that can run it: ode"
+
+
+def test_a_negative_rate_constant_is_for_equations_and_net_laws() -> None:
+    network = Network()
+    network.add_species("A", 3)
+    network.add_parameter("k", -1)
+    network.add_reaction("A ->", rate="k", name="wrong")
+    network.add_reaction("A ->", rate=1, name="right")
+    lines = report(network)
+    assert "negative rate constants, for ode alone: wrong" in lines
+    assert lines[-1] == "methods that can run it: ode"
+    with pytest.raises(ModelError, match="reaction wrong: its rate constant is -1"):
+        check_rates(network, network.parameter_values())
+    assert "ssa" in report(with_net_laws(network))[-1]
 
 
 def test_equations_may_have_negative_constants_and_such_of_time() -> None:

@@ -109,6 +109,10 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         ("[species\n", "is not TOML: Expected ']' at the end of a table declaration"),
         ("[species]\nX = 1\nX = 2\n", "is not TOML: Cannot overwrite a value (at "),
         ("a = " + "[" * 5000, "is not "),
+        ("# nothing\n", "is empty: a model has [species] and [[reactions]], or a [lattice]"),
+        ("[specis]\nX = 1", "the file: unknown key 'specis' (is 'species' meant?); allowed: "),
+        ("[[reaction]]\nrate = 1", "the file: unknown key 'reaction' (is 'reactions' meant?); "),
+        ("[latice]\nspacing = 1", "the file: unknown key 'latice' (is 'lattice' meant?); allowed"),
         ("color = 1", "the file: unknown key 'color'; allowed: name, t_end, source_digest, "),
         ("name = 1", "name: a number (1) where a text in quotes is expected"),
         ("t_end = -1", "t_end = -1: it must be finite and above 0"),
@@ -121,7 +125,7 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         ("reactions = [1]", "reactions: an array where tables [[reactions]] are expected"),
         (
             "[species]\nX = {inital = 5}",
-            "[species] X: unknown key 'inital'; allowed: initial, fixed, compartment, label",
+            "[species] X: unknown key 'inital' (is 'initial' meant?); allowed: initial, fixed, ",
         ),
         ("[species]\nX = true", "[species] X, initial: a boolean (True) where a number or an"),
         ("[species]\nX = {fixed = 1}", "[species] X, fixed: a number (1) where true or false is"),
@@ -135,7 +139,7 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         ("[rules]\nr = {}", "[rules] r: the key expression is missing"),
         (
             "[rules]\nr = {expression = 1, record = true}",
-            "[rules] r: unknown key 'record'; allowed",
+            "[rules] r: unknown key 'record' (is 'recorded' meant?); allowed",
         ),
         ("[rules]\nr = 'Z'", "rule for r: 'Z' is not defined in here"),
         (
@@ -148,7 +152,10 @@ ROW = '[[reactions]]\nequation = "X -> Y"\nrate = 1\n'
         (f"{ROW}parameters = 1", "[[reactions]] number 1, parameters: a number (1) where a table"),
         (f"{ROW}parameters = {{k = true}}", "[[reactions]] number 1, parameters.k: a boolean"),
         (f"{ROW}name = 2", "[[reactions]] number 1, name: a number (2) where a text in quotes"),
-        (ROW.replace("->", "=>"), "[[reactions]] number 1: reaction R1: 'X => Y' must have"),
+        (
+            ROW.replace("->", "=>"),
+            "[[reactions]] number 1: reaction R1: 'X => Y' must have exactly one '->', as in 'A + ",
+        ),
         (f"{ROW}name = 'r'\n{ROW}name = 'r'", "[[reactions]] r: reaction 'r' is defined twice"),
         (ROW, "reaction R1: 'X' is not a species of here"),
         ("[[features]]\nkind = 'event'", "[[features]] number 1, element: nothing where a text"),

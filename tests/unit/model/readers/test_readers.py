@@ -100,6 +100,21 @@ def test_missing_file(tmp_path: Path, suffix: str) -> None:
     assert str(caught.value) == f"{path}: cannot be read: it is a folder"
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("schlogl", "schlogl.xml"), ("shlogl.xml", "schlogl.xml"), ("schlogl.sbml", "schlogl.xml"),
+     ("Switch.toml", "switch.toml"), ("other.xml", None), ("notes.txt", None)],
+)  # fmt: skip
+def test_a_file_of_a_like_name_is_told(tmp_path, typed, meant) -> None:
+    for name in ("schlogl.xml", "switch.toml", "schlogl.h5.parts", "schlog.csv"):
+        (tmp_path / name).touch()
+    with pytest.raises(ModelError) as caught:
+        read(tmp_path / typed)
+    told = str(caught.value)
+    assert "there is no such file" in told or "a model is one of" in told
+    assert told.endswith(f"; is {tmp_path / meant} meant?") if meant else "meant" not in told
+
+
 def _foreign(path: Path, network: Network) -> None:
     _result(path, network, format="other")
 

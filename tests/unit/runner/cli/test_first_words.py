@@ -42,8 +42,21 @@ def test_a_word_like_no_command_gets_all_of_them(capsys):
     assert re.search(r"'zzz'; commands: run, rdme, .*help;", said(capsys, "zzz"))
 
 
-def test_a_slip_in_a_choice(capsys):
-    assert "is ssa meant?" in said(capsys, "run", MODEL, "--method", "sssa")
+def test_without_a_command_the_commands_are_told(capsys):
+    assert re.search(r"give a command: run, rdme, .*help; tauslab --help", said(capsys))
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "meant"),
+    [("--method", "sssa", "ssa"), ("--method", "ODE", "ode"), ("--method", "Gillespie", "ssa"),
+     ("--device", "gpu", "cuda"), ("--precision", "float32", "single")],
+)  # fmt: skip
+def test_a_slip_in_a_choice(capsys, option, word, meant):
+    assert f"is {meant} meant?" in said(capsys, "run", MODEL, option, word)
+
+
+def test_a_word_of_another_option_is_not_proposed(capsys):
+    assert "meant?" not in said(capsys, "run", MODEL, "--precision", "gpu")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +76,26 @@ def test_an_option_of_another_command_is_understood(capsys, command, option, mea
 )  # fmt: skip
 def test_what_is_no_number_is_told_what_is_one(capsys, option, value, told):
     assert f"argument {option}: {told}" in said(capsys, "run", MODEL, option, value)
+
+
+@pytest.mark.parametrize("command", ["info", "plot", "digest"])
+def test_a_result_of_a_like_name_is_told(capsys, command):
+    Path("burst.h5").touch()
+    assert "brust.h5: there is no such file; is burst.h5 meant?" in said(
+        capsys, command, "brust.h5"
+    )
+    assert said(capsys, command, "other.h5").endswith("other.h5: there is no such file\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", MODEL, *SMALL, "-o", ""), ("rdme", "cell.toml", "-o", ""), ("plot", "a.h5", "-o", ""),
+     ("run", MODEL, "--times", ""), ("run", ""), ("info", ""), ("slurm", "-o", "", "--", "run")],
+)  # fmt: skip
+def test_an_empty_name_is_no_folder(capsys, words):
+    told = said(capsys, *words)
+    assert "it is empty: the name of a file is expected" in told
+    assert list(Path().iterdir()) == []
 
 
 def test_help_is_a_command(capsys):

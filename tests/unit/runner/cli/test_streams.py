@@ -62,7 +62,7 @@ def test_names_do_not_steer_a_terminal(shell, tmp_path):
     _, _, wrong = shell(f"{TAUSLAB} info $'none\\e[2J\\n.h5'")
     assert "\x1b" not in out + said + told + wrong
     assert "o\\x1b[2J.h5" in told
-    assert wrong == "tauslab: none\\x1b[2J\\n.h5: there is no such file\n"
+    assert wrong == ("tauslab: none\\x1b[2J\\n.h5: there is no such file; is o\\x1b[2J.h5 meant?\n")
 
 
 def test_printable():

@@ -169,6 +169,39 @@ def test_bad_options_are_named(options, message):
         run(**options)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"count_every": 61}, "count_every=61: the run has 60 steps, so counts are made at t = 0 "),
+        ({"frame_every": 61}, "frame_every=61: the run has 60 steps, so a frame is made at t = 0 "),
+        ({"t_end": STEP / 1.2}, "count_every=3: the run has 1 step, so counts are made at t = 0 "),
+    ],
+)
+def test_a_run_that_is_counted_at_its_start_alone_says_so(options, told):
+    chosen = {"t_end": T_END, "count_every": 3, "quiet": True} | options
+    with pytest.warns(UserWarning, match=re.escape(told)):
+        task = driver.prepare_lattice(model(), LatticeOptions(**chosen))
+    assert 1 in (task.samples, task.frames)
+    assert task.times[0] == 0
+
+
+def test_a_run_that_is_counted_at_its_end_alone_says_nothing():
+    chosen = LatticeOptions(t_end=T_END, count_every=60, frame_every=60, quiet=True)
+    task = driver.prepare_lattice(model(), chosen)
+    assert (task.samples, task.frames) == (2, 2)
+
+
+def test_the_last_count_is_told_where_it_is_not_the_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_lattice(model(), "cell.h5")
+    given = ["rdme", "cell.h5", "--t-end", str(T_END), "--seed", "7", "--device", "cpu"]
+    for every, told in (("20", ", seed"), ("40", f" (counted last at t = {40 * STEP:g} s), seed")):
+        assert main([*given, "--count-every", every, "--frame-every", "60",
+                     "-o", f"{every}.h5"]) == 0  # fmt: skip
+        shown = capsys.readouterr().out
+        assert f"60 steps to t = {60 * STEP:g} s{told} 7, 2 frames\n" in shown
+
+
 def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):
     original = LatticeEngine.__init__
 
@@ -202,7 +235,7 @@ def test_lost_reactions_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
     lattice = model()
     lattice.reaction_substeps = 1
     with pytest.warns(UserWarning, match="above 0.02, where") as seen:
-        run(lattice=lattice, t_end=STEP).close()
+        run(lattice=lattice, t_end=STEP, count_every=1, frame_every=1).close()
     assert len(seen) == 1
     sentence = str(seen[0].message).removeprefix("test: ")
     path = tmp_path / "cell.h5"

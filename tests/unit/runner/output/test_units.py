@@ -78,7 +78,7 @@ def test_a_lattice_has_seconds_and_particles(tmp_path):
     lattice.add_diffusion("A", 1e-12)
     lattice.place("A", count=20)
     ts.run(
-        lattice, count_every=5, frame_every=10, seed=1, device="cpu", output=tmp_path / "a.h5"
+        lattice, count_every=1, frame_every=1, seed=1, device="cpu", output=tmp_path / "a.h5"
     ).close()
     with h5py.File(tmp_path / "a.h5") as file:
         units = [file[name].attrs["units"] for name in ("time", "lattice/time", "counts")]

@@ -140,5 +140,7 @@ def storage_lines(facts: Facts) -> list[str]:
     """The write test for people."""
     if not facts["writable"]:
         return [f"{facts['folder']}: not writable: {facts['reason']}"]
-    how = f"several ranks write by mpio: {'yes' if facts['mpio'] else facts['why_no_mpio']}"
+    how = "several ranks write one file together (mpio)"
+    if not facts["mpio"]:
+        how = f"several ranks write parts, not one file together: {facts['why_no_mpio']}"
     return [f"{facts['folder']}: {facts['megabytes_per_second']:.0f} MB/s with all ranks; {how}"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.model.errors import InputFileError, TauslabError, reason_of
+from tauslab.model.files.alike import beside
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, require_format, safe_attributes
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
 WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
 SENSITIVITY, POPULATION = "sensitivity", "population"
+_RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -35,7 +37,7 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
     import h5py
 
     if not path.exists():
-        raise kind(f"{path}: there is no such file")
+        raise kind(f"{path}: there is no such file{beside(path, _RESULTS)}")
     if not path.is_file():
         raise kind(f"{path} is not a file")
     if not os.access(path, os.R_OK):

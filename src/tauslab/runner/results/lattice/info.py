@@ -105,8 +105,11 @@ def profile_lines(profile: Sequence[Mapping[str, Any]]) -> list[str]:
 def lattice_summary(result: RecordedLattice) -> list[str]:
     """Lines for the user after a run."""
     attributes = result.attributes
-    steps = f"{attributes['steps']} steps to t = {result.times[-1]:g} s"
-    frames = f"{len(result.frame_times)} frames"
+    number = int(attributes["steps"])
+    steps = f"{_several(number, 'step')} to t = {number * float(attributes['step']):g} s"
+    if number % int(attributes["count_every"]):
+        steps += f" (counted last at t = {result.times[-1]:g} s)"
+    frames = _several(len(result.frame_times), "frame")
     if result.swept:
         each = f" of {result.n_replicas} replicas" if result.n_replicas > 1 else ""
         steps = f"{result.n_points} point{'s' if result.n_points > 1 else ''}{each}, {steps}"
@@ -119,6 +122,10 @@ def lattice_summary(result: RecordedLattice) -> list[str]:
     if len(result.species) > _SHOWN:
         lines.append(f"  and {len(result.species) - _SHOWN} more species")
     return lines
+
+
+def _several(number: int, name: str) -> str:
+    return f"{number} {name}" + ("s" if number != 1 else "")
 
 
 def _ends(result: RecordedLattice, name: str) -> str:
