@@ -15,6 +15,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt, warn
+from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
@@ -52,7 +53,10 @@ def prepare_ode(network: Network, options: Options) -> Task:
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
-    system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
+    system = lower_ode(
+        network, parameters=values, varying=varying, recorded=recorded, slack=slack,
+        breaks=breaks_of(network, options, values, varying),
+    )  # fmt: skip
     _refuse_infinite(system)
     history = options.integration.delay_history
     if history != DELAY_HISTORY and not system.looks_back:
