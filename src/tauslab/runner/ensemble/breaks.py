@@ -7,8 +7,8 @@ from typing import Protocol
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.expressions.expression import Expression, symbols, to_text
+from tauslab.model.network.diagnosis.time_breaks import steps_of_time, time_breaks, uses_time
 from tauslab.model.network.network import Network
-from tauslab.model.network.time_breaks import steps_of_time, time_breaks, uses_time
 from tauslab.model.option_names import opt, warn
 
 _LONGEST = 60  # characters of a law that are shown

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from tauslab.model.network.diagnosis.time_breaks import steps_of_time, time_breaks
 from tauslab.model.network.network import Network
-from tauslab.model.network.time_breaks import steps_of_time, time_breaks
 
 
 def with_law(law: str) -> Network:
