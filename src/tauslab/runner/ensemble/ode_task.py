@@ -97,6 +97,19 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
             f"no amount is above {largest:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
             f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}",
         )
+        return
+    small = {
+        name: abs(amounts[name])
+        for name in moved
+        if _NOTHING < abs(amounts[name]) / chosen.atol < _MANY
+    }
+    if chosen.solver != "rk4" and small:
+        name = min(small, key=lambda one: (small[one], one))
+        warn(
+            f"{name} is {small[name]:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
+            f"allows errors of that size in it: give one such as "
+            f"{assigned('atol')}{small[name] * 1e-6:.0e}, if it matters",
+        )
 
 
 def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArray:
@@ -115,3 +128,4 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
 
 SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
 _MANY = 100.0  # by how much amounts should exceed errors
+_NOTHING = 1e-6  # what is so much smaller than errors is meant to be zero
