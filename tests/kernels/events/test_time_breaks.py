@@ -61,6 +61,19 @@ def test_pulses_of_a_swept_width_begin_in_time_and_are_told() -> None:
         assert abs(got - mean) < 5 * math.sqrt(mean / 2000)
 
 
+def test_equations_tell_pulses_whose_two_ends_are_swept() -> None:
+    method = ts.ODE(solver="dopri5")
+    both = pulsed("if(time > 40 * width && time < 41 * width, 100, 0)")
+    with pytest.warns(UserWarning, match="differ between trajectories"):
+        ts.run(both, times=[100.0], sweep={"width": [1.0, 2.0]}, method=method, device="cpu")
+    one = pulsed("if(time > 40 && time < 41 * width, 100, 0)")  # its begin is known: no warning
+    found = ts.run(one, times=[100.0], sweep={"width": [1.0, 2.0]}, method=method, device="cpu")
+    assert found.mean("X")[:, 0] == pytest.approx([100.0, 4200.0], rel=1e-3)
+    exact = ts.run(both, n=500, times=[100.0], sweep={"width": [1.0, 2.0]}, seed=1, device="cpu")
+    for mean, got in zip([100.0, 200.0], exact.mean("X")[:, 0], strict=True):
+        assert abs(got - mean) < 5 * math.sqrt(mean / 500)
+
+
 def test_particles_tell_what_they_do_not_look_for() -> None:
     net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
     with pytest.warns(UserWarning, match="that particles do not look for"):

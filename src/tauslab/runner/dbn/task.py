@@ -100,7 +100,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     system = lower_ode(
         network, parameters=values, varying=options.unknown, recorded=tuple(sides),
         slack=SLACK * options.integration.atol,
-        breaks=breaks_of(network, options, values, options.unknown),
+        breaks=breaks_of(network, options, values, options.unknown, relations=True),
     )  # fmt: skip
     inputs = np.array([[nominal[name] for name in system.inputs] or [0.0]])
     digest = hashlib.sha256(canonical_text(network).encode())

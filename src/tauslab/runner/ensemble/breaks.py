@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.expressions.expression import Expression, symbols, to_text
-from tauslab.model.network.diagnosis.time_breaks import steps_of_time, time_breaks, uses_time
+from tauslab.model.network.diagnosis.time_breaks import (
+    pulses_that_vary,
+    steps_of_time,
+    time_breaks,
+    uses_time,
+)
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt, warn
 
@@ -21,21 +27,30 @@ class _Timed(Protocol):
 
 
 def breaks_of(
-    network: Network, options: _Timed, values: Mapping[str, float], varying: Collection[str]
+    network: Network,
+    options: _Timed,
+    values: Mapping[str, float],
+    varying: Collection[str],
+    *,
+    relations: bool = False,
 ) -> tuple[float, ...]:
     """The last times before jumps of what depends on the time alone, and those that enclose pulses.
 
     What jumps at times that are not known here, because they differ between trajectories or are
-    too many, is told.
+    too many, is told; with `relations` also pulses between linear relations, whose times the method
+    does not take from each trajectory.
     """
     end = float(options.times[-1])
     if not (end > 0 and uses_time(network)):
         return ()
     amounts = network.initial_amounts(values, negative=True)
     known = {**values, **{name: amounts[name] for name in network.constant_species()}}
-    for name in _depending(network, set(varying)):
+    lost = _depending(network, set(varying))
+    for name in lost:
         known.pop(name, None)
     found = time_breaks(network, known, end)
+    if relations:
+        found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
         warn(
             f"{network.name}: {_shown(found.unknown)} jumps at times that are too many or differ "

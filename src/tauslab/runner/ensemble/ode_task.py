@@ -55,7 +55,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     slack = SLACK * options.integration.atol
     system = lower_ode(
         network, parameters=values, varying=varying, recorded=recorded, slack=slack,
-        breaks=breaks_of(network, options, values, varying),
+        breaks=breaks_of(network, options, values, varying, relations=True),
     )  # fmt: skip
     _refuse_infinite(system)
     history = options.integration.delay_history

@@ -79,6 +79,19 @@ def steps_of_time(network: Network) -> list[Expression]:
     return list(dict.fromkeys(n for part in parts for n in arguments_first(part) if _is_step(n)))
 
 
+def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Expression]:
+    """Parts that begin and end at times which differ between trajectories, by linear relations.
+
+    `varying` holds what is computed of what varies too.
+    """
+    found = []
+    for part in _of_the_time(network, {*network.parameters, *network.constant_species()}):
+        changes = {one.change for one in map(relation_of, arguments_first(part)) if one}
+        if sum(bool(symbols(change) & {*varying}) for change in changes) > 1:
+            found.append(part)
+    return list(dict.fromkeys(found))
+
+
 def uses_time(network: Network) -> bool:
     """Whether the time is in any law, equation or trigger, or in a rule that they may use."""
     if "time" in network.parameters or "time" in network.species:
