@@ -238,6 +238,7 @@ def lower(
     recorded: Collection[str] | None = None,
     reals: Mapping[str, float] | None = None,
     pasts: Sequence[Past] = (),
+    breaks: Sequence[float] = (),
 ) -> LoweredNetwork:
     """Lower `network` with these parameter values and rounded initial counts.
 
@@ -254,13 +255,17 @@ def lower(
         `Network.constant_species` that are not whole.
     pasts
         What the hidden species of `network` hold, behind its own.
+    breaks
+        Times at which steps end, where laws of the time do what steps may pass over.
 
     Raises
     ------
     ModelError
         A law needs something that is not known.
     """
-    return _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts).run(recorded)
+    lowering = _NetworkLowering(network, parameters, counts, varying, reals or {}, pasts)
+    lowering.switches.changes += [Number(t) for t in breaks]
+    return lowering.run(recorded)
 
 
 class _NetworkLowering:

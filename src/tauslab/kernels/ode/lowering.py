@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,6 +110,7 @@ def lower_ode(
     varying: Collection[str] = (),
     recorded: Collection[str] | None = None,
     slack: float = 0.0,
+    breaks: Sequence[float] = (),
 ) -> OdeSystem:
     """Equations of a network.
 
@@ -124,13 +125,19 @@ def lower_ode(
     slack
         What an amount may be below zero by error alone: in roots and in powers that are not whole
         it is then zero, where they would be no numbers.
+    breaks
+        Last times before rates jump, or have a short pulse, by what depends on the time alone.
 
     Raises
     ------
     ModelError
         A name is not known, or the time of an event varies.
     """
-    return _OdeLowering(network, parameters, varying, slack).run(recorded)
+    system = _OdeLowering(network, parameters, varying, slack).run(recorded)
+    if not breaks:
+        return system
+    after = {math.nextafter(t, math.inf) for t in breaks}
+    return replace(system, jumps=tuple(sorted({*system.jumps, *after})))
 
 
 @dataclass(frozen=True)

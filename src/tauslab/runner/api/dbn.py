@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
+from tauslab.model.option_names import opt
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import run_ensemble
 from tauslab.runner.api.typed import chosen, takes
@@ -110,7 +111,7 @@ def check_property(  # noqa: PLR0913
         ``ode``, with unknowns drawn for each trajectory; or ``ssa``, ``tau``; or the settings of
         one.
     unknown, ranges
-        Of ``ode``, as for `build`.
+        Of ``ode`` alone, as for `build`.
     t_end, points, times, set, seed, device
         As for `tauslab.run`.
     most
@@ -128,6 +129,14 @@ def check_property(  # noqa: PLR0913
     at = at[: max(2, needed + 1)]
     equations = method_of(method)
     if not isinstance(equations, ODE):
+        if unknown or ranges:
+            raise ConfigError(
+                f"{opt('unknown')} and {opt('ranges')} are of {opt('method', 'ode')}: every "
+                f"trajectory of {equations.word} has the model's values, or those of {opt('set')}"
+            )
+        for name, value in (set or {}).items():
+            if np.ndim(value):
+                raise ConfigError(f"{opt('set', key=name)}: one number, for all trajectories")
         runs = _StochasticRuns(network, equations, at, set or {}, _drawn(seed), device)
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
@@ -179,11 +188,16 @@ class _StochasticRuns:
         words = hashlib.sha256(f"{self._seed} {first}".encode()).digest()
         seed = int.from_bytes(words[:8], "little")
         result = run_ensemble(self._network, n=count, times=self._times, seed=seed, **self._options)
-        columns = {name: result.counts(name) for name in result.species}
+        columns = {name: _numbers_of(result.counts(name)) for name in result.species}
         for index, name in enumerate(result.observables):
             columns[name] = result.data["observables"][:, :, index]
         for k in range(len(self._times)):
             yield {name: column[:, k] for name, column in columns.items()}
+
+
+def _numbers_of(counts: npt.NDArray[Any]) -> FloatArray:
+    """Counts, and NaN from where on a trajectory has ended early: it satisfies no comparison."""
+    return np.where(counts < 0, np.nan, counts)
 
 
 def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
@@ -207,8 +221,17 @@ def _texts(sample: Sequence[str]) -> tuple[str, ...]:
 
 
 def _edges(edges: Any) -> Any:
-    """As given: `DbnOptions` checks numbers and lists of any kind."""
-    return {} if edges is None else edges
+    """Lists of any kind as arrays of doubles; `DbnOptions` refuses what are no numbers."""
+    if not isinstance(edges, Mapping):
+        return {} if edges is None else edges
+    return {name: _doubles(own) for name, own in edges.items()}
+
+
+def _doubles(values: Any) -> Any:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        return values
 
 
 def _by_name(name: str, values: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tauslab.model.network.check import require_support
 from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt
+from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.ode_task import SLACK
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.dbn import DEFAULT_SOLVER, DbnOptions
@@ -99,6 +100,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     system = lower_ode(
         network, parameters=values, varying=options.unknown, recorded=tuple(sides),
         slack=SLACK * options.integration.atol,
+        breaks=breaks_of(network, options, values, options.unknown, relations=True),
     )  # fmt: skip
     inputs = np.array([[nominal[name] for name in system.inputs] or [0.0]])
     digest = hashlib.sha256(canonical_text(network).encode())

@@ -15,6 +15,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt, warn
+from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.task import (
     Task,
     check_names,
@@ -52,7 +53,10 @@ def prepare_ode(network: Network, options: Options) -> Task:
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
-    system = lower_ode(network, parameters=values, varying=varying, recorded=recorded, slack=slack)
+    system = lower_ode(
+        network, parameters=values, varying=varying, recorded=recorded, slack=slack,
+        breaks=breaks_of(network, options, values, varying, relations=True),
+    )  # fmt: skip
     _refuse_infinite(system)
     history = options.integration.delay_history
     if history != DELAY_HISTORY and not system.looks_back:
@@ -93,6 +97,19 @@ def _warn_of_small(amounts: Mapping[str, float], network: Network, options: Opti
             f"no amount is above {largest:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
             f"allows errors of that size: give one such as {assigned('atol')}{largest * 1e-9:.0e}",
         )
+        return
+    small = {
+        name: abs(amounts[name])
+        for name in moved
+        if _NOTHING < abs(amounts[name]) / chosen.atol < _MANY
+    }
+    if chosen.solver != "rk4" and small:
+        name = min(small, key=lambda one: (small[one], one))
+        warn(
+            f"{name} is {small[name]:.2g} at the start, and {assigned('atol')}{chosen.atol:g} "
+            f"allows errors of that size in it: give one such as "
+            f"{assigned('atol')}{small[name] * 1e-6:.0e}, if it matters",
+        )
 
 
 def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArray:
@@ -111,3 +128,4 @@ def _inputs(names: tuple[str, ...], rows: Mapping[str, FloatArray]) -> FloatArra
 
 SLACK = 1000.0  # times --atol: what an amount may be below zero by error, for roots and powers
 _MANY = 100.0  # by how much amounts should exceed errors
+_NOTHING = 1e-6  # what is so much smaller than errors is meant to be zero

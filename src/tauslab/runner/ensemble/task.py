@@ -25,6 +25,7 @@ from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
+from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.options.ensemble import FloatArray, Options
 from tauslab.runner.options.methods import (
     ODE,
@@ -228,6 +229,7 @@ def prepare(network: Network, options: Options) -> Task:
         recorded=recorded,
         reals=reals,
         pasts=pasts,
+        breaks=breaks_of(network, options, values, {*varying, *rows}),
     )
     if lowered.dynamics is not None and options.common:
         raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")

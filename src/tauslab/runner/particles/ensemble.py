@@ -18,6 +18,7 @@ from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt, said
 from tauslab.model.portable.array_log import portable_log
+from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.methods import (
     ODE,
@@ -144,6 +145,8 @@ class Ensemble:
             raise ConfigError(
                 "method and max_steps are of networks: a lattice is moved by its steps"
             )
+        if isinstance(model, Network):
+            warn_of_steps(model)
         self._laws = start_laws(initial, model)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._rows: dict[str, Any] = {}

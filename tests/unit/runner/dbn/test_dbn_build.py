@@ -342,3 +342,19 @@ def test_tables_that_are_known_exactly(device, tmp_path):
         assert abs(second[v, v, 2 * v] - 0.5) < 5 * np.sqrt(0.25 / own)
         assert second[v, v, 2 * v : 2 * v + 2].sum() == 1
     assert network.marginals["x"][1].tolist() == [*network.marginals["v"].ravel(), 0, 0]
+
+
+def test_edges_may_be_lists_and_values_on_them_are_in_the_upper_interval(tmp_path):
+    (tmp_path / "line.toml").write_text(
+        'name = "line"\n[species]\nx = 1\n[parameters]\nv = 0.5\n[rules]\nx = "v - v"\n'
+    )
+    (tmp_path / "v.csv").write_text("v\n" + "".join(f"{v}\n" for v in (0, 0.5, 1, 2, 2.5, 3)))
+    network = dbn.build(
+        tmp_path / "line.toml", unknown=["v"], sample=[f"v=table({tmp_path / 'v.csv'})"],
+        samples=2000, times=[0, 1], seed=3, edges={"v": [0, 1, 2, 3], "x": (0, 1, 2)},
+        device="cpu",
+    )  # fmt: skip
+    assert network.marginals["x"].tolist() == [[0, 2000], [0, 2000]]
+    # Two, one and three of six rows: five deviations of a share of 2,000 (2e-6 by chance).
+    shares = network.marginals["v"].ravel() / 2000
+    assert np.abs(shares - [1 / 3, 1 / 6, 1 / 2]).max() < 5 * np.sqrt(1 / 4 / 2000)

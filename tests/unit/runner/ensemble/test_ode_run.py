@@ -290,3 +290,20 @@ def test_devices_give_the_same_bits(settings):
         "ode": settings,
     }
     assert total(run(**wanted, device="cpu")) == total(run(**wanted, device="cuda"))
+
+
+def test_an_amount_near_the_error_of_a_step_is_told_beside_large_ones():
+    net = ts.Network("enzyme")
+    for name, amount in (("S", 1e-3), ("E", 1e-9), ("ES", 0), ("P", -1e-26)):
+        net.add_species(name, amount)
+    net.add_reaction("S + E -> ES", law="1e6 * S * E")
+    net.add_reaction("ES -> E + P", law="10 * ES")
+    with pytest.warns(
+        UserWarning, match=r"E is 1e-09 at the start, .* give one such as atol=1e-15"
+    ):
+        run(net, n=1, ode={"solver": "dopri5"})
+    fine = run(net, n=1, ode={"solver": "dopri5", "atol": 1e-15})
+    total = fine.amounts("E") + fine.amounts("ES")
+    np.testing.assert_allclose(total, 1e-9, rtol=1e-5)
+    at_once = 1e6 * 1e-3  # E binds at this rate, so that 1/101 of it is free
+    assert fine.amounts("E")[0, -1] == pytest.approx(1e-9 * 10 / (10 + at_once), rel=1e-3)

@@ -341,3 +341,14 @@ def test_times_have_one_name_everywhere():
     for function in (ts.cme, ts.population):
         with pytest.raises(TypeError, match="did you mean times="):
             function(turnover(), t=1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_probability_that_no_trajectory_saw_is_told(method):
+    """P(X > 9) is 5e-5 here, so that 200 pairs see it once in 50 seeds; this seed does not."""
+    with pytest.warns(UserWarning, match=r"gave the same of 'X > 9' at t = 3, .* by k is 0"):
+        found = ts.sensitivity(
+            turnover(), ["k"], ["X > 9", "X"], times=[0, 3.0], n=200, seed=1, method=method,
+            device="cpu",
+        )  # fmt: skip
+    assert not found.value[0, :, 0].any()

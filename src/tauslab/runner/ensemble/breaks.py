@@ -1,0 +1,85 @@
+"""Where the steps of a run must end, because of what the time alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from tauslab.model.arrays import FloatArray
+from tauslab.model.expressions.expression import Expression, symbols, to_text
+from tauslab.model.network.diagnosis.time_breaks import (
+    pulses_that_vary,
+    steps_of_time,
+    time_breaks,
+    uses_time,
+)
+from tauslab.model.network.network import Network
+from tauslab.model.option_names import opt, warn
+
+_LONGEST = 60  # characters of a law that are shown
+_PASSED_OVER = "and steps may pass over short pulses of it: compare the time itself with numbers"
+
+
+class _Timed(Protocol):
+    @property
+    def times(self) -> FloatArray: ...
+
+
+def breaks_of(
+    network: Network,
+    options: _Timed,
+    values: Mapping[str, float],
+    varying: Collection[str],
+    *,
+    relations: bool = False,
+) -> tuple[float, ...]:
+    """The last times before jumps of what depends on the time alone, and those that enclose pulses.
+
+    What jumps at times that are not known here, because they differ between trajectories or are
+    too many, is told; with `relations` also pulses between linear relations, whose times the method
+    does not take from each trajectory.
+    """
+    end = float(options.times[-1])
+    if not (end > 0 and uses_time(network)):
+        return ()
+    amounts = network.initial_amounts(values, negative=True)
+    known = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    lost = _depending(network, set(varying))
+    for name in lost:
+        known.pop(name, None)
+    found = time_breaks(network, known, end)
+    if relations:
+        found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
+    if found.unknown:
+        warn(
+            f"{network.name}: {_shown(found.unknown)} jumps at times that are too many or differ "
+            f"between trajectories, {_PASSED_OVER}, use events, or give {opt('times')} as dense as "
+            "the pulses are short"
+        )
+    return found.times
+
+
+def warn_of_steps(network: Network) -> None:
+    """Of particles, whose end is not known: tell what jumps by the time, but not linearly."""
+    parts = steps_of_time(network)
+    if parts:
+        warn(
+            f"{network.name}: {_shown(parts)} jumps at times that particles do not look for, "
+            f"{_PASSED_OVER}, use events, or advance by as little as the pulses are short"
+        )
+
+
+def _shown(parts: Sequence[Expression]) -> str:
+    text = to_text(parts[0])
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _depending(network: Network, varying: set[str]) -> set[str]:
+    """What varies, and parameters and amounts that are computed of such."""
+    trees = {**network.parameters, **{n: one.initial for n, one in network.species.items()}}
+    while True:
+        more = {n for n, tree in trees.items() if n not in varying and symbols(tree) & varying}
+        if not more:
+            return varying
+        varying |= more

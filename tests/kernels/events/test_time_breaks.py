@@ -1,0 +1,80 @@
+"""Pulses of the time alone: no step passes over one, however few the samples are.
+
+Numbers are Poisson with a known mean; a test of 2,000 fails by chance with a probability of 6e-7.
+"""
+
+import math
+
+import pytest
+
+import tauslab as ts
+
+PULSES = {  # laws, and their integrals from 0 to 100
+    "if(time - 10 * floor(time / 10) < 0.1, 100, 0)": 100.0,
+    "1000 * (abs(time - 40) < 0.025)": 50.0,
+    "100 * (sin(time) > 0.99)": 452.926,
+    "50 * exp(-((time - 50) / 0.1) ^ 2)": 5 * math.sqrt(math.pi),
+    "max(0, 20000 * (0.05 - abs(time - 40)))": 50.0,
+}
+
+
+def pulsed(law: str) -> ts.Network:
+    net = ts.Network("pulsed")
+    net.add_species("X", 0)
+    net.add_parameter("width", 0.1)
+    net.add_reaction("-> X", law=law)
+    return net
+
+
+@pytest.mark.parametrize("method", ["ssa", "tau"])
+@pytest.mark.parametrize("law", PULSES)
+def test_no_step_passes_over_a_pulse(law: str, method: str) -> None:
+    result = ts.run(pulsed(law), n=2000, times=[100.0], method=method, seed=1, device="cpu")
+    mean = PULSES[law]
+    assert abs(result.mean("X")[0] - mean) < 5 * math.sqrt(mean / 2000)
+    assert result.variance("X")[0] == pytest.approx(mean, rel=5 * math.sqrt(2 / 2000) + 1 / mean)
+
+
+@pytest.mark.parametrize("solver", ["dopri5", "rosenbrock"])
+@pytest.mark.parametrize("law", PULSES)
+def test_equations_have_the_integral_of_a_pulse(law: str, solver: str) -> None:
+    method = ts.ODE(solver=solver)
+    result = ts.run(pulsed(law), times=[100.0], method=method, device="cpu")
+    assert result.amounts("X")[0, 0] == pytest.approx(PULSES[law], rel=1e-4)
+
+
+def test_a_trigger_of_the_time_alone_is_seen() -> None:
+    net = pulsed("0")
+    net.add_event("kick", trigger="sin(time) > 0.999", assignments={"X": "X + 1"})
+    for method in ("ssa", "tau", "ode"):
+        result = ts.run(net, n=1, times=[100.0], method=method, seed=1, device="cpu")
+        assert result["X"][0, 0] == 16
+
+
+def test_pulses_of_a_swept_width_begin_in_time_and_are_told() -> None:
+    net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
+    with pytest.warns(UserWarning, match="jumps at times that are too many or differ"):
+        result = ts.run(
+            net, n=2000, times=[100.0], sweep={"width": [0.1, 0.2]}, seed=1, device="cpu"
+        )
+    for mean, got in zip([100.0, 200.0], result.mean("X")[:, 0], strict=True):
+        assert abs(got - mean) < 5 * math.sqrt(mean / 2000)
+
+
+def test_equations_tell_pulses_whose_two_ends_are_swept() -> None:
+    method = ts.ODE(solver="dopri5")
+    both = pulsed("if(time > 40 * width && time < 41 * width, 100, 0)")
+    with pytest.warns(UserWarning, match="differ between trajectories"):
+        ts.run(both, times=[100.0], sweep={"width": [1.0, 2.0]}, method=method, device="cpu")
+    one = pulsed("if(time > 40 && time < 41 * width, 100, 0)")  # its begin is known: no warning
+    found = ts.run(one, times=[100.0], sweep={"width": [1.0, 2.0]}, method=method, device="cpu")
+    assert found.mean("X")[:, 0] == pytest.approx([100.0, 4200.0], rel=1e-3)
+    exact = ts.run(both, n=500, times=[100.0], sweep={"width": [1.0, 2.0]}, seed=1, device="cpu")
+    for mean, got in zip([100.0, 200.0], exact.mean("X")[:, 0], strict=True):
+        assert abs(got - mean) < 5 * math.sqrt(mean / 500)
+
+
+def test_particles_tell_what_they_do_not_look_for() -> None:
+    net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
+    with pytest.warns(UserWarning, match="that particles do not look for"):
+        ts.Ensemble(net, 10, seed=1, device="cpu")

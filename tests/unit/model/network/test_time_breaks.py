@@ -1,0 +1,87 @@
+"""Times at which what depends on the time alone jumps, or has a short pulse."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tauslab.model.network.diagnosis.time_breaks import steps_of_time, time_breaks
+from tauslab.model.network.network import Network
+
+
+def with_law(law: str) -> Network:
+    net = Network("timed")
+    net.add_species("X", 3)
+    net.add_parameter("k", 2.0)
+    net.add_reaction("-> X", law=law)
+    return net
+
+
+def found(law: str, end: float = 100.0) -> list[float]:
+    net = with_law(law)
+    return list(time_breaks(net, net.parameter_values(), end).times)
+
+
+def test_jumps_of_floor_and_of_what_is_made_of_it() -> None:
+    times = found("if(time - 10 * floor(time / 10) < 0.1, 100, 0)")
+    expected = sorted([0.1 + 10 * k for k in range(10)] + [10.0 * k for k in range(1, 11)])
+    assert np.allclose(np.unique(np.round(times, 9)), expected, rtol=0, atol=1e-12)
+    assert max(times) < 100
+
+
+def test_a_pulse_shorter_than_what_is_looked_at_is_found_by_its_floor() -> None:
+    assert math.nextafter(40.0, 0) in found("1000 * (time - 40 * floor(time / 40) < 1e-5)")
+
+
+@pytest.mark.parametrize(
+    ("law", "times"),
+    [
+        ("X * (sin(time) > 0.5)", [math.pi / 6, 5 * math.pi / 6]),
+        ("k * (k * time > 3)", [1.5]),  # a slope that is a parameter
+        ("abs(time - 4) < 0.25", [3.75, 4.25]),
+        ("if(floor(time) == 3, X, 0)", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+    ],
+)
+def test_the_last_times_before_jumps(law: str, times: list[float]) -> None:
+    assert np.allclose(found(law, 6.0), times, rtol=0, atol=1e-12)
+
+
+def test_of_many_jumps_those_that_are_seen_count() -> None:
+    assert np.allclose(found("50 * (floor(time * 20) == 800)"), [40.0, 40.05], rtol=0, atol=1e-12)
+
+
+def test_a_smooth_pulse_has_a_time_before_and_one_at_its_top() -> None:
+    before, top = found("50 * exp(-((time - 50) / 0.1) ^ 2)")
+    assert 49.3 < before < 49.7
+    assert top == pytest.approx(50, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "k * (1 + sin(time))",
+        "k * (1 + sin(300 * time))",
+        "k * exp(-time)",
+        "if(time < 3, k, 0) * X",  # linear: known without
+        "k * time / (1 + time)",
+        "1 / (1 + exp(-5 * (time - 50)))",  # no pulse: the other level is seen
+        "k * X",
+    ],
+)
+def test_nothing_is_added_where_steps_see_all(law: str) -> None:
+    assert found(law) == []
+
+
+def test_what_varies_is_unknown_and_its_known_parts_are_found() -> None:
+    net = with_law("if(time - 10 * floor(time / 10) < k, 100, 0)")
+    breaks = time_breaks(net, {}, 25.0)
+    assert np.allclose(breaks.times, [10, 20], rtol=0, atol=1e-12)
+    assert len(breaks.unknown) == 1
+    assert len(steps_of_time(net)) == 2
+
+
+def test_too_many_jumps_are_unknown() -> None:
+    net = with_law("10 * (time - floor(time) < 0.5)")
+    breaks = time_breaks(net, {}, 2000.0)
+    assert breaks.times == ()
+    assert len(breaks.unknown) == 1
