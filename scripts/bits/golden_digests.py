@@ -111,7 +111,7 @@ def lines(names: list[str], device: str, jobs: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
         folder = Path(scratch)
         machine_bits.write_models(folder)
-        digests = pool.map(lambda run: digest_of(*run, folder, device), runs)
+        digests = pool.map(lambda run: digest_of(run[0], run[1], folder, device), runs)
         for (name, way), found in zip(runs, digests, strict=True):
             yield f"{found}  {name}, {way}"
 
