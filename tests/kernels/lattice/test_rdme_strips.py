@@ -132,12 +132,12 @@ def filling_up(shape):
 @pytest.mark.parametrize("device", ["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, device):
     """Lanes keep two words of a site, then four, and in the end sites are done through memory."""
-    lattice = filling_up((3, 18, 33) if device == "emulated" else (64, 130, 128))
+    lattice = filling_up((3, 18, 33) if device == "emulated" else (6, 34, 70))
     if device == "cuda":
         backend = get_backend("cuda", BackendOptions())
     else:
         backend = EmulatedLattices(tmp_path, THREADS, 1, counter=cpu)
-        backend.sites_together = 0  # the lattice is small, and taken for a large one
+    backend.sites_together = 0  # the lattice is small, and taken for a large one
     expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
     assert not found.together
     words = []
