@@ -16,6 +16,7 @@ from quick_compiling import quick_flags
 from random_models import random_network
 
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.backends.compilers import cpu_features
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.exact.ssa import ExactSsa, vectors_of
 from tauslab.kernels.exact.table_network import Expected
@@ -102,6 +103,33 @@ def test_a_random_network(monkeypatch, seed):
     work = Work(net, [0.0, 0.1, 0.4], n=dice.choice((1, 5, 40)), threads=dice.choice((1, 3)),
                 max_steps=dice.choice((50, 3000, MAX_STEPS)))  # fmt: skip
     check(work, monkeypatch, SHAPES if seed == 0 else ENOUGH)
+
+
+def ring(species: int) -> Network:
+    """Molecules that go round, one to three at a time: a search, and two fields for each count."""
+    net = Network("ring")
+    for i in range(species):
+        net.add_species(f"X{i}", 7 * i % 11)
+    for i in range(species):
+        taken, given = f"{1 + i % 2} X{i}", f"{1 + i % 3} X{(i + 1) % species}"
+        net.add_reaction(f"{taken} -> {given}", rate=1.0 + i % 5)
+    net.add_reaction("X0 -> X0", rate=0.5)
+    return net
+
+
+# With 13 reactions tables have one word for each, with 60 several; 11 are not searched for.
+@pytest.mark.parametrize("species", [10, 12, 59])
+def test_reactions_that_are_searched_for(monkeypatch, species):
+    work = Work(ring(species), np.linspace(0, 0.4, 5).tolist(), n=30)
+    found = check(work, monkeypatch, SHAPES if species == 12 else ENOUGH)
+    assert found["events"][0] > 1000
+
+
+@pytest.mark.skipif("avx512vbmi" not in cpu_features(), reason="the processor lacks AVX512_VBMI")
+def test_tables_of_processors_without_permutations_of_bytes(monkeypatch):
+    flags = f"{quick_flags()} -mno-avx512vbmi -mno-avx512vbmi2"
+    monkeypatch.setenv("TAUSLAB_CXXFLAGS", flags)
+    assert check(Work(ring(12), [0.0, 0.4], n=20), monkeypatch)["events"][0] > 500
 
 
 def all_functions() -> Network:

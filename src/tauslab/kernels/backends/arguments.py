@@ -245,10 +245,16 @@ def layouts_of(file: str, texts: Mapping[str, str]) -> dict[str, ArgumentLayout]
     return found
 
 
-def with_layout_checks(file: str, texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts, with assertions of the layouts at the end of `file`."""
-    layouts = {layout.name: layout for layout in layouts_of(file, texts).values()}
-    checks = "".join(layout.checks() for layout in layouts.values())
+def with_layout_checks(
+    file: str, texts: Mapping[str, str], layouts: Mapping[str, ArgumentLayout] | None = None
+) -> dict[str, str]:
+    """The texts, with assertions of the layouts at the end of `file`.
+
+    `layouts` are those of `layouts_of`, where they are known.
+    """
+    found = layouts_of(file, texts) if layouts is None else layouts
+    by_name = {layout.name: layout for layout in found.values()}
+    checks = "".join(layout.checks() for layout in by_name.values())
     head = "\n// What Python takes the arguments for (backends/arguments.py).\n" if checks else ""
     return {**texts, file: f"{texts[file]}{head}{checks}"}
 

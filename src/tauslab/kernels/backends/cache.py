@@ -115,6 +115,12 @@ def csrc_texts() -> MappingProxyType[str, str]:
     )
 
 
+@cache
+def csrc_digest() -> str:
+    """Digest of all of them: to read them anew takes small runs a millisecond each."""
+    return content_key(f"{name}\n{text}" for name, text in sorted(csrc_texts().items()))
+
+
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Write kernel files below `folder` under the names by which they include each other."""
     for name, text in texts.items():

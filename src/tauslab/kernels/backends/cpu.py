@@ -33,6 +33,7 @@ from tauslab.kernels.backends.base import (
 from tauslab.kernels.backends.cache import (
     compiled,
     content_key,
+    csrc_digest,
     csrc_texts,
     write_texts,
 )
@@ -251,9 +252,10 @@ class CpuBackend:
         compiler = host_compiler()
         texts = csrc_texts() | dict(source.generated)
         layouts = layouts_of(source.file, texts)
-        texts = with_layout_checks(source.file, texts)
-        parts = [compiler.version, *compiler.flags(), cpu_features(), source.file]
-        key = content_key([*parts, *(f"{n}\n{text}" for n, text in sorted(texts.items()))])
+        texts = with_layout_checks(source.file, texts, layouts)
+        parts = [compiler.version, *compiler.flags(), cpu_features(), source.file, csrc_digest()]
+        own = sorted({source.file, *source.generated})  # what is not as it was read
+        key = content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
         path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
         return CpuProgram(path, source.entries, layouts, self)
 

@@ -18,6 +18,7 @@ from tauslab.kernels.ensemble.launch import (
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.network.codegen import unrolled_header
+from tauslab.kernels.network.lane_codegen import fire_on_lanes
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray
 
@@ -173,7 +174,7 @@ def vectors_of(backend: Backend, trajectories: int) -> int:
 
 def lanes_header(network: LoweredNetwork, vectors: int) -> str:
     """`model.h` for the SIMD lanes of a CPU core."""
-    return f"{unrolled_header(network, Style(branches=False))}constexpr int VECTORS = {vectors};\n"
+    return f"{unrolled_header(network, Style(branches=False))}{fire_on_lanes(network, vectors)}"
 
 
 def entry_of(selector: str, *, events: bool = False) -> str:

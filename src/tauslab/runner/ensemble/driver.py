@@ -33,7 +33,9 @@ from tauslab.runner.ranks.shared_blocks import SharedBlocks
 
 _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
 _CHECKPOINT_SECONDS = 30.0
-_POLL_SECONDS = 0.002
+# Between two looks of a thread that waits: where other ranks may ask, and of a rank that is alone,
+# where it only takes time from kernels.
+_POLL_SECONDS, _POLL_ALONE_SECONDS = 0.002, 0.02
 _PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
 # Of a run that is stopped: seconds in which launches may still end and be kept, as most do; between
 # two requests to end unfinished; and between two looks at what other ranks and launches tell.
@@ -117,6 +119,7 @@ class Ensemble:
     ) -> None:
         self._task, self._layout, self._comm, self._writer = task, layout, comm, writer
         self._progress, self._stop = progress, stop
+        self._poll_seconds = _POLL_SECONDS if comm.size > 1 else _POLL_ALONE_SECONDS
         self._lanes = lanes
         self._blocks = SharedBlocks(
             np.flatnonzero(~writer.completed),
@@ -194,7 +197,7 @@ class Ensemble:
         """Serve the lanes until the collector has ended."""
         try:
             while collector.is_alive():
-                collector.join(_POLL_SECONDS)
+                collector.join(self._poll_seconds)
                 self._look()
         except BaseException:
             self._started.put(0)
@@ -250,7 +253,7 @@ class Ensemble:
                 self._n_lanes += 1
                 self._free.put(fresh)
             try:
-                lane = self._free.get(timeout=_POLL_SECONDS)
+                lane = self._free.get(timeout=self._poll_seconds)
             except queue.Empty:
                 self._look()
                 if self._asked_at is not None:

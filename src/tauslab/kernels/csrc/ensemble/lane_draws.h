@@ -24,7 +24,8 @@ struct Running {
 // The rest, lane by lane.
 struct Lanes {
     SeriesOnLanes series;
-    Words begun;  // the clock when the trajectory began
+    // The clock when the trajectory began, and PHILOX_M0 times the clock when the low half of the draw's number did.
+    Words begun, begun_product;
     Real c[N_CONSTANTS + 1];
     i64 row[SIMD_LANES], k[SIMD_LANES];
     u64 told[SIMD_LANES], pause[SIMD_LANES];
@@ -114,11 +115,13 @@ DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, 
                    const Meanwhile &meanwhile) {
     DrawsOnLanes draws[VECTORS];
     const auto series = [&](int v) -> const SeriesOnLanes & { return lanes[v].series; };
-    const auto number = [&](int v) { return clock + STORE - lanes[v].begun; };
+    // A product less another is one instruction, and waits less than a product.
+    const u64 now = (clock + STORE) * PHILOX_M0;
+    const auto product = [&](int v) { return now - lanes[v].begun_product; };
     Real *const before = thread.waiting[(d + STORE - 1) % STORE];
     ExponentialsInSteps<VECTORS> logs(thread.log_table);
     UNROLL for (int v = 0; v < VECTORS; ++v) logs.begin(v, before[v]);
-    draw_together<VECTORS>(series, number, keys, draws, [&](int step) {
+    draw_by_products<VECTORS>(series, product, keys, draws, [&](int step) {
         UNROLL for (int v = 0; v < VECTORS; ++v) logs.step(v, step);
         meanwhile(step);
     });

@@ -10,7 +10,7 @@
 #include "model.h"
 #include "device/prelude.h"
 #include "ensemble/arguments.h"
-#include "ensemble/lane_draws.h"
+#include "ensemble/lane_events.h"
 #include "ensemble/sampling.h"
 
 // How many trajectories a thread runs at a time, for the host.
@@ -47,6 +47,19 @@ DEVICE Place load_lane(const Thread &thread, Lanes &lanes, int lane, i64 row) {
     return place;
 }
 
+// The lane's draws are those of the trajectory at `place` from `number` on, whose low half is 0.
+DEVICE PhiloxSeries begin_series(const Thread &thread, Lanes &lanes, int lane, const Place &place,
+                                 u64 number, u64 clock) {
+    const PhiloxSeries series =
+        draw_series(*thread.launch.keys, STREAM_SSA, place.trajectory, place.point, number);
+    at<u64>(lanes.series.x2, lane) = series.x2;
+    at<u64>(lanes.series.x0, lane) = series.x0;
+    at<u64>(lanes.series.x2_next, lane) = series.x2_next;
+    at<u64>(lanes.series.x3_next, lane) = series.x3_next;
+    at<u64>(lanes.begun_product, lane) = clock * PHILOX_M0;
+    return series;
+}
+
 // The lane takes the next trajectory of the launch, or runs the first one's state for ever.
 DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lane, u64 clock,
                                     int d) {
@@ -63,12 +76,7 @@ DEVICE_SELDOM void begin_trajectory(Thread &thread, Lanes &lanes, int v, int lan
     lanes.row[lane] = row;
     lanes.t_next[lane] = thread.launch.times[0];
     const Place place = load_lane(thread, lanes, lane, row);
-    const PhiloxSeries series =
-        draw_series(*thread.launch.keys, STREAM_SSA, place.trajectory, place.point, 0);
-    at<u64>(lanes.series.x2, lane) = series.x2;
-    at<u64>(lanes.series.x0, lane) = series.x0;
-    at<u64>(lanes.series.x2_next, lane) = series.x2_next;
-    at<u64>(lanes.series.x3_next, lane) = series.x3_next;
+    const PhiloxSeries series = begin_series(thread, lanes, lane, place, 0, clock);
     set_pause(thread, lanes, lane, clock);
     fill_store_of_lane(thread, series, v, lane, d);
 }
@@ -137,15 +145,9 @@ DEVICE_SELDOM bool pause_all(Thread &thread, Lanes *vectors, u64 clock) {
                 lanes.told[lane] = number;
             }
             if (lanes.pause[lane] == clock) {
-                if (number > 0 && (u32)number == 0) {
-                    const Place place = place_in(thread.launch, lanes.row[lane]);
-                    const PhiloxSeries series = draw_series(*thread.launch.keys, STREAM_SSA,
-                                                            place.trajectory, place.point, number);
-                    at<u64>(lanes.series.x2, lane) = series.x2;
-                    at<u64>(lanes.series.x0, lane) = series.x0;
-                    at<u64>(lanes.series.x2_next, lane) = series.x2_next;
-                    at<u64>(lanes.series.x3_next, lane) = series.x3_next;
-                }
+                if (number > 0 && (u32)number == 0)
+                    begin_series(thread, lanes, lane, place_in(thread.launch, lanes.row[lane]),
+                                 number, clock);
                 set_pause(thread, lanes, lane, clock);
             }
             if (lanes.pause[lane] < thread.pause) thread.pause = lanes.pause[lane];
@@ -193,18 +195,6 @@ DEVICE u32 sample_lanes(const Thread &thread, Running &run, Lanes &lanes, const 
             put(run.t_next, lane, thread.launch.times[k]);
     }
     return others;
-}
-
-// Of all lanes: the time to the next event, and when it happens.
-struct NextEvents {
-    Real waiting[VECTORS], t[VECTORS];
-};
-
-DEVICE void set_times(const Thread &thread, const Running *run, int d, NextEvents &next) {
-    UNROLL for (int v = 0; v < VECTORS; ++v) {
-        next.waiting[v] = thread.waiting[d][v] / run[v].cumulative[N_REACTIONS - 1];
-        next.t[v] = run[v].t + next.waiting[v];
-    }
 }
 
 KERNEL(ssa_lanes, EnsembleArguments launch) {
@@ -264,17 +254,11 @@ KERNEL(ssa_lanes, EnsembleArguments launch) {
                 }
             }
 
-            // The reactions are the first whose cumulative propensity exceeds the target.
-            UNROLL for (int v = 0; v < VECTORS; ++v) {
-                Real a[N_REACTIONS];
-                const Real a0 = run[v].cumulative[N_REACTIONS - 1];
-                const Real target = fused(thread.unit[d][v], a0, -a0);
-                fire_together(target, run[v].x, lanes[v].c, a, run[v].cumulative);
-                run[v].t = next.t[v];
-            }
+            fire(thread, run, lanes, d, next);
             // Divided early, so that a processor that went the wrong way learns it soon.
             refill(thread, lanes, keys, clock, d, [&](int step) {
-                if (step == 3) set_times(thread, run, (d + 1) % STORE, next);
+                after_fire(step, run, lanes);
+                if (step == TIMES_AT) set_times(thread, run, (d + 1) % STORE, next);
             });
             d = (d + 1) % STORE, ++clock;
         }

@@ -32,17 +32,18 @@ struct Nothing {
 };
 constexpr int STEPS_BETWEEN = PHILOX_ROUNDS - 2;
 
-// Draws of which number i has the series `series(i)` and the first word `number(i)` on each lane. They are made round
-// by round, so that their chains of products run side by side. Upper halves of words are not read, only shifted
-// out. `between(step)` is called STEPS_BETWEEN times, for work that fills the time in which products are waited for.
-template <int COUNT, class Series, class Number, class Between = Nothing>
-DEVICE void draw_together(const Series &series, const Number &number, const KeysOnLanes &keys,
-                          DrawsOnLanes *draws, const Between &between = {}) {
+// Draws of which number i has the series `series(i)` on each lane, and `product(i)`: its first word times PHILOX_M0.
+// They are made round by round, so that their chains of products run side by side. Upper halves of words are not
+// read, only shifted out. `between(step)` is called STEPS_BETWEEN times, for work that fills the time in which products
+// are waited for.
+template <int COUNT, class Series, class Product, class Between = Nothing>
+DEVICE void draw_by_products(const Series &series, const Product &product, const KeysOnLanes &keys,
+                             DrawsOnLanes *draws, const Between &between = {}) {
     const Words m0 = on_lanes((u64)PHILOX_M0), m1 = on_lanes((u64)PHILOX_M1);
     Words x0[COUNT], x1[COUNT], x2[COUNT], x3[COUNT];
     UNROLL for (int i = 0; i < COUNT; ++i) {
         const SeriesOnLanes &own = series(i);
-        const Words p0 = wide_products(number(i), m0);
+        const Words p0 = product(i);
         const Words p1 = wide_products((p0 >> 32) ^ own.x2, m1);
         x0[i] = (p1 >> 32) ^ own.x0;
         x1[i] = p1;
@@ -62,16 +63,24 @@ DEVICE void draw_together(const Series &series, const Number &number, const Keys
         between(round - 2);
     }
     // Of the last round both halves of a product are used: words 0 and 1 are p1 with its upper half changed.
-    const Words one = on_lanes(0x3ff0000000000000ull);
     const Words k0 = on_lanes(keys.k0[LAST]), k1 = on_lanes(keys.k1[LAST]);
     UNROLL for (int i = 0; i < COUNT; ++i) {
         const Words p0 = wide_products(x0[i], m0), p1 = wide_products(x2[i], m1);
-        const Words first = exclusive_or(p1, x1[i] << 32, k0) >> 12 | one;
-        const Words second = exclusive_or(p0, x3[i] << 32, k1) >> 12 | one;
+        const Words first = from_one_to_two(exclusive_or(p1, x1[i] << 32, k0));
+        const Words second = from_one_to_two(exclusive_or(p0, x3[i] << 32, k1));
         __builtin_memcpy(&draws[i].waiting, &first, sizeof first);
         __builtin_memcpy(&draws[i].unit, &second, sizeof second);
     }
     between(LAST - 2);
+}
+
+// The same, of first words `number(i)`.
+template <int COUNT, class Series, class Number>
+DEVICE void draw_together(const Series &series, const Number &number, const KeysOnLanes &keys,
+                          DrawsOnLanes *draws) {
+    const Words m0 = on_lanes((u64)PHILOX_M0);
+    const auto product = [&](int i) { return wide_products(number(i), m0); };
+    draw_by_products<COUNT>(series, product, keys, draws);
 }
 
 // tl_exponential(u) of each lane, for positive normal u.

@@ -88,6 +88,29 @@ typedef int Ints __attribute__((vector_size(64)));
 #define VGETEXPPD(a) _mm512_getexp_pd((Doubles)(a))
 #endif
 
+// Of newer processors. VPERMB_HIGHEST: the highest byte of each lane is the table's at the number in its highest byte,
+// the others are 0.
+typedef char Bytes __attribute__((vector_size(64)));
+#define HIGHEST_BYTES 0x8080808080808080ull
+#if defined(INSTRUCTIONS_BY_NAME)
+#if defined(__AVX512VBMI__) && __has_builtin(__builtin_ia32_permvarqi512_mask)
+#define VPERMB_HIGHEST(number, table) \
+    __builtin_ia32_permvarqi512_mask(*(const Bytes *)(table), (Bytes)(number), Bytes{}, \
+                                     HIGHEST_BYTES)
+#endif
+#if defined(__AVX512VBMI2__) && __has_builtin(__builtin_ia32_vpshrd_v8di)
+#define VPSHRDQ(low, high, by) __builtin_ia32_vpshrd_v8di((Longs)(low), (Longs)(high), by)
+#endif
+#else
+#if defined(__AVX512VBMI__)
+#define VPERMB_HIGHEST(number, table) \
+    _mm512_maskz_permutexvar_epi8(HIGHEST_BYTES, (__m512i)(number), *(const __m512i *)(table))
+#endif
+#if defined(__AVX512VBMI2__)
+#define VPSHRDQ(low, high, by) _mm512_shrdi_epi64((__m512i)(low), (__m512i)(high), by)
+#endif
+#endif
+
 #elif defined(ON_AVX2)
 typedef double Doubles __attribute__((vector_size(32)));
 typedef int Ints __attribute__((vector_size(32)));

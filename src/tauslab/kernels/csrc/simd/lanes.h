@@ -32,6 +32,12 @@ typedef u64 Words __attribute__((vector_size(8 * SIMD_LANES)));
 typedef decltype(Real{} < Real{}) Mask;
 #endif
 
+// What is in memory is read again, for a compiler that would keep more values than there are registers, and write
+// those that are in memory already to another place.
+DEVICE void read_again() {
+    asm volatile("" ::: "memory");
+}
+
 #define UNROLL_BY_4 _Pragma("GCC unroll 4")
 
 constexpr u32 ALL_LANES = (1u << SIMD_LANES) - 1;
@@ -117,6 +123,15 @@ DEVICE Words exclusive_or(Words a, Words b, Words c) {
 #endif
 }
 
+// Bits of a number in [1, 2): the upper 52 of a word are what follows its point.
+DEVICE Words from_one_to_two(Words a) {
+#if defined(VPSHRDQ)
+    return (Words)VPSHRDQ(a, on_lanes(0x3ffull), 12);
+#else
+    return a >> 12 | 0x3ff0000000000000ull;
+#endif
+}
+
 // Entries of a table of 32 numbers; bits of `index` above its lowest five are ignored.
 DEVICE Real table_of_32(const double *table, Words index) {
 #if defined(VPERMT2PD)
@@ -132,6 +147,26 @@ DEVICE Real table_of_32(const double *table, Words index) {
     Real result;
     UNROLL for (int lane = 0; lane < SIMD_LANES; ++lane) result[lane] = table[index[lane]];
     return result;
+#endif
+}
+
+// Entries of any table.
+DEVICE Words table_entries(const unsigned long long *table, Words index) {
+#if SIMD_LANES == 1
+    return table[index];
+#else
+    Words result;
+    UNROLL for (int lane = 0; lane < SIMD_LANES; ++lane) result[lane] = table[index[lane]];
+    return result;
+#endif
+}
+
+// 1 on lanes on which a condition holds, 0 on the others.
+DEVICE Words one_where(Mask condition) {
+#if SIMD_LANES == 1
+    return condition;
+#else
+    return -(Words)condition;
 #endif
 }
 

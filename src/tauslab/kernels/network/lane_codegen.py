@@ -1,0 +1,72 @@
+"""The part of `model.h` that is for SIMD lanes alone: networks with many reactions.
+
+There all vectors of a thread fire an event side by side: the reaction is searched for, tables tell
+how it changes counts (csrc/simd/search.h), and propensities are computed in parts, between which
+random numbers are made.
+"""
+
+from __future__ import annotations
+
+from tauslab.kernels.network.lowering import LoweredNetwork
+
+FEWEST_SEARCHED = 12  # reactions; to choose among fewer is faster without a branch or a search
+PARTS = 6  # PROPENSITY_PARTS of csrc/simd/search.h
+_FIELDS_OF_WORD = 32
+
+
+def fire_on_lanes(network: LoweredNetwork, vectors: int) -> str:
+    """`VECTORS`, whether reactions are searched for, and what that takes."""
+    searched = len(network.reactions) >= FEWEST_SEARCHED and any(
+        by for reaction in network.reactions for _, by in reaction.change
+    )
+    head = f"constexpr int VECTORS = {vectors};\n"
+    if not searched:
+        return head
+    parts = _propensities_in_parts(network, vectors)
+    return f"#define FIRES_BY_SEARCH\n{head}{_changes(network)}{parts}"
+
+
+def _changes(network: LoweredNetwork) -> str:
+    """Tables of changes: fields of two bits, each for a species and a number of molecules."""
+    changes = [dict(reaction.change) for reaction in network.reactions]
+    fields = sorted({(i, abs(by)) for change in changes for i, by in change.items() if by})
+    bits = [[{by: 1, -by: 3}.get(change.get(i, 0), 0) for i, by in fields] for change in changes]
+    rows = [
+        ", ".join(
+            hex(sum(bit << 2 * k for k, bit in enumerate(row[first : first + _FIELDS_OF_WORD])))
+            + "ull"
+            for row in bits
+        )
+        for first in range(0, len(fields), _FIELDS_OF_WORD)
+    ]
+    lines = [
+        f"    x[{i}] = fused(changes.twice({k}), on_lanes({by / 2}), x[{i}]);\n"
+        for k, (i, by) in enumerate(fields)
+    ]
+    return (
+        f"constexpr int N_FIELDS = {len(fields)}, N_CHANGE_WORDS = {len(rows)};\n"
+        "static const unsigned long long CHANGE_WORDS[N_CHANGE_WORDS][N_REACTIONS] = {\n"
+        f"{''.join(f'    {{{row}}},{chr(10)}' for row in rows)}}};\n"
+        "template <class Changes, class Count>\n"
+        "DEVICE void change_counts(const Changes &changes, Count *x) {\n"
+        f"{''.join(lines)}}}\n"
+    )
+
+
+def _propensities_in_parts(network: LoweredNetwork, vectors: int) -> str:
+    """`propensities_part`: of all vectors, reaction by reaction."""
+    text, n = "", len(network.reactions)
+    for part in range(PARTS):
+        lines = [
+            f"        run[{v}].cumulative[{j}] = {f'run[{v}].cumulative[{j - 1}] + ' if j else ''}"
+            f"propensity_{j}(run[{v}].x, lanes[{v}].c);\n"
+            for j in range(n * part // PARTS, n * (part + 1) // PARTS)
+            for v in range(vectors)
+        ]
+        text += f"    if (part == {part}) {{\n{''.join(lines)}    }}\n"
+    return (
+        "template <class Running, class Lanes>\n"
+        "DEVICE void propensities_part(int part, Running *run, const Lanes *lanes) {\n"
+        f"{text}}}\n"
+        '#include "simd/search.h"\n'
+    )
