@@ -29,6 +29,7 @@ GENERATORS = {
     "kernels/events/large.py",
     "kernels/events/tables.py",
     "kernels/network/codegen.py",
+    "kernels/network/lane_codegen.py",
     "kernels/lattice/codegen.py",
     "kernels/leaping/codegen.py",
     "kernels/ode/codegen.py",
