@@ -82,12 +82,13 @@ def test_full_lists_and_transports_do_not_matter(told, expected):
             case("crowded", options=tight),
             case("crowded", options={"transport": "mpi"}, pretend=True),
             case("crowded", options={**tight, "transport": "shared"}),
+            case("crowded", options={"early": False}),
         ],
     )
     first = expected.setdefault("crowded", results(roomy))
     for row in (roomy, found, *others):
         assert results(row) == first
-    assert [row["transports"][1][0] for row in others] == ["mpi", "shared"]
+    assert [row["transports"][1][0] for row in others] == ["mpi", "shared", "host"]
     assert all(ways == 3 * [2 * [ways[0][0]]] for ways in (row["transports"] for row in others))
     assert min(found["capacities"]) > 64
     assert len(set(found["capacities"])) == 1
@@ -134,7 +135,7 @@ def test_an_mpi_that_does_not_know_devices_is_refused_on_gpus_too(mpirun):
 def test_devices_and_transports_do_not_matter(told, transport):
     """Two processes, on two GPUs where there are as many; recorded launches and deep halos too."""
     (first,) = told(1, [case("crowded")])
-    options = [{}, {"record": False}, {"depth": 2}, {"capacity": 64}]
+    options = [{}, {"record": False}, {"early": False}, {"depth": 2}, {"capacity": 64}]
     cases = [case("crowded", options={"transport": transport, **more}) for more in options]
     cases += [case(name, options={"transport": transport}) for name in ("typed", "held")]
     found = told(2, cases, "cuda")
