@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.decomposition.halo.depth import WAYS, Planes, comes_in_time
+from tauslab.decomposition.halo.depth import WAYS, comes_in_time, slab_planes
 from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
@@ -143,10 +143,8 @@ class SlabEngine:
         """Whether edge planes are finished and sent before those between."""
         if self._options.early is not None or self.halo is None or not self.halo.on_device:
             return self._options.early is not False
-        engine, backend = self.engine, self.engine.backend
-        slab, (_, ny, nx) = engine.slab, engine.lattice.shape
-        seconds = ny * nx * backend.site_seconds / backend.multiprocessors
-        planes = Planes(slab.end - slab.begin, seconds, engine.particles[0].nbytes)
+        engine, slab = self.engine, self.engine.slab
+        planes = slab_planes(engine.backend, engine.lattice, slab.end - slab.begin)
         ways = [WAYS[name] for name in self.transports if name is not None]
         return not all(comes_in_time(planes, way) for way in ways)
 

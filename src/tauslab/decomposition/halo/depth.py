@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.lowering import LoweredLattice
+
 MOST_DEPTH = 8
 EDGE_PLANES = 3.0  # that being cut costs: two beside the slab are hopped in, edges are read twice
 _WORTH = 0.95  # of the time with one plane: a deeper halo must promise this or less
@@ -57,6 +62,14 @@ class Planes:
     seconds: float
     size: float
     least: float = 0.0
+
+
+def slab_planes(backend: Backend, lattice: LoweredLattice, number: float) -> Planes:
+    """A slab of so many planes, by what the device takes for a site."""
+    _, ny, nx = lattice.shape
+    seconds = ny * nx * backend.site_seconds / backend.multiprocessors
+    site_bytes = lattice.slots * np.dtype(lattice.particle_type).itemsize
+    return Planes(number, seconds, ny * nx * site_bytes, backend.step_seconds)
 
 
 def step_seconds(

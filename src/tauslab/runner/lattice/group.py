@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.decomposition.halo.depth import WAYS, Planes, choose_depth
+from tauslab.decomposition.halo.depth import WAYS, choose_depth, slab_planes
 from tauslab.decomposition.halo.links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
@@ -78,13 +78,9 @@ class Group:
         lattice, slabs, backend = self.task.lattice, self.comm.size, self.backend
         if slabs == 1:
             return 1
-        nz, ny, nx = lattice.shape
         around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
         way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
-        seconds = ny * nx * backend.site_seconds / backend.multiprocessors
-        bytes_of_a_site = lattice.slots * np.dtype(lattice.particle_type).itemsize
-        size = ny * nx * bytes_of_a_site
-        planes = Planes(nz // slabs, seconds, size, backend.step_seconds)
+        planes = slab_planes(backend, lattice, lattice.shape[0] // slabs)
         depth: int = min(self.comm.allgather(choose_depth(planes, WAYS[way])))  # devices may differ
         return depth
 
