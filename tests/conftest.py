@@ -6,6 +6,8 @@ import gc
 import importlib
 import importlib.util
 import os
+import random
+import secrets
 import shutil
 import signal
 import subprocess
@@ -168,7 +170,8 @@ def _own_cache(
     Test processes beside each other (pytest -n) share it: their folders have one parent.
 
     Programs that tests start keep byte code, as Python does if nobody forbids it: to compile the
-    package anew takes each of hundreds 0.5 s.
+    package anew takes each of hundreds 0.5 s. And they write a line at once: unbuffered, the end
+    of a line follows its text, and another rank's line can come between.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -176,10 +179,17 @@ def _own_cache(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TAUSLAB_CACHE_DIR", str(folder / "cache"))
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.delenv("PYTHONUNBUFFERED", raising=False)
         light = not request.config.option.quick and "validate" not in request.config.option.markexpr
         if light and "TAUSLAB_CXXFLAGS" not in os.environ:
             patch.setenv("TAUSLAB_CXXFLAGS", quick_flags())
         yield
+
+
+@pytest.fixture(autouse=True)
+def _same_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is given no seed draws the same one each time that a test runs."""
+    monkeypatch.setattr(secrets, "randbits", random.Random(request.node.nodeid).getrandbits)
 
 
 @pytest.fixture

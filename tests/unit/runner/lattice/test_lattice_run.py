@@ -242,7 +242,7 @@ def test_lost_reactions_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
     write_lattice(lattice, path)
     assert main(["check", str(path)]) == 0
     assert f"warning: {sentence}" in capsys.readouterr().out.splitlines()
-    command = ["rdme", str(path), "--t-end", str(STEP), "--device", "cpu", "-o"]
+    command = ["rdme", str(path), "--t-end", str(STEP), "--seed", "1", "--device", "cpu", "-o"]
     assert main([*command, str(tmp_path / "a.h5"), "--quiet"]) == 0
     assert capsys.readouterr().err == f"tauslab: warning: test: {sentence}\n"
     fewer = ["--set", "k=0", "--max-hop", "0.05"]
