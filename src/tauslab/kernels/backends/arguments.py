@@ -20,6 +20,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -236,6 +237,12 @@ class KeptArguments:
 
 def layouts_of(file: str, texts: Mapping[str, str]) -> dict[str, ArgumentLayout]:
     """Layouts of the arguments of all kernels in a file, by kernel."""
+    return dict(_layouts_of(file, tuple(texts.items())))
+
+
+@lru_cache(maxsize=64)  # to find the structs takes as long as the rest of a short run's start
+def _layouts_of(file: str, named: tuple[tuple[str, str], ...]) -> dict[str, ArgumentLayout]:
+    texts = dict(named)
     found: dict[str, ArgumentLayout] = {}
     for entry, name in _KERNEL.findall(_COMMENT.sub("", texts[file])):
         if name in _NUMBERS:  # the last of several parameters

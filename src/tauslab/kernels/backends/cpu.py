@@ -99,18 +99,24 @@ class _Threads(ThreadPoolExecutor):
         except RuntimeError as error:
             begun = len(self._threads)
             raise DeviceError(
-                f"the system starts {begun} of {threads} threads ({error}): choose fewer by "
-                f"{opt('threads')}, or allow more (ulimit -u, ulimit -v)"
+                f"the system starts {begun} of {threads} threads ({error}): {_fewer_threads()}"
             ) from None
         finally:
             started.set()
 
 
+def _fewer_threads() -> str:
+    return f"choose fewer by {opt('threads')}, or allow more (ulimit -u, ulimit -v)"
+
+
 class CpuStream:
-    """A queue with a thread of its own: work runs in order, beside other streams."""
+    """A queue with a thread of its own: work runs in order, beside other streams.
+
+    The thread starts with the first work: a short run opens more streams than it needs.
+    """
 
     def __init__(self) -> None:
-        self._queue = _Threads(1, "tauslab-stream")
+        self._queue = ThreadPoolExecutor(1, "tauslab-stream")
         self._error: BaseException | None = None
         self.last: Future[object] | None = None  # done when the queue is empty
 
@@ -124,13 +130,23 @@ class CpuStream:
                 except BaseException as error:  # noqa: BLE001 - handed to whoever waits
                     self._error = error
 
-        self.last = self._queue.submit(run)
+        self._append(run)
 
     def record(self) -> CpuEvent:
         """Mark the work given so far."""
         event = CpuEvent()
-        self.last = self._queue.submit(lambda: event.reach(self._error))
+        self._append(lambda: event.reach(self._error))
         return event
+
+    def _append(self, call: Callable[[], None]) -> None:
+        try:
+            self.last = self._queue.submit(call)
+        except RuntimeError as error:
+            if self.last is not None:  # the thread had started
+                raise
+            raise DeviceError(
+                f"the system starts no thread for a queue of work ({error}): {_fewer_threads()}"
+            ) from None
 
     def wait_for(self, event: CpuEvent) -> None:
         """Let later work start after `event`."""
