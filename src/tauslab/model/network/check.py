@@ -251,7 +251,10 @@ def check_facts(network: Network) -> dict[str, object]:
         "reactions": len(network.reactions),
         "mass_action": sum(form is not None for _, form in forms),
         "parameters": list(network.parameters),
-        **_known_values(network),
+        **{
+            key: {name: value if math.isfinite(value) else None for name, value in own.items()}
+            for key, own in _known_values(network).items()
+        },
         "rules": list(network.rules),
         "observables": _observables(network),
         "labels": dict(network.labels),

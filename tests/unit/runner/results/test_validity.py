@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -131,3 +133,15 @@ def test_a_command_tells_what_means_leave_out_in_a_line(tmp_path, capsys):
     err = capsys.readouterr().err
     assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in err
     assert "UserWarning" not in err
+
+
+@pytest.mark.filterwarnings("always")
+def test_the_last_words_of_a_run_tell_it_in_a_line(tmp_path, capsys):
+    logarithms().write(tmp_path / "m.toml")
+    run = ["run", str(tmp_path / "m.toml"), "-n", "40", "--t-end", "9", "--points", "2", "--seed",
+           "1", "--device", "cpu", "--json", "-o", str(tmp_path / "a.h5")]  # fmt: skip
+    assert main(run) == 0
+    found = capsys.readouterr()
+    assert json.loads(found.out)["last"]["L"] == {"mean": None, "sd": None}
+    assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in found.err
+    assert "UserWarning" not in found.err
