@@ -276,6 +276,10 @@ def check_facts(network: Network) -> dict[str, object]:
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
     known = [method for method in SUPPORTED if _can_run(network, method)]
+    try:
+        network.initial_amounts(negative=True)
+    except ModelError:  # told elsewhere: no run begins
+        return []
     if not network.species:
         return [m for m in known if m != "tau" and network.rules]
     below = _negative(network) or _backwards(network)
