@@ -251,7 +251,10 @@ def check_facts(network: Network) -> dict[str, object]:
         "reactions": len(network.reactions),
         "mass_action": sum(form is not None for _, form in forms),
         "parameters": list(network.parameters),
-        **_known_values(network),
+        **{
+            key: {name: value if math.isfinite(value) else None for name, value in own.items()}
+            for key, own in _known_values(network).items()
+        },
         "rules": list(network.rules),
         "observables": _observables(network),
         "labels": dict(network.labels),
@@ -273,6 +276,10 @@ def check_facts(network: Network) -> dict[str, object]:
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
     known = [method for method in SUPPORTED if _can_run(network, method)]
+    try:
+        network.initial_amounts(negative=True)
+    except ModelError:  # told elsewhere: no run begins
+        return []
     if not network.species:
         return [m for m in known if m != "tau" and network.rules]
     below = _negative(network) or _backwards(network)

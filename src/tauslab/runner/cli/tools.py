@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,15 @@ def require_text(words: Sequence[str]) -> None:
             ) from None
 
 
-def reading_result(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """For a command that reads a result: wherever the file is damaged, one sentence says so."""
+@contextmanager
+def reading_result(arguments: argparse.Namespace) -> Iterator[None]:
+    """For a command that reads a result: a sentence says what is damaged, or what means lack."""
     file = getattr(arguments, "file", None)
-    return nullcontext() if file is None else reading(file, InputFileError)
+    if file is None:
+        yield
+        return
+    with telling_warnings(), reading(file, InputFileError):
+        yield
 
 
 def require_safe_output(arguments: argparse.Namespace) -> None:

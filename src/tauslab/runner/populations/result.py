@@ -72,10 +72,11 @@ class Snapshot:
         return fixed_sum(self[name]) / len(self)
 
     def var(self, name: str) -> float:
-        """Variance over cells; NaN of one."""
+        """Variance over cells; NaN of one, and where a value is not finite."""
         if len(self) == 1:
             return float("nan")
-        return fixed_sum((self[name] - self.mean(name)) ** 2) / (len(self) - 1)
+        with np.errstate(invalid="ignore"):  # of a rule that is infinite in a cell: NaN
+            return fixed_sum((self[name] - self.mean(name)) ** 2) / (len(self) - 1)
 
 
 @dataclass(frozen=True)

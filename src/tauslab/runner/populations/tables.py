@@ -26,10 +26,12 @@ def population_facts(found: PopulationResult) -> dict[str, Any]:
         "growth_rate": _plain(found.growth_rate),
         "divisions": len(found.divisions),
         "ended": found.ended,
-        "mean": {name: arrays["mean"][:, i].tolist() for i, name in enumerate(names)},
-        "variance": {
-            name: [_plain(x) for x in arrays["variance"][:, i].tolist()]
-            for i, name in enumerate(names)
+        **{
+            what: {
+                name: [_plain(x) for x in arrays[what][:, i].tolist()]
+                for i, name in enumerate(names)
+            }
+            for what in ("mean", "variance")
         },
     }
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tauslab.runner.output.format import windows
 from tauslab.runner.output.format.layout import Accumulators
-from tauslab.runner.output.format.statistics import add_accumulators, moments_of_sums, real_sums
+from tauslab.runner.output.format.statistics import add_accumulators, real_sums
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -152,8 +152,8 @@ def count_sums(column: Column) -> CountSums:
     return CountSums(n.tolist(), total.tolist(), squares.tolist())
 
 
-def real_moments(column: Column) -> tuple[FloatArray, FloatArray]:
-    """Mean and unbiased variance of real values, ``[time]`` each: those of recorded sums."""
+def real_totals(column: Column) -> Accumulators:
+    """Sums of real values ``[1, time]``, as a run records them; what is not finite is left out."""
     total: Accumulators = {}
     for piece in column.pieces():
         own = real_sums(piece, np.zeros(1, np.intp))
@@ -161,8 +161,7 @@ def real_moments(column: Column) -> tuple[FloatArray, FloatArray]:
             add_accumulators(total, own)
         else:
             total = own
-    mean, variance = moments_of_sums(total)
-    return mean[0], variance[0]
+    return total
 
 
 def extremes(column: Column) -> tuple[float, float]:
@@ -208,7 +207,8 @@ def table(column: Column, edges: FloatArray) -> UintArray:
 def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:
     """Quantiles per sample time, ``[level, time]``: the smallest value x with F(x) >= level.
 
-    Always a value that occurs, which suits whole counts; NaN where there is no sample.
+    Always a value that occurs, which suits whole counts; NaN where there is no sample.  An infinite
+    value is one, below or above all others.
     """
     if column.whole:
         low, high = extremes(column)
@@ -221,9 +221,10 @@ def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:
 
 def sorted_quantiles(samples: npt.NDArray[Any], levels: Sequence[float]) -> FloatArray:
     """Quantiles ``[..., level, time]`` of samples ``[..., trajectory, time]``."""
-    values = np.where(_valid(samples), samples, np.inf)
+    there = ~np.isnan(samples) if samples.dtype.kind == "f" else samples >= 0
+    values = np.where(there, samples, np.inf)
     values.sort(axis=-2)
-    n = np.isfinite(values).sum(-2)
+    n = there.sum(-2)
     ranks = [np.maximum(_rank(n, level), 1) - 1 for level in levels]
     found = np.take_along_axis(values, np.stack(ranks, axis=-2), axis=-2)
     return np.where(n[..., None, :] > 0, found, np.nan)

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned
+from tauslab.runner.output.format.statistics import moments_of_sums
 from tauslab.runner.results import columns, pointwise
 from tauslab.runner.results.columns import FloatArray, UintArray
 from tauslab.runner.results.recorded import Recorded
+from tauslab.runner.results.validity import warn_of_left_out
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -141,7 +143,8 @@ class EnsembleData(Recorded):
         """Mean over the trajectories that had not ended early by then, ``[time]``, in molecules.
 
         Exact sums are divided once, so that the same run gives the same number whether statistics
-        or trajectories were recorded.
+        or trajectories were recorded. Samples of an observable that are not finite are left out,
+        with a warning.
         """
         return self._moments(name)[0]
 
@@ -159,7 +162,8 @@ class EnsembleData(Recorded):
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
         """Quantile over the trajectories, from recorded samples.
 
-        The smallest recorded value x with F(x) >= q, so always a value that occurs.
+        The smallest recorded value x with F(x) >= q, so always a value that occurs; an infinite one
+        too.
 
         Returns
         -------
@@ -271,5 +275,8 @@ class EnsembleData(Recorded):
         elif self.is_whole(name):
             sums = columns.count_sums(self.column(name))
         else:
-            return columns.real_moments(self.column(name))
+            real = columns.real_totals(self.column(name))
+            warn_of_left_out(self, name, real["obs_n"])
+            mean, variance = moments_of_sums(real)
+            return mean[0], variance[0]
         return sums.mean(), sums.variance()

@@ -14,6 +14,7 @@ from tauslab.runner.output.format.statistics import count_moments, moments_of_su
 from tauslab.runner.results import columns
 from tauslab.runner.results.columns import FloatArray, IntArray, UintArray
 from tauslab.runner.results.recorded import Recorded
+from tauslab.runner.results.validity import warn_of_left_out
 
 _MOST_WHOLE_BINS = 1 << 22
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -29,14 +30,16 @@ def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
         return mean, variance
     if result.is_whole(name):
         return _count_moments(result, name)
-    mean, variance = np.empty((2, result.n_points, len(result.times)))
+    mean, variance, n = np.empty((3, result.n_points, len(result.times)))
     for points, values in _points(result, name):
         if values is None:
-            column = result.column(name, points.start)
-            mean[points], variance[points] = columns.real_moments(column)
-            continue
-        rows, cuts = values.reshape(-1, len(result.times)), np.arange(len(values)) * result.n
-        mean[points], variance[points] = moments_of_sums(real_sums(rows, cuts))
+            sums = columns.real_totals(result.column(name, points.start))
+        else:
+            rows, cuts = values.reshape(-1, len(result.times)), np.arange(len(values)) * result.n
+            sums = real_sums(rows, cuts)
+        mean[points], variance[points] = moments_of_sums(sums)
+        n[points] = sums["obs_n"]
+    warn_of_left_out(result, name, n)
     return mean, variance
 
 

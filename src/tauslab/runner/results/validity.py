@@ -7,12 +7,13 @@ on. A run of which none got to its end is a failure, which nobody should have to
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import NoValidTrajectory
-from tauslab.model.option_names import assigned, opt
+from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
 
@@ -58,6 +59,25 @@ def told_of_early_ends(result: Recorded) -> str:
         f"{result.name}: {early.size} of {status.size} trajectories ended early, so that means at "
         f"later times are of the others: {_ends(early, result)}"
     )
+
+
+def warn_of_left_out(result: Recorded, name: str, summed: npt.NDArray[Any]) -> None:
+    """Warn where a mean lacks samples of trajectories that did not end early: not finite ones.
+
+    Parameters
+    ----------
+    summed
+        Samples that are in the mean ``[point, time]``.
+    """
+    status = np.atleast_2d(result.status)
+    done = result.completed_blocks[np.arange(status.size) // result.block].reshape(status.shape)
+    there = ((status <= _LAST_VALID) & done).sum(axis=-1)[:, None]
+    left_out = int(np.maximum(there - summed.astype(np.int64), 0).sum())
+    if left_out:
+        warn(
+            f"mean and deviation of {name} leave out {left_out} of "
+            f"{int(there.sum()) * summed.shape[-1]} samples, which are not finite"
+        )
 
 
 def _point(result: Recorded, point: int) -> str:

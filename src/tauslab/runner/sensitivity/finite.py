@@ -213,7 +213,7 @@ def _sums(
     for first, each in portions(pairs, points, bytes_each, backend, comm):
         summing.add(first, each, engine.rows(each), start)
         report(points * each)
-    return summed(summing, comm, task.network.name)
+    return summed(summing, comm, task.network.name, pairs)
 
 
 def _sided(inputs: Array, points: int) -> Array:

@@ -51,8 +51,8 @@ class SensitivityResult:
         f64 ``[parameter, time, output]``: of a difference, the variances of both sides together,
         which is that of the difference of two independent trajectories; NaN without sides.
     valid
-        int64 ``[parameter, time]``: pairs, or trajectories, that reached the time; n, unless some
-        ended early.
+        int64 ``[parameter, time]``: pairs, or trajectories, that reached the time with outputs that
+        are finite; n, unless some ended early.
 
     Examples
     --------

@@ -179,7 +179,7 @@ def _moments(
         "a propensity is negative or not a number, or is 0 where its derivative is not, and then "
         f"{opt('method', 'coupled')} has a difference"
     )
-    totals = summed(summing, comm, task.network.name, why_nan)
+    totals = summed(summing, comm, task.network.name, n, why_nan)
     means, variances = moments_of_sums(totals)
     return means[0], variances[0], totals["obs_n"][0].min(axis=-1).astype(np.int64)
 

@@ -109,8 +109,10 @@ class Summing:
         return self._outputs, self._buffers
 
 
-def summed(summing: Summing, comm: Communicator, name: str, why_nan: str = "") -> Accumulators:
-    """Sums of all ranks; tells how many ended early. Collective.
+def summed(
+    summing: Summing, comm: Communicator, name: str, each: int, why_nan: str = ""
+) -> Accumulators:
+    """Sums of all ranks, of `each` at a point; tells how many are left out, and why. Collective.
 
     Raises
     ------
@@ -130,7 +132,14 @@ def summed(summing: Summing, comm: Communicator, name: str, why_nan: str = "") -
                 f"{name}: of {number} trajectories some ended early and are left out from then "
                 f"on: {told}",
             )
-    return sum_over_ranks(comm, summing.totals)
+    totals = sum_over_ranks(comm, summing.totals)
+    lost = each - int(totals["obs_n"].min())
+    if lost and not early and comm.rank == 0:
+        warn(
+            f"{name}: {lost} of {each} have an output that is not finite and are left out: means "
+            "and derivatives are of the others",
+        )
+    return totals
 
 
 def portions(

@@ -65,7 +65,11 @@ def sensitivity_lines(found: SensitivityResult, outputs: Sequence[str] = ()) -> 
             lines.append(line)
     more = [f"and {len(lines) - _MOST_LINES} lines more"] if len(lines) > _MOST_LINES else []
     lost = int((found.n - found.valid).max())
-    early = [f"{lost} of {found.n} ended early and are left out"] if lost > 0 else []
+    early = (
+        [f"{lost} of {found.n} ended early, or are not finite, and are left out"]
+        if lost > 0
+        else []
+    )
     times = f", {len(found.time)} times" if len(found.time) > 1 else ""
     told = f"{found.model}: {found.method}, n {found.n}, seed {found.seed}{times}"
     return [*lines[:_MOST_LINES], *more, *early, told]

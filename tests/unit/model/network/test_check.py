@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.network.check import check_rates, report, require_support
+from tauslab.model.network.check import check_facts, check_rates, report, require_support
 from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Feature, Network
 
@@ -106,6 +106,8 @@ def test_report_when_values_cannot_be_computed() -> None:
     network = _network()
     network.add_species("Z", "1/0")
     assert any("species Z: initial amount inf" in line for line in report(network))
+    assert "methods that can run it: none" in report(network)
+    assert check_facts(network)["methods"] == []
 
 
 def test_less_than_nothing_is_for_equations() -> None:

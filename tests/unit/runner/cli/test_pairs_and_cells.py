@@ -236,3 +236,20 @@ def test_pictures(capsys):
     ):
         assert main([*words, "--overwrite"]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_rule_that_is_infinite_is_null(capsys):
+    """JSON has no word for it."""
+    text = CELL.replace('V = "0.5 * V"', 'V = "0.5 * V"\nL = "log(X)"').replace("20 * V", "0 * V")
+    Path("c.toml").write_text(text)
+    found = json.loads(
+        printed(capsys, *POPULATION, "--t", "1", "--json"), parse_constant=pytest.fail
+    )
+    assert found["mean"]["L"] == [None]
+    assert found["variance"]["L"] == [None]
+
+
+def test_a_value_that_is_not_finite_is_null(capsys):
+    Path("m.toml").write_text(DIMERS.replace("0.01", "inf"))
+    found = json.loads(printed(capsys, "check", "m.toml", "--json"), parse_constant=pytest.fail)
+    assert found["values"] == {"k1": None, "k2": 1.0}

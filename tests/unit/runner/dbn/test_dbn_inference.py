@@ -115,3 +115,12 @@ def test_intervals_that_are_not_there_are_refused(network, infer):
     name = network.parameters[0]
     with pytest.raises(ConfigError, match=f"{name} has intervals 0 to .*, not 99"):
         infer(network, given={name: 99})
+
+
+@pytest.mark.parametrize("value", [0.5, -1, 9, "b0"])
+def test_what_is_given_is_the_number_of_an_interval(network, value):
+    message = "q has intervals 0 to 1, not "
+    with pytest.raises(ConfigError, match=message):
+        dbn.factored_frontier(network, given={"q": value})
+    with pytest.raises(ConfigError, match=message):
+        dbn.log_likelihood(network, [dbn.Measurement("A", 1.0, 0.2, 1.0)], given={"q": value})

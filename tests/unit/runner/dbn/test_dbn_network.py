@@ -32,6 +32,20 @@ def test_tables_are_the_known_ones(network):
     np.testing.assert_array_equal(network.marginal("q")[2], [0.5, 0.5])
 
 
+@pytest.mark.parametrize("step", [-1, 2, 99, 0.5])
+def test_a_step_that_is_not_there_has_no_table(network, step):
+    """Step -1 is none: it would have been a table of the marginal at the start."""
+    with pytest.raises(ConfigError, match=r"step=.* is not allowed: a whole number from 0 to 1"):
+        network.table("A", step)
+    with pytest.raises(ConfigError, match=r"step=.* is not allowed"):
+        network.rows("A", step)
+
+
+def test_a_parameter_has_no_table(network):
+    with pytest.raises(ConfigError, match="q is an unknown parameter, which keeps its interval"):
+        network.table("q", 0)
+
+
 def test_probabilities_are_shares_of_their_row(network):
     table = network.tables["B"]
     shares = table.probabilities()

@@ -397,3 +397,16 @@ def test_the_command_needs_no_seed_to_go_on(tmp_path, monkeypatch, capsys):
     assert main([*until, "-o", "u.h5"]) == 0
     assert main([*until, "-o", "u.h5", "--resume"]) == 0
     assert capsys.readouterr().err.count("not met") <= 1
+
+
+def test_other_values_per_trajectory_and_another_first_are_named(tmp_path):
+    path, each = tmp_path / "a.h5", np.array([1.0, 2.0, 3.0])
+    given = {"n": 3, "output": path, "record": "trajectories"}
+    run(**given, set={"k": each}).close()
+    with pytest.raises(ConfigError, match="its list of values per trajectory is another one, not"):
+        run(**given, set={"k": np.array([1.0, 2.0, 4.0])}, resume=True)
+    with pytest.raises(ConfigError, match="per trajectory is one of its own, not empty; append="):
+        run(append=3, output=path)
+    run(**given | {"output": tmp_path / "b.h5"}).close()
+    with pytest.raises(ConfigError, match="its first trajectory is 0, not 2; resume=True needs"):
+        run(**given | {"output": tmp_path / "b.h5"}, first=2, resume=True)

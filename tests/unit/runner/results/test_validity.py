@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,64 @@ def test_a_limit_on_steps_and_a_stiff_model_have_hints_of_their_own():
     options = {**COMMON, "n": 1, "method": ts.ODE(solver="dopri5"), "max_steps": 1}
     with pytest.warns(UserWarning, match=r'may be stiff: solver="rosenbrock"'):
         ts.run(net, **{**options, "method": ts.ODE(solver="dopri5", rtol=1e-12)})
+
+
+def logarithms():
+    """The logarithm of a count, which is infinite where the count is 0, and a root of it."""
+    net = ts.Network("logarithms")
+    net.add_species("X", 3)
+    net.add_parameter("k", 1.0)
+    net.add_reaction("X ->", rate="k")
+    net.add_rule("L", "log(X)")
+    net.add_rule("S", "sqrt(X - 1)")
+    return net
+
+
+@pytest.mark.parametrize("sweep", [None, {"k": [1.0, 2.0]}])
+def test_a_mean_says_what_it_leaves_out(sweep):
+    """In silence it would be the mean of few, which are not like the others."""
+    given = {"n": 40, "times": [0.0, 1.5], "seed": 1, "device": ts.CPU(threads=1), "sweep": sweep}
+    result = ts.run(logarithms(), **given)
+    gone = int((result.counts("X") == 0).sum())
+    assert gone
+    message = f"of L leave out {gone} of {result.counts('X').size} samples"
+    with pytest.warns(UserWarning, match=message):
+        result.mean("L")
+    with pytest.warns(UserWarning, match=message.replace("of L", "of S")):
+        result.std("S")
+
+
+def test_infinite_values_have_their_place_in_quantiles():
+    result = ts.run(
+        logarithms(), n=99, times=[0.0, 1.5], seed=1, device=ts.CPU(threads=1), sweep={"k": [1, 2]}
+    )
+    levels = [0.0, 0.1, 0.5, 0.9, 1.0]
+    with np.errstate(divide="ignore"):
+        expected = np.log(result.quantile("X", levels))
+    np.testing.assert_allclose(result.quantile("L", levels), expected, rtol=1e-15)
+    assert np.isneginf(expected).any()
+    smallest = result.quantile("S", 0.0)  # a root of -1 is no number, and in no quantile
+    assert np.array_equal(smallest[:, -1], [0.0, 0.0])
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_command_tells_what_means_leave_out_in_a_line(tmp_path, capsys):
+    out, table = tmp_path / "a.h5", tmp_path / "a.csv"
+    given = {"n": 40, "times": [0.0, 9.0], "seed": 1, "device": ts.CPU(threads=1)}
+    ts.run(logarithms(), **given, output=out).close()
+    assert main(["export", str(out), "--what", "statistics", "-o", str(table)]) == 0
+    err = capsys.readouterr().err
+    assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in err
+    assert "UserWarning" not in err
+
+
+@pytest.mark.filterwarnings("always")
+def test_the_last_words_of_a_run_tell_it_in_a_line(tmp_path, capsys):
+    logarithms().write(tmp_path / "m.toml")
+    run = ["run", str(tmp_path / "m.toml"), "-n", "40", "--t-end", "9", "--points", "2", "--seed",
+           "1", "--device", "cpu", "--json", "-o", str(tmp_path / "a.h5")]  # fmt: skip
+    assert main(run) == 0
+    found = capsys.readouterr()
+    assert json.loads(found.out)["last"]["L"] == {"mean": None, "sd": None}
+    assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in found.err
+    assert "UserWarning" not in found.err

@@ -189,6 +189,15 @@ def test_one_pair():
     assert np.isnan(found.variance_reduction).all()
 
 
+@pytest.mark.parametrize("method", [*DIFFERENCES, "likelihood-ratio"])
+def test_outputs_that_are_not_finite_are_told(method):
+    """In silence derivatives would be those of the others, which are not like all."""
+    few = turnover(k=0.0, x=2)
+    with pytest.warns(UserWarning, match=r"turnover: \d+ of 200 have an output that is not finite"):
+        found = found_by(few, ["decay"], ["log(X)"], t=1.0, n=200, method=method)
+    assert 0 < found.valid[0, 0] < 200
+
+
 @pytest.mark.parametrize("method", DIFFERENCES)
 def test_pairs_that_end_early_are_told(method):
     growing = turnover(k=3.0, x=2**31 - 5, decay=1e-12)

@@ -86,10 +86,11 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:
     """What a run prints in the end."""
-    if arguments.json:
-        print(json.dumps(facts_of_run(result), indent=2))
-    elif not arguments.quiet:
-        print("\n".join(summary(result, verbose=arguments.verbose)))
+    with telling_warnings():
+        if arguments.json:
+            print(json.dumps(facts_of_run(result), indent=2))
+        elif not arguments.quiet:
+            print("\n".join(summary(result, verbose=arguments.verbose)))
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:

@@ -32,6 +32,8 @@ _IDENTITY = (
     "leaper", "sample", "group",
 )  # fmt: skip
 
+_OF_EACH = 'kind = "values per trajectory"'  # in a model whose run gave each its own
+
 _FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes an open writer
 
 
@@ -173,6 +175,8 @@ def _differences(
         found = attributes.get(key)
         if found != value and key == "model_sha256":
             yield _model_difference(file, layout) or (key, found, value)
+        elif found != value and key == "before":
+            yield "first trajectory", found or 0, value or 0
         elif found != value:
             yield key, found, value
     times = file["time"][()]
@@ -197,6 +201,11 @@ def _differences(
 def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] | None:
     """The first lines in which two models differ; None where their texts do not tell it."""
     stored = file["model/canonical"][()].decode() if "model/canonical" in file else ""
+    each, has = (_OF_EACH in text for text in (stored, layout.model_canonical))
+    if each != has or (each and stored == layout.model_canonical):
+        there = "another one" if has else "one of its own"
+        wanted = "that of this run" if has else "empty"
+        return "list of values per trajectory", there if each else "empty", wanted
     pairs = zip_longest(stored.splitlines(), layout.model_canonical.splitlines(), fillvalue="")
     for found, wanted in pairs if stored else ():
         if found != wanted:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.runner.results.dbn.inference import Evidence, frontier_forward
+from tauslab.runner.results.dbn.inference import Evidence, check_given, frontier_forward
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 
 BinArray = npt.NDArray[np.int64]
@@ -127,10 +127,9 @@ def log_likelihood(
 
     `given` names parameters whose interval is known; -inf where the network excludes them.
     """
+    check_given(network, given or {})
     priors = {name: network.marginal(name)[:1] for name in network.parameters}
     for name, bin_ in (given or {}).items():
-        if name not in priors or not 0 <= bin_ < network.bins(name):
-            raise ConfigError(f"{name} = {bin_} is no interval of an unknown parameter")
         priors[name] = np.eye(network.bins(name))[[bin_]]
     return float(frontier_forward(network, evidence_of(network, measurements), priors)[1][0])
 

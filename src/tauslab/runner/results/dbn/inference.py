@@ -72,7 +72,7 @@ def factored_frontier(
         probability 0.
     """
     seen = _checked(network, evidence or {})
-    _check_given(network, given or {})
+    check_given(network, given or {})
     priors = {
         name: _prior(network, name, (given or {}).get(name))[None] for name in network.parameters
     }
@@ -221,7 +221,7 @@ def exact(
         As `factored_frontier`; or the joint distribution of two time points is too large.
     """
     seen = _checked(network, evidence or {})
-    _check_given(network, given or {})
+    check_given(network, given or {})
     joint = _Joint(network)
     alpha = joint.start({n: _prior(network, n, (given or {}).get(n)) for n in network.parameters})
     forward, likelihood = [], 0.0
@@ -313,13 +313,14 @@ def _prior(network: DynamicNetwork, name: str, given: int | None) -> FloatArray:
     return prior if given is None else np.eye(network.bins(name))[given]
 
 
-def _check_given(network: DynamicNetwork, given: Mapping[str, int]) -> None:
+def check_given(network: DynamicNetwork, given: Mapping[str, int]) -> None:
+    """Refuse what is no unknown parameter, or no number of one of its intervals."""
     for name, bin_ in given.items():
         if name not in network.parameters:
             raise ConfigError(
                 f"{name} is not an unknown parameter; these are {', '.join(network.parameters)}"
             )
-        if not 0 <= bin_ < network.bins(name):
+        if not isinstance(bin_, int | np.integer) or not 0 <= bin_ < network.bins(name):
             raise ConfigError(f"{name} has intervals 0 to {network.bins(name) - 1}, not {bin_}")
 
 

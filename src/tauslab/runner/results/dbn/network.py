@@ -210,8 +210,15 @@ class DynamicNetwork:
         return self.marginal(name) @ self.midpoints(name)
 
     def rows(self, name: str, step: int) -> Rows:
-        """The rows of a variable's table that occurred at a step (from time `step`)."""
-        key = (name, step)
+        """The rows of a variable's table that occurred at a step (from time `step`).
+
+        Raises
+        ------
+        ConfigError
+            `name` is no variable, or there is no such step.
+        """
+        self._check_step(name, step)
+        key = (name, int(step))
         if key not in self._rows:
             self._rows[key] = self.tables[name].rows(step, self.bins(name))
         return self._rows[key]
@@ -225,9 +232,10 @@ class DynamicNetwork:
         Raises
         ------
         ConfigError
-            The table has more than 2^24 entries.
+            As `rows`, or the table has more than 2^24 entries.
         """
-        sizes = [self.bins(parent) for parent in self.structure.parents[self.known(name)]]
+        self._check_step(name, step)
+        sizes = [self.bins(parent) for parent in self.structure.parents[name]]
         sizes.append(self.bins(name))
         if float(np.prod([float(size) for size in sizes])) > MOST_DENSE:
             raise ConfigError(
@@ -239,6 +247,16 @@ class DynamicNetwork:
         found[...] = self.marginal(name)[step + 1]
         found[tuple(rows.parents.T.astype(np.intp))] = rows.probabilities
         return found
+
+    def _check_step(self, name: str, step: int) -> None:
+        if self.known(name) not in self.variables:
+            raise ConfigError(
+                f"{name} is an unknown parameter, which keeps its interval: no step has a table of "
+                f"it; variables are {', '.join(self.variables)}"
+            )
+        steps = len(self.times) - 1
+        if not isinstance(step, int | np.integer) or not 0 <= step < steps:
+            raise ConfigError(f"step={step!r} is not allowed: a whole number from 0 to {steps - 1}")
 
 
 def network_of(
