@@ -419,7 +419,8 @@ class Ensemble:
         if weights is None:
             shares, _ = particle_weights.relative(self._logs)
         else:
-            shares = particle_weights.checked_weights(weights, self.n) * self.alive
+            given = particle_weights.checked_weights(weights, self.n) * self.alive
+            shares = np.ldexp(given, -np.frexp(given.max(initial=0.0))[1])  # sums that are finite
         draws = 1 if method == "systematic" else self.n
         uniforms = particle_weights.uniform(
             self.seed, particle_weights.RESAMPLING, self._resamplings(), draws
@@ -643,10 +644,10 @@ class Ensemble:
 
     def _stand_in(self, ended: Array) -> None:
         """Put a legal state into rows of particles that have ended: kernels start from it."""
-        alive = np.flatnonzero(self.alive)
-        if ended.any() and len(alive):
+        alive = self.alive
+        if ended.any() and alive.any():
             index = np.arange(self.n)
-            index[ended] = alive[0]
+            index[ended] = alive.argmax()  # the first
             self._motion.take(index)
 
     def _move(self, t: float) -> None:

@@ -110,6 +110,15 @@ def test_weights_in_place_of_own_and_taking():
         assert len(e.status) == 3
 
 
+@pytest.mark.parametrize("scale", [1e308, 5e-324])
+def test_weights_may_have_any_sum(scale):
+    """Of weights whose sum is infinite all were copies of the last particle."""
+    with particles(4) as e, particles(4) as other:
+        expected = other.resample([1, 0, 1, 1])
+        assert e.resample([scale, 0, scale, scale]).tolist() == expected.tolist()
+    assert len(set(expected.tolist())) == 3
+
+
 def test_values_of_each_particle_follow_it():
     rates = np.linspace(0, 40, 400)
     with particles(400, parameters={"k": rates, "X": 0}) as e:
