@@ -12,11 +12,12 @@ import tauslab as ts
 lattice = ts.Lattice("ball", shape=(16, 16, 16), spacing=50e-9, boundary="reflecting")
 z, y, x = np.indices(lattice.shape) - 7.5
 radius = np.sqrt(x**2 + y**2 + z**2)
+lattice.add_site_type("outside")  # the first fills the lattice
 lattice.add_site_type("inside", radius < 6)
 lattice.add_site_type("membrane", (radius >= 6) & (radius < 7))
 
 # %% [markdown]
-# Hops are allowed within and between the two; everywhere else is a wall.
+# Hops are allowed within and between the two; outside there are none.
 
 # %%
 lattice.add_species("A", "B")

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.parts import FACES, Boundary, Diffusion, Placement, SiteReaction
@@ -42,6 +45,14 @@ class LatticeData:
     source_path: Path | None = None
     source_text: str | None = None
     _first_order_volumes: list[tuple[str, str]] = field(default_factory=list)
+    # Sites outside the mask with which the first type came, unless another mask has them.
+    _outside: npt.NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+
+    def sites_of_no_mask(self) -> int:
+        """Sites that are of the first type although that came with a mask without them."""
+        if self._outside is None:
+            return 0
+        return int((self._outside & (self.sites.planes(0, self.shape[0]) == 0)).sum())
 
     @property
     def type_names(self) -> tuple[str, ...]:

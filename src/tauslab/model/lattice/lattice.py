@@ -146,7 +146,11 @@ class Lattice(LatticeData):
         return lattice_html(self)
 
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
-        """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is."""
+        """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is.
+
+        The first one, without a mask, fills the lattice.  If it has a mask, masks of others have to
+        take all other sites before the model is used.
+        """
         check_name(name, "site type", self._names["site type"])
         if name in VOLUMES:
             raise ModelError(f"site type {name!r}: the name stands for a volume already")
@@ -156,6 +160,8 @@ class Lattice(LatticeData):
         self.site_types.append(name)
         if mask is not None:
             self.paint(name, mask)
+            if len(self.site_types) == 1:
+                self._outside = ~np.asarray(mask)
 
     def paint(self, site_type: str, mask: npt.ArrayLike) -> None:
         """Give the sites of a mask, booleans ``[z, y, x]``, a type."""
@@ -167,6 +173,8 @@ class Lattice(LatticeData):
                 f"it must be bool {list(self.shape)}, [z, y, x]"
             )
         self.site_array()[chosen] = number
+        if self._outside is not None:
+            self._outside &= ~chosen
 
     def site_array(self) -> npt.NDArray[np.uint8]:
         """Numbers of site types ``[z, y, x]``, to be read or changed; loaded if in a file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -84,6 +85,7 @@ def lattice_values(
         raise ModelError(
             f"{lattice.name} has {len(lattice.species)} species; 1 to {MOST_SPECIES} are allowed"
         )
+    _check_masks(lattice)
     given = dict(overrides or {})
     numbers_of = {name: given.pop(name) for name in tuple(given) if is_start(lattice, name)}
     values = lattice.parameter_values(given or None)
@@ -134,6 +136,17 @@ def _species(name: str, species: Mapping[str, int], where: str) -> int:
     if name not in species:
         raise ModelError(f"{where}: {name!r} is not a species; species: {_some(species)}")
     return species[name]
+
+
+def _check_masks(lattice: LatticeData) -> None:
+    left = lattice.sites_of_no_mask()
+    if left:
+        first = lattice.type_names[0]
+        raise ModelError(
+            f"site type {first!r} of {lattice.name}, the first, is given by a mask or region, and "
+            f"{left} of {math.prod(lattice.shape)} sites are in none: add a type for these before "
+            f"it (add_site_type('outside'); in TOML site_types = ['outside', {first!r}, ...])"
+        )
 
 
 def _check_first_order_volumes(lattice: LatticeData) -> None:

@@ -47,8 +47,9 @@ def add_region(lattice: Lattice, table: Table, where: str, folder: Path) -> None
         mask &= _sites_of(lattice, as_text(table["within"], f"{where}, within"), where)
     name = as_text(table.get("site_type"), f"{where}, site_type")
     if name not in lattice.type_names:
-        lattice.add_site_type(name)
-    lattice.paint(name, mask)
+        lattice.add_site_type(name, mask)
+    else:
+        lattice.paint(name, mask)
 
 
 class _Values:

@@ -61,6 +61,28 @@ def test_stochastic_constants_scale_with_their_volume(data, volume, zeroth, seco
     assert rates(lattice) == pytest.approx([zeroth, second, second], rel=1e-12)
 
 
+def test_a_first_type_with_a_mask_does_not_fill_the_lattice():
+    """Nobody means the sites outside its mask to be of that type: others have to take them."""
+    inside = np.zeros((4, 5, 6), bool)
+    inside[1:3] = True
+    lattice = small()
+    lattice.add_site_type("inside", inside)
+    lattice.place("A", count=5, site_type="inside")
+    with pytest.raises(ModelError, match=r"'inside' of small, the first, .* 60 of 120 sites are in"):
+        lattice.validate()
+    with pytest.raises(ModelError, match="60 of 120 sites"):
+        ts.run(lattice, t_end=1e-3, device="cpu")
+    lattice.add_site_type("below", np.indices((4, 5, 6))[0] < 1)
+    with pytest.raises(ModelError, match="30 of 120 sites"):
+        lattice.check()
+    lattice.site_array()[3] = lattice.type_number("below", "here")
+    lattice.validate()
+    assert lattice_values(lattice).sites_of.tolist() == [60, 60]
+    other = small()
+    other.add_site_type("all", np.ones((4, 5, 6), bool))
+    other.validate()
+
+
 def test_later_diffusion_rules_replace_earlier_ones():
     lattice = small()
     lattice.add_site_type("out")

@@ -241,6 +241,27 @@ def test_labels_in_toml(tmp_path):
     assert lattice.site_array()[:, 0, 0].tolist() == [0, 1]
 
 
+def test_regions_without_a_list_of_types_take_all_sites(tmp_path):
+    text = """
+    [lattice]
+    shape = [4, 4, 4]
+    spacing = 1e-8
+    step = 1e-6
+    TYPES
+    [[regions]]
+    site_type = "cell"
+    shape = "box"
+    low = [0, 0, 0]
+    high = [2e-8, 4e-8, 4e-8]
+    [species]
+    A = 0
+    """
+    with pytest.raises(ModelError, match=r"'cell' of .* the first, .* 32 of 64 sites are in none"):
+        read(write(tmp_path, text.replace("TYPES", "")))
+    listed = read(write(tmp_path, text.replace("TYPES", 'site_types = ["water", "cell"]')))
+    assert np.bincount(listed.site_array().ravel()).tolist() == [32, 32]
+
+
 DOCS = ROOT / "docs"
 
 
