@@ -288,6 +288,11 @@ def _placed(
         molar = number(place.concentration, values, f"{where}: concentration")
         volume = float(sites_of[site_type]) * lattice.site_volume
         amount = molar * AVOGADRO * LITRES * volume
+        if 0 < amount <= 0.5:  # rounded to even
+            warn(
+                f"{where}: {molar:g} mol/L in the sites of {place.site_type!r} are {amount:.2g} "
+                "particles, rounded to none"
+            )
     sites = int(sites_of[site_type])
     if not amount <= sites * lattice.slots:
         raise ModelError(_no_room(place.site_type, f"{amount:.10g}", sites, lattice.slots))

@@ -68,7 +68,7 @@ def test_a_first_type_with_a_mask_does_not_fill_the_lattice():
     lattice = small()
     lattice.add_site_type("inside", inside)
     lattice.place("A", count=5, site_type="inside")
-    with pytest.raises(ModelError, match=r"'inside' of small, the first, .* 60 of 120 sites are in"):
+    with pytest.raises(ModelError, match=r"'inside' of small, the first, .* 60 of 120 sites"):
         lattice.validate()
     with pytest.raises(ModelError, match="60 of 120 sites"):
         ts.run(lattice, t_end=1e-3, device="cpu")
@@ -81,6 +81,18 @@ def test_a_first_type_with_a_mask_does_not_fill_the_lattice():
     other = small()
     other.add_site_type("all", np.ones((4, 5, 6), bool))
     other.validate()
+
+
+def test_a_concentration_of_less_than_half_a_particle_is_told():
+    lattice = small()
+    litre_sites = 120 * H**3 * 1000
+    lattice.place("A", concentration=0.4 / (N_A * litre_sites))
+    with pytest.warns(UserWarning, match=r"^place A: .* are 0.4 particles, rounded to none"):
+        assert lattice_values(lattice).initial(2).tolist() == [[0, 0]]
+    other = small()
+    other.place("A", concentration=0.6 / (N_A * litre_sites))
+    other.place("B", concentration=0.0)
+    assert lattice_values(other).initial(2).tolist() == [[1, 0]]
 
 
 def test_later_diffusion_rules_replace_earlier_ones():
