@@ -62,9 +62,9 @@ def test_a_file_holds_it_and_a_file_without_it_begins_at_zero(tmp_path, capsys):
         np.testing.assert_array_equal(one.counts("X"), other.counts("X"))
     with run(output=new, resume=True) as same:  # nothing else is given: n and first are the file's
         assert same.n == 4
-    with pytest.raises(ts.ConfigError, match=r"its before is 7, not 3; resume=True needs the same"):
+    with pytest.raises(ts.ConfigError, match="its first trajectory is 7, not 3; resume=True needs"):
         run(n=4, first=3, output=new, resume=True)
-    with pytest.raises(ts.ConfigError, match=r"its before is None, not 3"):
+    with pytest.raises(ts.ConfigError, match="its first trajectory is 0, not 3"):
         run(n=4, first=3, output=old, resume=True)
     capsys.readouterr()
 
