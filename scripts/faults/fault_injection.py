@@ -358,8 +358,9 @@ def left_on_disk(case: Case, rows: dict[str, Any]) -> tuple[str, int]:
 
 def clean_up() -> None:
     """Remove the result and its parts."""
-    for name in ("a.h5", "a.h5.tauslab-tmp"):
-        Path(name).unlink(missing_ok=True)
+    for path in Path().glob("a.h5*"):
+        if path.is_file():
+            path.unlink()
     shutil.rmtree("a.h5.parts", ignore_errors=True)
 
 

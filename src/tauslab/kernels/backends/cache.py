@@ -62,7 +62,10 @@ def has_home() -> bool:
 
 
 def _temporary_folder() -> Path:
-    return _own(Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}")
+    folder = Path(tempfile.gettempdir()) / f"tauslab-{os.getuid()}"
+    if folder.is_symlink():  # anyone may have put it there
+        raise _unusable(folder, "it is a link")
+    return _own(folder)
 
 
 def _own(folder: Path) -> Path:

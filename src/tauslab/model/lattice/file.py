@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tauslab.model.errors import ModelError
+from tauslab.model.errors import ModelError, OutputError
+from tauslab.model.files.drafts import replacing
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.host_cores import allowed_cores
 from tauslab.model.lattice.canonical import lattice_canonical_text
@@ -49,17 +50,15 @@ def write_lattice(lattice: LatticeData, path: str | os.PathLike[str]) -> Path:
     if path.suffix.lower() != ".h5":
         raise ModelError(f"{path}: a model file of a lattice is called .h5")
     lattice_values(lattice)  # refuses a model that is wrong
-    unfinished = path.with_name(path.name + ".tauslab-tmp")
     image = BytesIO()  # HDF5 cannot go on after a failed write to a disk
     with h5py.File(image, "w", libver=("v110", "v110")) as file:
         put_attributes(file, {"format": FORMAT, "kind": KIND})
         write_model_group(file.create_group(GROUP), lattice)
     try:
-        unfinished.write_bytes(image.getbuffer())
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise ModelError(f"{path} cannot be written: {error.strerror or error}") from None
+        with replacing(path) as draft:
+            draft.write_bytes(image.getbuffer())
+    except OutputError as error:
+        raise ModelError(str(error)) from None
     return path
 
 

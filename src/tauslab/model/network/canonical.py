@@ -15,8 +15,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
+from tauslab.model.files.drafts import write_whole
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.named_parts import with_named_parts
 from tauslab.model.network.parts import Event, Reaction, TimedEvent
@@ -53,11 +54,7 @@ def write_network(network: NetworkData, path: Path) -> Path:
     """
     if path.suffix.lower() != ".toml":
         raise ConfigError(f"{path}: a network is written as .toml")
-    try:
-        text = f"name = {quoted(network.name)}\n{canonical_text(network)}"
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+    write_whole(path, f"name = {quoted(network.name)}\n{canonical_text(network)}")
     return path
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import replacing
 from tauslab.model.files.extras import installing
 from tauslab.model.pictures.picture import picture_class
 
@@ -208,7 +209,5 @@ def save_figure(figure: Figure, path: Path) -> None:
     # A date in the file would make every picture a new one.
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     metadata: Mapping[str, Any] = dates.get(path.suffix.lower(), {})
-    try:
-        figure.savefig(path, metadata=dict(metadata))
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
+    with replacing(path) as draft:
+        figure.savefig(draft, format=path.suffix.lower().removeprefix("."), metadata=dict(metadata))

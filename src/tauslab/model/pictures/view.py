@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import write_whole
 from tauslab.model.files.extras import installing
 from tauslab.model.pictures.figures import COLOURS
 
@@ -70,10 +71,7 @@ class View3d:
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ConfigError(f"{path}: a view is written as .html")
-        try:
-            path.write_text(self.page(), encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
+        write_whole(path, self.page())
         return path
 
 

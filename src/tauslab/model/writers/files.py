@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import write_whole
 
 
 def write_text(text: str, path: str | Path | None, suffixes: tuple[str, ...]) -> str:
@@ -21,8 +22,5 @@ def write_text(text: str, path: str | Path | None, suffixes: tuple[str, ...]) ->
         path = Path(path)
         if path.suffix.lower() not in suffixes:
             raise ConfigError(f"{path}: this is written as {' or '.join(suffixes)}")
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+        write_whole(path, text)
     return text

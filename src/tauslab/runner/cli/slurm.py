@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import write_whole
 from tauslab.runner.cli.tools import require_new
 from tauslab.runner.options.values.sbatch import sbatch_lines, sbatch_words
 from tauslab.runner.output.targets import require_place
@@ -455,10 +456,7 @@ def process_slurm(arguments: argparse.Namespace) -> None:
     require_new(path, overwrite=arguments.overwrite)
     if path.exists() and not _is_script(path):
         raise ConfigError(f"{path} is no batch script, so it is not replaced: give another -o")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+    write_whole(path, text)
 
 
 def _is_script(path: Path) -> bool:

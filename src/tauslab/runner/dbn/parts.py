@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import InputFileError
+from tauslab.model.files.drafts import make_own_folder, remove_drafts
 from tauslab.runner.dbn.merge import added
-from tauslab.runner.output.writers.resume import parts_folder
+from tauslab.runner.output.writers.resume import part_files, parts_folder
 from tauslab.runner.ranks.pace import RARELY, next_due
 from tauslab.runner.results.dbn.file import counted_blocks, load, save
 from tauslab.runner.results.dbn.network import DynamicNetwork
@@ -48,14 +49,14 @@ class PartWriter:
         if self._path is None or not self.due:
             return
         began = time.monotonic()
-        self._path.parent.mkdir(exist_ok=True)
+        make_own_folder(self._path.parent)
         save(counted(), self._path, blocks)
         self._due = next_due(began, time.monotonic(), SECONDS, _RARELY)
 
 
 def parts_of(output: Path) -> list[Path]:
     """Parts beside a file, those of the first attempt first."""
-    return sorted(parts_folder(output).glob(_NAME))
+    return part_files(parts_folder(output), _NAME)
 
 
 def next_attempt(output: Path | None) -> int:
@@ -97,7 +98,8 @@ def remove_parts(output: Path) -> None:
     folder = parts_folder(output)
     if not folder.is_dir():
         return
-    for part in [*parts_of(output), *folder.glob(f"{_NAME}.tauslab-tmp")]:
+    for part in parts_of(output):
         part.unlink(missing_ok=True)
+    remove_drafts(folder)
     if not any(folder.iterdir()):
         folder.rmdir()

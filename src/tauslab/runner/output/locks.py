@@ -11,12 +11,14 @@ import errno
 import fcntl
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import remove_drafts
 from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.ranks.on_root import on_root
@@ -53,6 +55,8 @@ def written_by_us(output: Path | None, comm: Communicator) -> Iterator[None]:
     def take() -> None:
         require_place(output)
         held.extend(_taken(output))
+        if held:  # nobody else writes there now
+            remove_drafts(output.parent, output.name)
 
     on_root(comm, take)
     try:
@@ -72,6 +76,7 @@ def _taken(output: Path) -> list[int]:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise ConfigError(f"{output} cannot be made: {path}: {error.strerror}") from None
+        _require_own(lock, path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -84,6 +89,14 @@ def _taken(output: Path) -> list[int]:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
     return [lock]
+
+
+def _require_own(lock: int, path: Path) -> None:
+    """Refuse what nobody made as a lock: it would be written over."""
+    found = os.fstat(lock)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(lock)
+        raise ConfigError(f"{path} is no plain file with one name, so no lock: remove it")
 
 
 def _without(error: OSError, lock: int, output: Path) -> list[int]:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import what_is_not_a_file
 from tauslab.model.option_names import opt
 
-_KINDS = {
-    stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
-    stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
-}  # fmt: skip
 # Arguments that name files that a command reads.
 _READ = ("model", "times", "table", "file", "problem", "parameters")
 _TABLE = re.compile(r"table\((.*)\)\s*")
@@ -41,19 +37,6 @@ def require_place(path: Path) -> None:
             raise ConfigError(f"{path} is {kind}; {opt('output')} takes the name of a file")
     except OSError as error:
         raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
-
-
-def what_is_not_a_file(path: Path) -> str | None:
-    """Describe what is at a path; None for a plain file, or for no file."""
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        return "a link to something that is not there" if path.is_symlink() else None
-    except OSError as error:
-        if path.is_symlink():
-            return f"a link that cannot be followed ({error.strerror})"
-        raise
-    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no plain file")
 
 
 def require_no_input(output: Path | None, inputs: Iterable[str | os.PathLike[str]]) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import replacing
 from tauslab.model.pictures.figures import new_panels, plot_style, remark
 from tauslab.runner.plots.lattice import draw_slice, slice_of, slice_title, unfinished
 from tauslab.runner.results.lattice.recorded import RecordedLattice
@@ -101,16 +102,9 @@ def _scene(
 
 
 def _write(writer: Any, figure: Figure, path: Path, update: Any, frames: range) -> None:
-    """Write under another name first, so that there is no half of a movie."""
-    unfinished_path = path.with_name(f"{path.stem}.tauslab-tmp{path.suffix}")
-    try:
-        writer.setup(figure, unfinished_path, dpi=_DPI)
+    with replacing(path, path.suffix) as draft:
+        writer.setup(figure, draft, dpi=_DPI)
         for frame in frames:
             update(frame)
             writer.grab_frame()
         writer.finish()
-        unfinished_path.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        unfinished_path.unlink(missing_ok=True)

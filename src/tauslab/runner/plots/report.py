@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.model.errors import OutputError, TauslabError
+from tauslab.model.errors import TauslabError
+from tauslab.model.files.drafts import write_whole
 from tauslab.model.lattice.describe import lattice_html
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
@@ -69,14 +70,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
 
 def write_page(path: Path, text: str) -> None:
     """Write a page, under another name first; an `OutputError` if it cannot be."""
-    unfinished = path.with_name(f"{path.name}.tauslab-tmp")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, text)
 
 
 def ensemble_report(result: Result) -> str:

@@ -20,7 +20,7 @@ from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import ended_by_signals, open_hdf5
 from tauslab.runner.output.checking.verified import VerifiedRows
-from tauslab.runner.output.writers.resume import parts_folder
+from tauslab.runner.output.writers.resume import part_files, parts_folder
 from tauslab.runner.results.result import Result
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _marks_in_parts(path: Path, file: h5py.File, sealed: SealedFile) -> npt.NDAr
     """Marks of an unfinished run of several ranks, which lie in its parts."""
     marks: npt.NDArray[np.uint8] = file["progress/blocks"][()]
     run = sealed.attributes["run"]
-    for where in sorted(parts_folder(path).glob("*.h5")):
+    for where in part_files(parts_folder(path)):
         try:
             _note_marks(where, run, marks)
         except (OSError, RuntimeError, KeyError, ValueError, IndexError) as error:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, OutputError
-from tauslab.model.files.damaged import could_not_read
+from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import replacing
 from tauslab.model.option_names import assigned
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.schema import STATUS_NAMES
@@ -89,20 +89,11 @@ def write_table(table: ResultTable, path: Path) -> None:
     separator = SEPARATORS.get(path.suffix.lower())
     if separator is None:
         raise ConfigError(f"{path}: tables are written as {' or '.join(SEPARATORS)}")
-    unfinished = path.with_name(path.name + ".tauslab-tmp")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-            writer.writerow(table.header)
-            for piece in table.pieces:
-                writer.writerows(zip(*(_cells(values) for values in piece), strict=True))
-        unfinished.replace(path)
-    except OSError as error:
-        if isinstance(error, OutputError) or could_not_read(error):
-            raise
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+        writer.writerow(table.header)
+        for piece in table.pieces:
+            writer.writerows(zip(*(_cells(values) for values in piece), strict=True))
 
 
 def to_pandas(table: ResultTable) -> pd.DataFrame:

@@ -16,10 +16,11 @@ from typing import Any, TypeAlias
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.files.drafts import write_whole
 from tauslab.runner.sedml.archive import places_of_archive, unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, read_experiment
 from tauslab.runner.sedml.execute import Runner
-from tauslab.runner.sedml.reports import generated, variables_of_tasks, write_outputs
+from tauslab.runner.sedml.reports import generated, table_path, variables_of_tasks, write_outputs
 
 LOG = "log.yml"
 _OK, _FAILED, _SKIPPED, _QUEUED = "SUCCEEDED", "FAILED", "SKIPPED", "QUEUED"
@@ -56,7 +57,7 @@ def execute(path: Path, folder: Path, options: Mapping[str, Any]) -> list[str]:
             with _logged(document), places_of_archive(root):
                 asked = _Document(place, root, options)
                 for name in asked.outputs:  # of an earlier run
-                    (folder / place / f"{name}.csv").unlink(missing_ok=True)
+                    table_path(folder, place, name).unlink(missing_ok=True)
                 computed += asked.run(document)
         (folder / "reports.h5").unlink(missing_ok=True)
         if computed:
@@ -64,7 +65,7 @@ def execute(path: Path, folder: Path, options: Mapping[str, Any]) -> list[str]:
         if any(document["status"] == _FAILED for document in log["sedDocuments"]):
             raise ConfigError(f"{path}: an experiment failed")
     text = json.dumps(log, indent=2, ensure_ascii=True)
-    (folder / LOG).write_text(text + "\n", encoding="utf-8")
+    write_whole(folder / LOG, text + "\n")
     return list(_failures(log))
 
 

@@ -8,7 +8,6 @@ attributes that name the rows.
 from __future__ import annotations
 
 import csv
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -18,6 +17,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, OutputError
+from tauslab.model.files.drafts import replacing, require_no_link
 from tauslab.model.option_names import opt
 from tauslab.runner.sedml.archive import places_of_archive, unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
@@ -141,10 +141,9 @@ def write_outputs(
 
     lines = []
     folder.mkdir(parents=True, exist_ok=True)
-    whole = folder / f"{REPORTS}.part"
-    with h5py.File(whole, "w") as file:
+    with replacing(folder / REPORTS) as draft, h5py.File(draft, "w") as file:
         for place, name, output, data in computed:
-            target = folder / place / f"{name}.csv"
+            target = table_path(folder, place, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             shape = _write_csv(target, output, data)
             _write_dataset(file, str(place), name, output, data)
@@ -154,8 +153,14 @@ def write_outputs(
                 if path.name:
                     file[str(path)].attrs["uri"] = str(path)
                     file[str(path)].attrs["combineArchiveLocation"] = str(path)
-    shutil.move(whole, folder / REPORTS)
     return [*lines, f"{folder / REPORTS}: all of them"]
+
+
+def table_path(folder: Path, place: PurePosixPath, name: str) -> Path:
+    """The CSV file of an output; an `OutputError` where a link leads out of `folder`."""
+    for below in (*place.parents[:-1], place):
+        require_no_link(folder / below)
+    return folder / place / f"{name}.csv"
 
 
 def _common(data: list[FloatArray]) -> tuple[int, ...]:
@@ -170,7 +175,7 @@ def _write_csv(path: Path, output: OutputData, data: list[FloatArray]) -> tuple[
     shape = _common(data)
     columns = [_padded(own, shape).reshape(-1) for own in data]
     labels = [label for _, label, _ in output.sets]
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         repeats = len(shape) > 1
         writer.writerow([*(["repeat"] if repeats else []), *labels])

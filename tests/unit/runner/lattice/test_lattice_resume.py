@@ -17,6 +17,7 @@ from sampling import strides
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
+from tauslab.model.files.drafts import draft_of
 from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.api.api import ranks
 from tauslab.runner.lattice import loop as lattice_loop
@@ -180,7 +181,7 @@ def test_a_killed_runs_early_frames_go_with_its_parts(whole, tmp_path, monkeypat
     )  # fmt: skip
     with pytest.raises(StoppedEarly):
         driver.run_lattice(model(), options, ranks(), lambda: next(asked) >= 30)
-    path.with_name(f"{path.name}.tauslab-frames").write_bytes(b"half a file")
+    draft_of(path).write_bytes(b"half a file")
     run(path, resume=True, seed=None).close()
     assert digest(path) == digest(whole)
     assert [p.name for p in tmp_path.iterdir()] == ["killed.h5"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.damaged import could_not_read
+from tauslab.model.files.drafts import create_new, draft_of, require_replaceable
 from tauslab.model.option_names import opt
-from tauslab.runner.output.targets import what_is_not_a_file
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells
 
@@ -20,8 +20,8 @@ class Disk:
     """Every change to a file. Tests put one in place that fails at a chosen call."""
 
     def create(self, path: Path) -> None:
-        """Make an empty file, or empty one that is there."""
-        path.open("wb").close()
+        """Make an empty file; an error where something is."""
+        create_new(path)
 
     def write(self, fd: int, data: memoryview, offset: int) -> int:
         """Write some of `data`; returns how many bytes."""
@@ -71,12 +71,12 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
     InputFileError
         The input of `build` is damaged.
     """
-    temporary = path.with_name(f"{path.name}.tauslab-tmp")
+    temporary = draft_of(path)
     try:
         disk.create(temporary)
         build(temporary)
         _sync_path(temporary, disk)
-        _require_file(path)
+        require_replaceable(path)  # what was put there since the run began
         disk.replace(temporary, path)
         _sync_path(path.parent, disk)
     except OSError as error:
@@ -91,13 +91,6 @@ def publish(path: Path, disk: Disk, build: Callable[[Path], None]) -> None:
             raise
         # So HDF5 ends when it closes a file that it could not write.
         raise write_error(path, error) from error
-
-
-def _require_file(path: Path) -> None:
-    """Refuse to replace what was put there since the run began, and is no plain file."""
-    kind = what_is_not_a_file(path)
-    if kind is not None:
-        raise OSError(f"it is {kind}")
 
 
 def _sync_path(path: Path, disk: Disk) -> None:

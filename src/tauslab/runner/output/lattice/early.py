@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tauslab.model.files.direct_chunks import write_chunk
+from tauslab.model.files.drafts import draft_of
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_sum
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
@@ -18,11 +19,6 @@ from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.lattice.frames import FrameSums, make_frames
 from tauslab.runner.output.lattice.layout import place_of
 from tauslab.runner.output.lattice.parts import CHECKPOINT, Piece
-
-
-def early_path(path: Path) -> Path:
-    """The file in which frames of `path` wait."""
-    return path.with_name(f"{path.name}.tauslab-frames")
 
 
 class EarlyFrames:
@@ -37,7 +33,7 @@ class EarlyFrames:
     """
 
     def __init__(self, path: Path, task: LatticeTask, chunk: int, disk: Disk) -> None:
-        self._path = early_path(path)
+        self._path = draft_of(path)
         self._task, self._chunk, self._disk = task, chunk, disk
         self._open: Hdf5OnDisk | None = None
         self.done: FrameSums = {}

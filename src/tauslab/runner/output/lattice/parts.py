@@ -33,6 +33,7 @@ from tauslab.runner.output.checking.lattice import VerifiedChunks, chunk_grid, c
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.runner.output.writers.resume import part_files
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -121,7 +122,7 @@ def list_parts(folder: Path, steps_of_a_frame: Callable[[int], int]) -> list[Par
         Another file lies among them.
     """
     found = []
-    for path in sorted(folder.glob("*.h5")):
+    for path in part_files(folder):
         match = _NAME.fullmatch(path.name)
         if match is None:
             raise InputFileError(f"{path} is not a part of a lattice run of this version")

@@ -18,6 +18,7 @@ import numpy as np
 
 from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
+from tauslab.model.files.drafts import make_own_folder
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.lattice.file import write_model_group
@@ -37,7 +38,7 @@ from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
 from tauslab.runner.output.hdf5.in_place import RawFile
 from tauslab.runner.output.hdf5.skeleton import attach_scales, build_file, create_dataset
-from tauslab.runner.output.lattice.early import EarlyFrames, early_path
+from tauslab.runner.output.lattice.early import EarlyFrames
 from tauslab.runner.output.lattice.frames import FrameSums, join_frames
 from tauslab.runner.output.lattice.layout import (
     MAY_DIFFER,
@@ -195,7 +196,7 @@ class LatticeWriter:
 
     def _write_piece(self, get: Callable[[], Piece]) -> None:
         piece, planes = get(), self._chunk
-        self._folder.mkdir(exist_ok=True)
+        make_own_folder(self._folder)
         path = part_path(self._folder, piece)
         chunks = list(self._pool.map(lambda c: packed(c, planes), chunks_of(piece, planes)))
         try:
@@ -256,7 +257,6 @@ class LatticeWriter:
                 seal(file, {*COUNTED, MARKS, COMPLETE, CHECKSUMS, *FRAMES} & {*dataset_names(file)})
 
         publish(self.path, self._disk, build)
-        self._disk.remove(early_path(self.path))  # of a run that was killed and resumed
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:

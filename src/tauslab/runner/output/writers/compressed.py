@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.model.files.drafts import draft_of
 from tauslab.runner.output.format.flat import boxes
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
@@ -61,8 +62,7 @@ class CompressedWriter(PartsWriter):
 
     def _join(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
         """All ranks make the final file."""
-        temporary = self._path.with_name(f"{self._path.name}.tauslab-tmp")
-        sources = on_root(self._comm, lambda: self._create(temporary, totals, profile))
+        temporary, sources = on_root(self._comm, lambda: self._create(totals, profile))
         try:
             self._write_all(temporary, sources)
         except OutputError:
@@ -73,19 +73,20 @@ class CompressedWriter(PartsWriter):
         on_root(self._comm, lambda: self._rename(temporary))
 
     def _create(
-        self, temporary: Path, totals: Accumulators, profile: list[dict[str, float | str]]
-    ) -> list[Source]:
+        self, totals: Accumulators, profile: list[dict[str, float | str]]
+    ) -> tuple[Path, list[Source]]:
         """On rank 0: a file that lacks nothing but the rows."""
         layout, disk, level = self._layout, self._disk, self._options.compress
         sources, contents = self._whole(totals, profile)
         attributes = root_attributes(layout, "plain", self._run)
+        temporary = draft_of(self._path)
         try:
             disk.create(temporary)
             create_compressed(temporary, layout, contents, attributes, disk, level)
         except OSError as error:
             disk.remove(temporary)
             raise write_error(self._path, error) from error
-        return sources
+        return temporary, sources
 
     def _write_all(self, temporary: Path, sources: list[Source]) -> None:
         import h5py

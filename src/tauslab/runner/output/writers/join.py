@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.files.drafts import make_own_folder
 from tauslab.runner.output.format.layout import Accumulators, Layout, RowArray
 from tauslab.runner.output.format.schema import (
     PROFILE_COLUMNS,
@@ -29,7 +30,7 @@ from tauslab.runner.output.hdf5.skeleton import attach_scales, build_file
 from tauslab.runner.output.hdf5.views import Box, Mapped, create_view
 from tauslab.runner.output.writers.merge import publish_compressed
 from tauslab.runner.output.writers.parts import MERGE_BYTES
-from tauslab.runner.output.writers.resume import parts_folder
+from tauslab.runner.output.writers.resume import part_files, parts_folder
 from tauslab.runner.output.writers.rows import CHECKSUMS, MARKS, RunningSums, row_names
 from tauslab.runner.output.writers.single import COMPLETE, remove_parts
 
@@ -239,8 +240,8 @@ def _adopt(path: Path, start: int, piece: ResultPiece, disk: Disk) -> dict[str, 
     """Give the files of a piece names in the folder of parts; the new name of each."""
     assert piece.path is not None
     folder, theirs = parts_folder(path), parts_folder(piece.path)
-    folder.mkdir(exist_ok=True)
-    files = [piece.path] if piece.storage == "plain" else sorted(theirs.glob("*.h5"))
+    make_own_folder(folder)
+    files = [piece.path] if piece.storage == "plain" else part_files(theirs)
     renamed = {}
     for file in files:
         here = file.parent == folder

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.model.files.drafts import make_own_folder
 from tauslab.model.files.seals import SEALS, final_seals
 from tauslab.runner.output.format.flat import boxes
 from tauslab.runner.output.format.layout import Accumulators, Chunk, Layout, chunk_blocks
@@ -156,7 +157,7 @@ class MpioWriter(PartsWriter):
         else:
             self._check_own(run)
         if layout.needs_checkpoint:
-            self._folder.mkdir(exist_ok=True)
+            make_own_folder(self._folder)
         found = progress(layout, self._sources(run))
         if existing is not None:
             self.restored = found.restored

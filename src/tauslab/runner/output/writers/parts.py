@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.model.files.drafts import make_own_folder
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.format.schema import (
     CHECKPOINT_SLOTS,
@@ -34,7 +35,7 @@ from tauslab.runner.output.writers.merge import (
     publish_virtual,
     rows_of_runs,
 )
-from tauslab.runner.output.writers.resume import Existing, parts_folder
+from tauslab.runner.output.writers.resume import Existing, part_files, parts_folder
 from tauslab.runner.output.writers.rows import (
     CHECKSUMS,
     MARKS,
@@ -143,7 +144,7 @@ class PartsWriter:
         if existing is not None:
             run = existing.run
         if existing is not None and existing.storage == "plain":
-            self._folder.mkdir(exist_ok=True)
+            make_own_folder(self._folder)
             self._disk.remove(self._folder / _ADOPTED)
             self._disk.link(self._path, self._folder / _ADOPTED)
             self._drop_damaged(run, [self._folder / _ADOPTED])
@@ -153,7 +154,7 @@ class PartsWriter:
             self._publish(self._path, specs, attributes)
         if existing is None:
             remove_parts(self._path, self._disk)
-        self._folder.mkdir(exist_ok=True)
+        make_own_folder(self._folder)
         sources = self._sources(run)
         found = progress(self._layout, sources)
         if existing is not None:
@@ -164,7 +165,7 @@ class PartsWriter:
     def _drop_damaged_together(self, run: str) -> None:
         """Each rank looks at some of the parts: all that was written is read. Collective."""
         comm = self._comm
-        found = on_root(comm, lambda: sorted(self._folder.glob("*.h5")))
+        found = on_root(comm, lambda: part_files(self._folder))
         agree(comm, lambda: self._drop_damaged(run, found[comm.rank :: comm.size]))
 
     def _drop_damaged(self, run: str, paths: Sequence[Path]) -> None:
@@ -184,7 +185,7 @@ class PartsWriter:
                     distrust(source, self._disk)
 
     def _sources(self, run: str) -> list[Source]:
-        found = [read_source(p, self._layout, run) for p in sorted(self._folder.glob("*.h5"))]
+        found = [read_source(p, self._layout, run) for p in part_files(self._folder)]
         return [source for source in found if source is not None]
 
     def write(self, chunk: Chunk) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.drafts import require_no_link
 from tauslab.model.option_names import opt
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.runner.options.methods import METHOD_CLASSES
@@ -51,8 +52,24 @@ class Existing:
 
 
 def parts_folder(path: Path) -> Path:
-    """Folder beside a result that holds its parts."""
-    return path.with_name(f"{path.name}.parts")
+    """Folder beside a result that holds its parts.
+
+    Raises
+    ------
+    InputFileError
+        A link is there: parts are written and removed by their names.
+    """
+    folder = path.with_name(f"{path.name}.parts")
+    require_no_link(folder)
+    return folder
+
+
+def part_files(folder: Path, names: str = "*.h5") -> list[Path]:
+    """Parts in a folder of them, in order; an `InputFileError` for a link among them."""
+    found = sorted(folder.glob(names))
+    for part in found:
+        require_no_link(part)
+    return found
 
 
 def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Existing | None:

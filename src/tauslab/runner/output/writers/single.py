@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.model.errors import OutputError
+from tauslab.model.files.drafts import remove_drafts
 from tauslab.model.files.seals import SEALS, final_seals
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.format.schema import (
@@ -40,8 +41,9 @@ def remove_parts(path: Path, disk: Disk) -> None:
     folder = parts_folder(path)
     if not folder.is_dir():
         return
-    for part in sorted(folder.glob("*.h5")) + sorted(folder.glob("*.h5.tauslab-tmp")):
+    for part in sorted(folder.glob("*.h5")):
         disk.remove(part)
+    remove_drafts(folder)
     if not any(folder.iterdir()):
         folder.rmdir()
 
