@@ -71,7 +71,7 @@ def _ranges() -> Found:
 
 def _middles() -> Found:
     """What stands for a distribution where one value is needed."""
-    texts = [f"k{i}=lognormal({0.3 + i / 7!r},0.2)" for i in range(60)]
+    texts = [f"k{i}=lognormal(median={0.3 + i / 7!r},sigma=0.2)" for i in range(60)]
     texts += [f"u{i}=loguniform({0.1 + i!r},{30.5 + i * i!r})" for i in range(60)]
     return list(Sampling.parse(texts).typical().values())
 

@@ -143,13 +143,13 @@ CASES = {
     "sweep": f"{SCHLOGL} --t-end 1 -n 3 --sweep c3=lin:180:230:4 --sweep c4=log:3:4:5",
     "sobol": f"{SCHLOGL} --t-end 1 -n 2 --sweep c3=lin:180:230 --sweep c4=log:3:4 --design sobol:9",
     "lhs": f"{SCHLOGL} --t-end 1 -n 2 --sweep c3=lin:180:230 --sweep c4=log:3:4 --design lhs:9",
-    "ode dopri5": f"{EQUATIONS} --sample J0_V1=lognormal(2.5,0.3) --sample J1_KK2=normal(15,2)",
+    "ode dopri5": f"{EQUATIONS} --sample J0_V1=lognormal(median=2.5,sigma=0.3) --sample J1_KK2=normal(15,2)",
     "ode rosenbrock": f"{EQUATIONS} --ode-solver rosenbrock --sample J0_V1=loguniform(1,4)",
     "ode rk4": f"{EQUATIONS} --substeps 400 --sample J0_V1=uniform(1,4)",
     "ode single": f"{EQUATIONS} --precision single --sample J0_V1=uniform(1,4)",
     "ode single rosenbrock": f"{EQUATIONS} --precision single --ode-solver rosenbrock",
     "ode single rk4": f"{EQUATIONS} --precision single --substeps 400"
-    " --sample J0_V1=lognormal(2,0.1)",
+    " --sample J0_V1=lognormal(median=2,sigma=0.1)",
     "ode functions": "run functions.toml --method ode -n 3",
     "ode large": f"run {NET}/multistate.net --method ode --t-end 1 --points 3 -n 1",
     "dbn": f"dbn {MAPK} --unknown J0_V1,J1_KK2 --range J0_V1=1:4"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tauslab.model.errors import ModelError
+from tauslab.model.expressions.distributions import FAMILIES
 
 # Compilers limit how deep brackets nest (clang: 256), and walking a tree takes stack.
 DEEPEST = 200
@@ -34,10 +35,8 @@ FUNCTIONS: Mapping[str, int] = {
 # its parameters a distribution is truncated to bounds. They have no value on the host: only events,
 # delays and initial values may hold them, and kernels draw them.
 DRAWS: Mapping[str, tuple[int, ...]] = {
-    "normal": (2, 4), "uniform": (2,), "bernoulli": (1,), "binomial": (2, 4), "cauchy": (1, 2, 4),
-    "chisquare": (1, 3), "exponential": (1, 3), "gamma": (2, 4), "laplace": (1, 2, 4),
-    "lognormal": (2, 4), "poisson": (1, 3), "rayleigh": (1, 3),
-}  # fmt: skip
+    name: family.arguments for name, family in FAMILIES.items() if family.arguments
+}
 
 
 # ``delay(x, d)`` is what the expression x was at a time that is d earlier: SBML's csymbol delay. It

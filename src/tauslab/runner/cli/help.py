@@ -27,7 +27,7 @@ EXAMPLES: Mapping[str, str] = {
   tauslab run model.net --t-end 100 --set k1=0.5 --set A=200 --species A,B
   tauslab run model.toml --t-end 100 --sweep k1=log:0.1:10:20 --record statistics
   tauslab run model.xml --t-end 100 --record statistics,histogram:A:0:500:50
-  tauslab run model.xml --t-end 100 --method ode --sample "k1=lognormal(1,0.3)"
+  tauslab run model.xml --t-end 100 --method ode --sample "k1=lognormal(0,0.3)"
   tauslab run out.h5 -n 1e5 -o more.h5     # the same job again, larger
   mpirun -n 8 tauslab run model.xml --t-end 100 -n 1e8 --record statistics
   cat model.xml | tauslab run - --t-end 100 --json""",

@@ -12,6 +12,7 @@ from tauslab.runner.options.keywords import NetworkKeywords
 from tauslab.runner.options.methods import method_class
 from tauslab.runner.options.sweep import Sweep
 from tauslab.runner.options.values.stored import taken
+from tauslab.runner.options.values.texts import drawn_again
 from tauslab.runner.results.open import open_result
 
 _SAMPLE_TIMES = ("times", "t_end", "points")
@@ -30,6 +31,8 @@ def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, 
         found = taken(stored, asked, NetworkKeywords)
         if asked.get("method", result.method) == result.method:
             found |= taken(stored, asked, method_class(result.method))
+        if "sample" in found:
+            found["sample"] = drawn_again(str(stored["sample"]), model)
         if not asked.keys() & set(_SAMPLE_TIMES):
             found["times"] = result.times
         if not asked.keys() & {"species", "record"}:

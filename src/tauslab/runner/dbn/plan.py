@@ -18,6 +18,7 @@ from tauslab.runner.dbn.lane import lane_room, nominal_course, pilot_samples
 from tauslab.runner.dbn.parts import gathered, next_attempt, parts_of, remove_parts
 from tauslab.runner.dbn.task import DbnTask
 from tauslab.runner.options.dbn import PILOT, DbnOptions
+from tauslab.runner.options.values.texts import drawn
 from tauslab.runner.output.checking.opening import known_attributes, open_hdf5
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.ranks.job import agreed_seed
@@ -90,10 +91,12 @@ def begin_attempt(options: DbnOptions) -> int:
 
 def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) -> None:
     for name, value in task.settings.items():
-        if found.attributes.get(name) != value:
+        held = found.attributes.get(name)
+        if name == "sample" and held is not None:
+            held = "; ".join(drawn(held))
+        if held != value:
             raise ConfigError(
-                f"{path} cannot be resumed: it was made with {name} = "
-                f"{found.attributes.get(name)!r}, not {value!r}"
+                f"{path} cannot be resumed: it was made with {name} = {held!r}, not {value!r}"
             )
     if not np.array_equal(found.times, task.options.times):
         raise ConfigError(f"{path} cannot be resumed: it has other time points")

@@ -34,9 +34,10 @@ class DbnKeywords(DbnChoices):
     )  # fmt: skip
     sample: Sequence[str] = option(
         (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
-        "normal(MEAN,SD), lognormal(MEDIAN,SIGMA), table(FILE)", flag="--sample", group="model",
+        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
+        "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
         action="append", metavar="NAME=FORM", stored=Stored(apart=True, read=drawn),
-        doc='Other distributions of unknowns, such as ``["k1=lognormal(1,0.3)"]``.',
+        doc='Other distributions of unknowns, such as ``["k1=lognormal(0,0.3)"]``.',
     )  # fmt: skip
     set: Mapping[str, float] | None = option(
         None, "value of a parameter or initial amount; @FILE: of many", flag="--set",

@@ -178,7 +178,8 @@ class _CommonKeywords:
     )  # fmt: skip
     sample: Sequence[str] | str = option(
         (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
-        "normal(MEAN,SD), lognormal(MEDIAN,SIGMA), table(FILE)", flag="--sample", group="model",
+        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
+        "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
         action="append", metavar="NAME=FORM",
         stored=Stored(apart=True, read=drawn, follows="method"),
         doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',

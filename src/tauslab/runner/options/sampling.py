@@ -1,6 +1,6 @@
 """Unknown parameters and initial values: what ``--sample`` says of their distributions.
 
-``NAME=uniform(lo,hi)``, ``loguniform(lo,hi)``, ``normal(mean,sd)``, ``lognormal(median,sigma)``, or
+``NAME=DISTRIBUTION(...)`` as `tauslab.runner.options.values.priors` reads it, or
 ``NAMES=table(FILE)``: of a text table with a header, every trajectory takes one row, so that what
 is correlated there stays so.
 """
@@ -8,7 +8,6 @@ is correlated there stays so.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,13 +18,15 @@ import numpy.typing as npt
 
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.errors import ConfigError
+from tauslab.model.expressions.distributions import PRIORS, arguments_of
 from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import value_of
+from tauslab.runner.options.values import priors as laws
 
 FloatArray = npt.NDArray[np.float64]
 
 _FORM = re.compile(r"\s*([^=]+?)\s*=\s*([a-z]+)\s*\((.*)\)\s*\Z")
-_DISTRIBUTIONS = ("uniform", "loguniform", "normal", "lognormal")
+_TABLE = "table"
 _EXAMPLE = "for example k1=uniform(0.1,2)"
 
 
@@ -36,7 +37,7 @@ class Sampling:
     Parameters
     ----------
     texts
-        What was asked for, as it is stored.
+        What was asked for, as it is stored: the numbers of ``lognormal`` by name.
     priors
         The same for the kernels.
     """
@@ -55,29 +56,33 @@ class Sampling:
             table that cannot be read or lacks a column.
         """
         found: list[Prior] = []
+        kept: list[str] = []
         table = np.zeros((0, 0))
         for text in texts:
+            what = f"{assigned('sample')}{text!r}"
             match = _FORM.match(text)
             if match is None:
-                raise ConfigError(
-                    f"{assigned('sample')}{text!r}: write NAME=DISTRIBUTION(...), {_EXAMPLE}"
-                )
-            names = [name.strip() for name in match[1].split(",")]
-            if match[2] == "table":
+                raise ConfigError(f"{what}: write NAME=DISTRIBUTION(...), {_EXAMPLE}")
+            names, kind = [name.strip() for name in match[1].split(",")], match[2]
+            if kind == _TABLE:
                 if table.size:
-                    raise ConfigError(
-                        f"{assigned('sample')}{text!r}: one table is allowed, not two"
-                    )
+                    raise ConfigError(f"{what}: one table is allowed, not two")
                 table = read_table(Path(match[3].strip()), names)
-                found += [Prior(name, "table", k) for k, name in enumerate(names)]
-            else:
-                numbers = _numbers(text, match[2], match[3])
-                found += [_prior(text, name, match[2], *numbers) for name in names]
+                found += [Prior(name, _TABLE, k) for k, name in enumerate(names)]
+                kept.append(text)
+                continue
+            if kind not in PRIORS:
+                raise ConfigError(
+                    f"{what}: {kind} is not known; allowed are {laws.FORMS}, {_TABLE}(FILE)"
+                )
+            law = laws.Prior.parse(what, f"{kind}({match[3]})")
+            found += [_for_kernels(name, law) for name in names]
+            kept.append(_as_stored(text, match[1], match[3]) if kind == "lognormal" else text)
         listed = [prior.name for prior in found]
         for name in listed:
             if listed.count(name) > 1:
                 raise ConfigError(f"{opt('sample')} gives {name} twice")
-        return cls(tuple(texts), Priors(tuple(found), table))
+        return cls(tuple(kept), Priors(tuple(found), table))
 
     @classmethod
     def uniform(cls, ranges: dict[str, tuple[float, float]]) -> Sampling:
@@ -106,41 +111,18 @@ class Sampling:
         return value_of("exp", middle) if prior.kind.startswith("log") else middle
 
 
-def _numbers(text: str, kind: str, inside: str) -> tuple[float, float]:
-    if kind not in _DISTRIBUTIONS:
-        allowed = ", ".join((*_DISTRIBUTIONS, "table"))
-        raise ConfigError(
-            f"{assigned('sample')}{text!r}: {kind} is not known; allowed are {allowed}"
-        )
-    try:
-        first, second = (float(word) for word in inside.split(","))
-    except ValueError:
-        raise ConfigError(
-            f"{assigned('sample')}{text!r}: {kind} takes two numbers, {_EXAMPLE}"
-        ) from None
-    if not (math.isfinite(first) and math.isfinite(second)):
-        raise ConfigError(f"{assigned('sample')}{text!r}: both numbers must be finite")
-    return first, second
+def _for_kernels(name: str, law: laws.Prior) -> Prior:
+    first, second = law.first, law.second
+    if law.kind == "loguniform":
+        first, second = value_of("log", first), value_of("log", second)
+    return Prior(name, law.kind, first, second - first if law.between_ends else second)
 
 
-def _prior(text: str, name: str, kind: str, first: float, second: float) -> Prior:
-    if "uniform" in kind:
-        if not first < second:
-            raise ConfigError(
-                f"{assigned('sample')}{text!r}: the lower end must be below the upper end"
-            )
-        if kind == "loguniform":
-            if first <= 0:
-                raise ConfigError(f"{assigned('sample')}{text!r}: the lower end must be above 0")
-            first, second = value_of("log", first), value_of("log", second)
-        return Prior(name, kind, first, second - first)
-    if not second > 0:
-        raise ConfigError(f"{assigned('sample')}{text!r}: the deviation must be above 0")
-    if kind == "lognormal":
-        if first <= 0:
-            raise ConfigError(f"{assigned('sample')}{text!r}: the median must be above 0")
-        first = value_of("log", first)
-    return Prior(name, kind, first, second)
+def _as_stored(text: str, names: str, inside: str) -> str:
+    """A ``lognormal`` with both numbers by name: older files have it without (`texts.drawn`)."""
+    first = laws.first_of_lognormal(inside)
+    given = arguments_of(text, "lognormal", inside, (first, "sigma"))
+    return f"{names}=lognormal({first}={given[first]},sigma={given['sigma']})"
 
 
 def read_table(path: Path, names: Sequence[str]) -> FloatArray:

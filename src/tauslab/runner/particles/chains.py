@@ -9,7 +9,6 @@ posterior whatever the number of particles.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,92 +18,11 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.runner.options.values.priors import Prior
 from tauslab.runner.results.tables import ResultTable, to_pandas
 
-_FORM = re.compile(r"\s*(\w+)\s*\(([^(),]+),([^(),]+)\)\s*\Z")
-_FORMS = "uniform(LO,HI), loguniform(LO,HI), normal(MEAN,SD), lognormal(MEDIAN,SIGMA)"
 _FIRST_STEP = 0.2  # of the spread of a prior, in a first proposal
 _ADAPT_EVERY = 25  # steps of the warm-up
-
-
-@dataclass(frozen=True)
-class Prior:
-    """A prior of one parameter, seen on the scale on which the chain walks."""
-
-    kind: str
-    first: float
-    second: float
-
-    @classmethod
-    def parse(cls, name: str, text: object) -> Prior:
-        """Of a text such as ``"loguniform(0.1,10)"``.
-
-        Raises
-        ------
-        ConfigError
-            It is not known, or its numbers are not allowed.
-        """
-        found = _FORM.match(text) if isinstance(text, str) else None
-        try:
-            numbers = [float(found[2]), float(found[3])] if found else []
-        except ValueError:
-            numbers = []
-        if found is None or not numbers or found[1] not in _LOW:
-            raise ConfigError(f"prior of {name}: {text!r} is not known; allowed are {_FORMS}")
-        first, second = numbers
-        if not (math.isfinite(first + second) and _LOW[found[1]](first, second)):
-            raise ConfigError(f"prior of {name}: {text!r} has numbers that are not allowed")
-        return cls(found[1], first, second)
-
-    @property
-    def in_logs(self) -> bool:
-        """Whether the chain walks on the logarithm."""
-        return self.kind.startswith("log")
-
-    def log_density(self, place: float) -> float:
-        """Log density at a place, on the scale of the walk."""
-        if self.kind in ("uniform", "loguniform"):
-            low, high = self._ends()
-            return -math.log(high - low) if low <= place <= high else -math.inf
-        centre = math.log(self.first) if self.in_logs else self.first
-        z = (place - centre) / self.second
-        return -0.5 * z * z - math.log(self.second) - 0.5 * math.log(2 * math.pi)
-
-    def start(self) -> float:
-        """Its middle."""
-        if self.kind in ("uniform", "loguniform"):
-            return sum(self._ends()) / 2
-        return math.log(self.first) if self.in_logs else self.first
-
-    def spread(self) -> float:
-        """Its standard deviation."""
-        if self.kind in ("uniform", "loguniform"):
-            low, high = self._ends()
-            return (high - low) / math.sqrt(12)
-        return self.second
-
-    def value(self, place: float) -> float:
-        """The parameter at a place."""
-        return math.exp(place) if self.in_logs else place
-
-    def place(self, value: float) -> float:
-        """The place of a value; NaN where it has none."""
-        if not self.in_logs:
-            return value
-        return math.log(value) if value > 0 else math.nan
-
-    def _ends(self) -> tuple[float, float]:
-        if self.in_logs:
-            return math.log(self.first), math.log(self.second)
-        return self.first, self.second
-
-
-_LOW: Mapping[str, Callable[[float, float], bool]] = {
-    "uniform": lambda low, high: low < high,
-    "loguniform": lambda low, high: 0 < low < high,
-    "normal": lambda _, sd: sd > 0,
-    "lognormal": lambda median, sigma: median > 0 and sigma > 0,
-}
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.model.copies import Origin
 from tauslab.model.errors import ConfigError, InputFileError, one_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt, said
+from tauslab.model.option_names import opt, said, warn
 from tauslab.model.portable.array_log import portable_log
 from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
@@ -150,6 +151,7 @@ class Ensemble:
         self._laws = start_laws(initial, model)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._rows: dict[str, Any] = {}
+        self._origin = Origin(repeats=seed is not None)
         self._logs = np.zeros(0)
         self.status: Array = np.zeros(0, np.uint8)
         self._backend = open_backend(self._options.device, self._options.threads, self._comm)
@@ -652,6 +654,12 @@ class Ensemble:
 
     def _move(self, t: float) -> None:
         """One round."""
+        if self._origin.others():
+            self._origin = Origin(repeats=False)
+            warn(
+                f"an ensemble with seed {self.seed} draws the same numbers in every process that "
+                "has a copy of it: make one in each process, with a seed of its own"
+            )
         word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
         found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
         self.time, self.round = t, self.round + 1

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.expressions.distributions import arguments_of
 from tauslab.model.network.counts import meant, some
 from tauslab.model.option_names import said
 from tauslab.model.portable.array_log import portable_log, portable_log_gamma
@@ -98,7 +99,11 @@ def _log_factorial(y: float) -> float:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A density, its parameters with their defaults (None: must be given), and their bounds."""
+    """A density, its parameters with their defaults (None: must be given), and their bounds.
+
+    Their names are those of the registry of distributions; the state gives what stands first
+    there, of ``lognormal`` by its logarithm.
+    """
 
     density: Callable[..., FloatArray]
     defaults: Mapping[str, float | None]
@@ -161,20 +166,8 @@ class ObservationModel:
                 "function in place of all"
             )
         defaults = KINDS[found[1]].defaults
-        chosen: dict[str, float | str] = {}
-        parts = [part.strip() for part in (found[2] or "").split(",") if part.strip()]
-        for name, part in zip(defaults, parts, strict=False):
-            key, equals, value = part.partition("=")
-            key, value = (key.strip(), value.strip()) if equals else (name, part)
-            if key not in defaults:
-                raise ConfigError(
-                    f"observe {column}: {found[1]} has no {key}; it has {', '.join(defaults)}"
-                )
-            if key in chosen:
-                raise ConfigError(f"observe {column}: {text!r} gives {key} twice")
-            chosen[key] = _number_or_name(value)
-        if len(parts) > len(defaults):
-            raise ConfigError(f"observe {column}: {found[1]} takes {', '.join(defaults)} alone")
+        parts = arguments_of(f"observe {column}", found[1], found[2] or "", tuple(defaults))
+        chosen = {name: _number_or_name(value) for name, value in parts.items()}
         for name, default in defaults.items():
             if default is not None:
                 chosen.setdefault(name, default)

@@ -8,10 +8,13 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ModelError
+from tauslab.model.expressions.distributions import fault_of
 
 SCALES = ("lin", "log", "log10")
 NOISES = ("normal", "laplace")
 _ON_SCALE = "parameterScale"
+_OF_LOGARITHMS = ("logNormal", "logLaplace")
+_LAWS = ("uniform", "normal", "laplace")
 
 
 def scaled(values: FloatArray, scale: str) -> FloatArray:
@@ -78,9 +81,16 @@ def check_prior(kind: str, first: float, second: float) -> None:
     ModelError
         They are not finite, or a scale is not above 0, or an interval has no width.
     """
-    width = second - first if kind.lower().endswith("uniform") else second
-    if not (math.isfinite(first) and math.isfinite(second) and width > 0):
-        raise ModelError(f"the prior {kind} with the parameters {first:g}; {second:g} is no law")
+    fault = fault_of(_law(kind), [first, second]) if _law(kind) in _LAWS else ""
+    if fault:
+        raise ModelError(f"the prior {kind} with the parameters {first:g}; {second:g}: {fault}")
+
+
+def _law(kind: str) -> str:
+    """The distribution of a prior in the registry: of the value, or on a scale of it."""
+    if kind.startswith(_ON_SCALE):
+        return kind.removeprefix(_ON_SCALE).lower()
+    return kind.removeprefix("log").lower() if kind in _OF_LOGARITHMS else kind
 
 
 def log_prior(kind: str, first: float, second: float, values: FloatArray, scale: str) -> FloatArray:
@@ -105,12 +115,10 @@ def log_prior(kind: str, first: float, second: float, values: FloatArray, scale:
         There is no such prior.
     """
     slope = np.zeros_like(values)
-    law, on_scale = kind, kind.startswith(_ON_SCALE)
-    if on_scale:
-        law = kind.removeprefix(_ON_SCALE).lower()
+    law = _law(kind)
+    if kind.startswith(_ON_SCALE):
         values = scaled(values, scale)
-    elif kind in ("logNormal", "logLaplace"):
-        law = kind.removeprefix("log").lower()
+    elif kind in _OF_LOGARITHMS:
         values = scaled(values, "log")
         slope = -values
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -99,7 +99,7 @@ def test_sweeps_and_values_per_trajectory():
 
 
 def test_what_is_drawn_is_recorded_and_depends_on_the_trajectory_alone():
-    forms = ["k=loguniform(0.1,10)", "start=normal(8,0.5)", "Y=lognormal(2,0.3)"]
+    forms = ["k=loguniform(0.1,10)", "start=normal(8,0.5)", "Y=lognormal(median=2,sigma=0.3)"]
     result = run(sample=forms, n=400, record="trajectories,sampled")
     k, start, y = (result.summary(f"sampled:{name}") for name in ("k", "start", "Y"))
     assert result.amounts("X")[:, 0] == pytest.approx(start)
@@ -117,6 +117,31 @@ def test_what_is_drawn_is_recorded_and_depends_on_the_trajectory_alone():
     assert k.max() <= 10
     fewer = run(sample=forms, n=7, record="trajectories,sampled", block=2)
     assert np.array_equal(fewer.amounts(), result.amounts()[:7])
+
+
+@pytest.mark.filterwarnings("always:.*lognormal was the median")
+def test_a_file_from_when_lognormal_began_by_the_median_keeps_that(tmp_path, capsys, monkeypatch):
+    """It runs again to the same bits, and is resumed by the words that now mean the same."""
+    model, old = tmp_path / "model.toml", tmp_path / "old.h5"
+    decay().write(model)
+    options = ["--method", "ode", "--ode-solver", "rk4", "--substeps", "50", "-n", "3"]
+    options += ["--t-end", "2", "--points", "3", "--seed", "2", "--device", "cpu", "--quiet"]
+    common = ["run", str(model), *options, "-o", str(old), "--sample"]
+    median, positional = "k=lognormal(median=2,sigma=0.3)", "k=lognormal(2,0.3)"
+    with monkeypatch.context() as before:
+        before.setattr("tauslab.runner.options.sampling._as_stored", lambda *_: positional)
+        assert main([*common, median]) == 0
+    new = tmp_path / "new.h5"
+    assert main(["run", str(old), "-o", str(new), "--device", "cpu", "--quiet"]) == 0
+    assert f"again with that: {median}" in capsys.readouterr().err
+    with open_result(old) as one, open_result(new) as other:
+        assert total(one) == total(other)
+        assert other.attributes["sample"] == median
+    assert main([*common, positional, "--resume"]) == 2
+    told = capsys.readouterr().err
+    assert "began by the median" in told
+    assert median in told
+    assert main([*common, median, "--resume"]) == 0
 
 
 def test_a_table_gives_whole_rows(tmp_path):
@@ -171,12 +196,12 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sample": "k=uniform(2,1)"}, "the lower end must be below the upper end"),
-        ({"sample": "k=uniform(1,1)"}, "the lower end must be below"),
-        ({"sample": "k=loguniform(0,1)"}, "the lower end must be above 0"),
+        ({"sample": "k=uniform(2,1)"}, "low is 2, and must be below high, 1"),
+        ({"sample": "k=uniform(1,1)"}, "low is 1, and must be below"),
+        ({"sample": "k=loguniform(0,1)"}, "low is 0, and must be above 0"),
         ({"sample": "k=gamma(0,1)"}, "gamma is not known"),
-        ({"sample": "k=normal(1)"}, "normal takes two numbers"),
-        ({"sample": "k=normal(1,-1)"}, "the deviation must be above 0"),
+        ({"sample": "k=normal(1)"}, "normal needs sd"),
+        ({"sample": "k=normal(1,-1)"}, "sd is -1, and must be above 0"),
         ({"sample": "k"}, "write NAME=DISTRIBUTION"),
         (
             {"sample": "q=uniform(0,1)"},
@@ -248,7 +273,7 @@ def test_uniform_ranges_for_programs():
     sampling = Sampling.uniform({"k": (0.5, 2.0)})
     assert sampling.texts == ("k=uniform(0.5,2.0)",)
     assert sampling.typical() == {"k": 1.25}
-    assert Sampling.parse(["a=lognormal(3,0.1)"]).typical()["a"] == pytest.approx(3)
+    assert Sampling.parse(["a=lognormal(median=3,sigma=0.1)"]).typical()["a"] == pytest.approx(3)
 
 
 def test_amounts_are_not_counts():
@@ -285,7 +310,7 @@ def test_labelled_arrays_of_a_file(tmp_path):
 def test_devices_give_the_same_bits(settings):
     wanted = {
         "n": 300,
-        "sample": ["start=lognormal(8,0.2)", "k=loguniform(0.1,10)"],
+        "sample": ["start=lognormal(median=8,sigma=0.2)", "k=loguniform(0.1,10)"],
         "record": "trajectories,statistics,final,sampled",
         "ode": settings,
     }

@@ -22,10 +22,11 @@ from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
 from tauslab.runner.options.methods import Method, MethodWord
 from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import seed_of, within
+from tauslab.runner.options.values.priors import Prior
 from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.unknown import checks_keywords
-from tauslab.runner.particles.chains import Chain, Prior, Walk
+from tauslab.runner.particles.chains import Chain, Walk
 from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.exact import exactly_filtered
@@ -80,7 +81,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     observe
         For each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, or
         ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are ``normal(sd)``,
-        ``lognormal(sigma)`` (median x), ``poisson(scale, background)``, ``negative_binomial(size,
+        ``lognormal(sigma)`` (mu = log x), ``poisson(scale, background)``, ``negative_binomial(size,
         scale)`` and ``binomial(p)``, each of x molecules seen with probability p; a parameter is a
         number, or the name of one of the model. Or a function ``(values, row, t)`` that gives a log
         density per particle: ``values("X")`` is an array ``[n]``, ``row["gfp"]`` a number.
@@ -427,8 +428,9 @@ def pmmh(  # noqa: PLR0913 - keywords
         As of `tauslab.particle_filter`.
     priors
         Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
-        ``normal(MEAN,SD)``, ``lognormal(MEDIAN,SIGMA)``. Values that the model cannot take, such as
-        a negative rate constant, have the likelihood 0.
+        ``normal(MEAN,SD)``, ``lognormal(MU,SIGMA)`` with mean and deviation of the logarithm, or
+        ``lognormal(median=...,sigma=...)``. Values that the model cannot take, such as a negative
+        rate constant, have the likelihood 0.
     n
         Particles of a filter.
     steps, warm_up
@@ -477,7 +479,7 @@ def pmmh(  # noqa: PLR0913 - keywords
     (100,)
     """
     network = model_of(model, "ts.pmmh")
-    laws = {name: Prior.parse(name, text) for name, text in priors.items()}
+    laws = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
     count = 1 if chains is None else whole(chains)
     steps, warm_up, n = whole(steps), whole(warm_up), whole(n)
     for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
@@ -493,7 +495,7 @@ def pmmh(  # noqa: PLR0913 - keywords
             _text_of(network), rows.digest(), laws, n, warm_up, count, whole_seed,
             {k: np.asarray(v, np.float64) for k, v in (start or {}).items()},
             None if proposal is None else np.asarray(proposal, np.float64),
-            _said(initial), repr(method),
+            _said(initial), repr(method), *_named_numbers(laws),
         )  # fmt: skip
     file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
     middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
@@ -577,6 +579,11 @@ class _Likelihood:
         except (ModelError, ConfigError):
             return False
         return True
+
+
+def _named_numbers(laws: Mapping[str, Prior]) -> set[str]:
+    """What parts ``lognormal`` from that of older checkpoints, whose first number is a median."""
+    return {"lognormal(mu, sigma)" for law in laws.values() if law.kind == "lognormal"}
 
 
 def _require_parameters(

@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.copies import Origin
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import warn
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.api import run_ensemble
 from tauslab.runner.api.typed import chosen, documented
@@ -46,7 +48,8 @@ class Simulator:
     Made by `simulator`.  Every call draws anew: call number i uses a seed made from `seed` and i,
     so that a program that makes the same calls gets the same numbers.  A copy, as worker processes
     get one, draws other numbers than the one it was made from and than every other copy: what it
-    draws depends on its number among the copies and on the parameter sets that it is given.  Under
+    draws depends on its number among the copies and on the parameter sets that it is given.  One
+    that worker processes make while they import a module is such a copy, with a warning.  Under
     ``mpirun`` all ranks call it together, with the same parameter sets, and all get all summaries.
     """
 
@@ -57,13 +60,15 @@ class Simulator:
         summary: Summary | tuple[str, ...] | None,
         seed: int,
         options: Mapping[str, Any],
+        *,
+        seeded: bool = True,
     ) -> None:
         self._model, self._summary = model, summary
         self.parameters = tuple(parameters)
         self._seed, self._options = seed, options
         self._calls = self._copies = 0
         self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
-        self._process = os.getpid()
+        self._origin = Origin(repeats=seeded)
 
     @checks_keywords
     def __call__(self, theta: npt.ArrayLike, *, seed: int | None = None) -> Any:
@@ -127,19 +132,32 @@ class Simulator:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy begins with."""
+        self._settle()
         self._copies += 1
         place = (*self._place, self._copies)
         return self.__dict__ | {"_place": place, "_calls": 0, "_copies": 0}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        self._process = os.getpid()
+        self._origin = Origin(repeats=False)
+
+    def _settle(self) -> None:
+        """Take a place of its own in a process where nobody has counted this copy."""
+        others = self._origin.others()
+        if not others:
+            return
+        self._place, self._origin = (*self._place, *others), Origin(repeats=False)
+        if len(others) > 1:  # a fork is copied where nobody chose a seed for it
+            warn(
+                f"ts.simulator(seed={self._seed}) is made by each worker process that imports its "
+                f"module: it draws numbers of its own in worker {others[-1]}, so that workers do "
+                "not repeat each other; give seed= to each call for numbers that do not depend on "
+                "the worker"
+            )
 
     def _next_seed(self, table: FloatArray) -> int:
         """The seed of the next call."""
-        if os.getpid() != self._process:  # a fork is a copy that nobody has counted
-            self._process = os.getpid()
-            self._place = (*self._place, self._process)
+        self._settle()
         numbers = [self._seed, self._calls]
         if self._place:  # some executors give one copy to several workers
             digest = hashlib.sha256(table.tobytes()).digest()
@@ -296,4 +314,4 @@ def simulator(
         options["record"] = [PREFIX + spec.name for spec in specs]
         summary = tuple(spec.name for spec in specs)
     sample_times(given.times, given.t_end, whole(given.points), model_t_end=network.t_end)
-    return Simulator(network, names, summary, seed, options)
+    return Simulator(network, names, summary, seed, options, seeded=given.seed is not None)

@@ -25,7 +25,7 @@ from tauslab.runner.options.methods import ODE, method_as_in
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.stored import taken
-from tauslab.runner.options.values.texts import names
+from tauslab.runner.options.values.texts import drawn_again, names
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import PATIENCE, stop_on_signals
@@ -100,6 +100,8 @@ def _taken_from_result(
     taken_over = taken(found.attributes, asked, DbnKeywords)
     if asked.keys() & {"ranges", "unknown"}:  # which say what is drawn, and from where
         taken_over.pop("sample", None)
+    if "sample" in taken_over:
+        taken_over["sample"] = drawn_again(str(found.attributes["sample"]), model)
     if not asked.keys() & {"ranges", "intervals", "edges", "unknown"}:
         taken_over["edges"] = {
             name: edges for name, edges in found.edges.items() if edges[0] < edges[-1]

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
+from tauslab.model.option_names import opt, warn
 from tauslab.runner.options.values.sample_times import FloatArray, sample_times
+
+_UNNAMED = re.compile(r"lognormal\s*\(\s*([^(),=]+?)\s*,\s*([^(),=]+?)\s*\)")
 
 
 def whole_number(text: str | int) -> int | None:
@@ -106,8 +108,27 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
 
 
 def drawn(text: str) -> tuple[str, ...]:
-    """The distributions that a result file holds in one text."""
+    """The distributions that a result file holds in one text.
+
+    Where a file names the numbers of ``lognormal`` not, it is older, and the first is the median.
+
+    >>> drawn("k=lognormal(1,0.3); g=uniform(0,1)")
+    ('k=lognormal(median=1,sigma=0.3)', 'g=uniform(0,1)')
+    """
+    text = _UNNAMED.sub(r"lognormal(median=\1,sigma=\2)", text)
     return tuple(text.split("; ")) if text else ()
+
+
+def drawn_again(text: str, path: Path) -> tuple[str, ...]:
+    """As `drawn`, with a warning where `path` is an older file whose ``lognormal`` has a median."""
+    found = drawn(text)
+    if "; ".join(found) != text:
+        warn(
+            f"{path} was written when the first number of lognormal was the median, and is run "
+            f"again with that: {'; '.join(found)}; lognormal(a,b) now has the mean and the "
+            "deviation of the logarithm"
+        )
+    return found
 
 
 def assignment(text: str) -> tuple[str, float]:

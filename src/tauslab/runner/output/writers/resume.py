@@ -19,6 +19,7 @@ from tauslab.model.option_names import opt
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.values.stored import attribute_names
+from tauslab.runner.options.values.texts import drawn
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.format.layout import Layout
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # Root attributes that decide the numbers of a run: options, and what else a file says.
 _IDENTITY = (
     "model_sha256", "method", *attribute_names(EnsembleChoices, CommonChoices, *METHOD_CLASSES),
-    "leaper", "sample", "group",
+    "leaper", "group",
 )  # fmt: skip
 
 _OF_EACH = 'kind = "values per trajectory"'  # in a model whose run gave each its own
@@ -186,6 +187,7 @@ def _differences(
 ) -> Iterator[tuple[str, Any, Any]]:
     """Name, value in the file and value wanted, of everything that differs."""
     yield from _sweep_differences(file, attributes, layout)
+    yield from _draws_differ(attributes, layout)  # before the model, which has their middles
     wanted = {key: layout.attributes.get(key) for key in _IDENTITY}
     wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
     for key, value in wanted.items():
@@ -213,6 +215,16 @@ def _differences(
     kept, keeps = (str(one.get("unrounded", "")) for one in (attributes, layout.attributes))
     if kept != keeps:
         yield "list of fixed amounts that are not rounded", kept or "empty", keeps or "empty"
+
+
+def _draws_differ(attributes: Mapping[str, Any], layout: Layout) -> Iterator[tuple[str, str, str]]:
+    """What is drawn, with the numbers of an older file's ``lognormal`` by name."""
+    stored = str(attributes.get("sample", ""))
+    found, wanted = drawn(stored), drawn(str(layout.attributes.get("sample", "")))
+    if found != wanted:
+        older = "; ".join(found) != stored
+        name = "sample, from when lognormal began by the median," if older else "sample"
+        yield name, "; ".join(found) or "empty", "; ".join(wanted) or "empty"
 
 
 def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] | None:

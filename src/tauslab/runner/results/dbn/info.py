@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.option_names import opt
+from tauslab.runner.options.values.texts import drawn
 from tauslab.runner.results.dbn.file import counted_blocks, load
 from tauslab.runner.results.dbn.network import DynamicNetwork
 
@@ -32,8 +33,13 @@ def facts(path: Path) -> dict[str, Any]:
         "entries": {name: len(table.counts) for name, table in network.tables.items()},
         "not_finite": _not_finite(network),
         "outside": _outside(network),
-        "attributes": dict(network.attributes),
+        "attributes": dict(network.attributes) | _drawn(network),
     }
+
+
+def _drawn(network: DynamicNetwork) -> dict[str, str]:
+    held = network.attributes.get("sample")
+    return {} if held is None else {"sample": "; ".join(drawn(str(held)))}
 
 
 def lines(found: dict[str, Any]) -> list[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
 import sys
 import types
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.model import copies
 
 
 def turnover():
@@ -185,6 +188,61 @@ def test_forks_draw_other_numbers(monkeypatch):
             monkeypatch.setattr(os, "getpid", lambda process=process: process)
         found += [tuple(simulate([[50.0]] * 8).ravel()) for _ in range(2)]
     assert len(set(found)) == 6
+
+
+def test_workers_that_import_the_module_draw_other_numbers(monkeypatch):
+    """Spawned workers make a simulator of a module anew: they must not repeat each other."""
+    module = compile("made = make()", "models.py", "exec")
+    imported = "__mp_main__"
+    found = []
+    for worker in ((), (1,), (2,), (2, 1)):
+        for name, seed in ((imported, 6), (imported, None), ("task", 6)):
+            scope = {
+                "__name__": name,
+                "make": lambda seed=seed: ts.simulator(
+                    turnover(), ["b"], times=[3.0], device="cpu", seed=seed
+                ),
+            }
+            exec(module, scope)  # noqa: S102 - an import, as a worker does it
+            monkeypatch.setattr(copies, "_worker", lambda worker=worker: worker)
+            repeats = bool(worker) and name == imported and seed is not None
+            told = pytest.warns(UserWarning, match="worker") if repeats else nullcontext()
+            with told:
+                numbers = tuple(scope["made"]([[50.0]] * 8).ravel())
+            if seed is not None and name == imported:
+                found.append(numbers)
+            elif seed is not None:
+                assert numbers == found[0], "what a task makes itself has the numbers of its seed"
+    assert len(set(found)) == 4
+
+
+def test_the_number_of_a_worker(tmp_path):
+    (tmp_path / "models.py").write_text(
+        "from tauslab.model.copies import Origin\n"
+        "origin = Origin(repeats=True)\n"
+        "def others(_):\n"
+        "    return origin.others(), Origin(repeats=True).others()\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, models\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(models.others(0), pool.map(models.others, [0]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split("\n")[0] == "((), ()) [((0, 1), ())]"
+
+
+def test_an_ensemble_of_particles_tells_of_its_copies(monkeypatch):
+    with ts.Ensemble(turnover(), 8, seed=6, device="cpu") as particles:
+        particles.advance(0.5)
+        monkeypatch.setattr(os, "getpid", lambda: 1234)
+        with pytest.warns(UserWarning, match="in every process"):
+            particles.advance(1.0)
+        particles.advance(1.5)
 
 
 def test_a_simulator_says_what_it_is():
