@@ -22,9 +22,10 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned
 from tauslab.runner.options.record import HistogramSpec
-from tauslab.runner.results.intervals import FEWEST_INFORMATIVE, Z, share, widening
+from tauslab.runner.results.intervals import Z, share, widening
 
 GROUP = 4096  # trajectories between two tests
+FEWEST_INFORMATIVE = 20  # without which no test of a mean is passed
 FIRST_GROUP = 256  # of which sums are kept until the first test, so that it has several
 _MARGIN = 1.05  # more trajectories than seem to be needed, so that one more portion is enough
 _MOST_GROWTH = 8

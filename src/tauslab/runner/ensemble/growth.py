@@ -20,6 +20,7 @@ from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.ensemble.convergence import (
+    FEWEST_INFORMATIVE,
     FIRST_GROUP,
     Convergence,
     Sums,
@@ -50,7 +51,6 @@ from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.approximation import OF_SAMPLING
-from tauslab.runner.results.intervals import FEWEST_INFORMATIVE
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from tauslab.model.arrays import FloatArray
 
 Z = 1.959963984540054  # 97.5 % quantile of the normal law
-# Informative samples below which an error is itself by chance: nothing is judged by less.
-FEWEST_INFORMATIVE = 20
+# Informative samples below which an interval is by chance itself, which a warning says.
+FEWEST_INFORMATIVE = 8
 # 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
 _STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
 
