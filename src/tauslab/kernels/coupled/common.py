@@ -80,7 +80,8 @@ class CommonPaths:
             f64 ``[2 * points * each, time, output]``: of each point `each` first sides, then as
             many second ones.
         pairs
-            f64 ``[points * each, time, 3 * output]``: differences, first and second sides.
+            f64 ``[points * each, time, 4 * output]``: differences, first and second sides, squared
+            differences.
         """
         n_times, n_outputs = (int(size) for size in sides.shape[1:])
         arguments = self.program.arguments(

@@ -15,6 +15,8 @@ from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleB
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import FloatArray, Int32Array, UintArray
 
+PAIR_COLUMNS = 4  # of each output: csrc/coupled/arguments.h
+
 
 class Pairs(Protocol):
     """An engine that runs pairs of points.
@@ -29,8 +31,8 @@ class Pairs(Protocol):
     ) -> None:  # fmt: skip
         """Run pairs ``first .. first + each - 1`` of every point, in stream order.
 
-        `outputs` f64 ``[points * each, time, 3 * output]`` takes differences, first and second
-        sides; `buffers` has status u8 ``[rows]`` and counters.
+        `outputs` f64 ``[points * each, time, 4 * output]`` takes differences, first and second
+        sides, squared differences; `buffers` has status u8 ``[rows]`` and counters.
         """
 
     def rows(self, each: int) -> int:

@@ -66,8 +66,8 @@ class ScorePaths:
         Parameters
         ----------
         outputs
-            f64 ``[each, time, (parameter + 1) * output]``: takes products of outputs and scores,
-            then the outputs.
+            f64 ``[each, time, (2 * parameter + 1) * output]``: takes products of outputs and
+            scores, their squares, then the outputs.
         centres
             f64 ``[time, output]`` on the device: what is subtracted from outputs in the products.
         """

@@ -2,6 +2,10 @@
 
 A condition is tested at every 4,096 trajectory ids, from integers, whatever blocks and ranks: the
 first test that it passes decides how many trajectories the result has.
+
+A mean needs samples that tell something of it: a rare count that carries the mean, and was not
+seen, leaves equal samples and an error of 0. Groups of trajectories show how unevenly the squares
+of the deviations are spread, which is their kurtosis, and so how many samples are informative.
 """
 
 from __future__ import annotations
@@ -9,7 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +22,11 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned
 from tauslab.runner.options.record import HistogramSpec
+from tauslab.runner.results.intervals import Z, share, widening
 
 GROUP = 4096  # trajectories between two tests
-_Z = 1.959963984540054  # 97.5 % quantile of the normal law: intervals hold 95 %
+FEWEST_INFORMATIVE = 20  # without which no test of a mean is passed
+FIRST_GROUP = 256  # of which sums are kept until the first test, so that it has several
 _MARGIN = 1.05  # more trajectories than seem to be needed, so that one more portion is enough
 _MOST_GROWTH = 8
 
@@ -98,27 +105,97 @@ class UntilSpec:
         low = self.threshold + (self.relation in (">", "<="))
         return HistogramSpec(self.species, float(low), float(low + 1), 1)
 
-    def half_width(self, sums: Sequence[int]) -> float:
-        """Half the width of the interval after trajectories with these `Convergence.sums`.
 
-        Infinite for too few. That of a mean is the normal one, that of a probability Wilson's
-        (1927), which is right also where no trajectory, or every one, fulfils the condition.
+@dataclass
+class Sums:
+    """What the tests of a condition are made from, as whole numbers.
+
+    Attributes
+    ----------
+    totals
+        How many trajectories count, sum, sum of squares; for a probability the last two are the
+        number that fulfils it.
+    open
+        The same of the last group, which is not whole yet.
+    products
+        Over whole groups, times 4,096 over their size: products of the three by each other.
+    groups
+        How many are whole.
+    """
+
+    totals: tuple[int, int, int] = (0, 0, 0)
+    open: tuple[int, int, int] = (0, 0, 0)
+    products: tuple[int, ...] = (0,) * 6
+    groups: int = 0
+
+    def add(self, sums: Sequence[int], size: int, *, whole: bool) -> None:
+        """Add sums of trajectories of the last group, of `size` where it is whole."""
+        n, total, squares = (int(one) for one in sums)
+        a, b, c = self.totals
+        self.totals = a + n, b + total, c + squares
+        a, b, c = self.open
+        n, total, squares = self.open = a + n, b + total, c + squares
+        if whole:
+            new = (n * n, n * total, n * squares, total * total, total * squares, squares * squares)
+            scale = GROUP // size
+            self.products = tuple(
+                old + scale * one for old, one in zip(self.products, new, strict=True)
+            )
+            self.groups, self.open = self.groups + 1, (0, 0, 0)
+
+    @property
+    def informative(self) -> float:
+        """How many equal deviations would spread as unevenly: n / kurtosis.
+
+        The variance of sums of squares over groups of w samples is w variance^2 (kurtosis - 1). 0
+        of a single group, and where all samples are equal.
         """
-        n, total, squares = sums
-        if n < 2:
-            return math.inf
-        if not self.relation:
-            spread = (n * squares - total * total) / (n * n * (n - 1))
-            width, estimate = _Z * math.sqrt(spread), abs(total) / n
-        else:
-            p = total / n
-            root = math.sqrt(p * (1 - p) / n + _Z * _Z / (4 * n * n))
-            width, estimate = _Z / (1 + _Z * _Z / n) * root, p
-        if not self.relative:
-            return width
-        if width == 0:
+        n, total, squares = self.totals
+        if n * squares == total * total or self.groups < 2:
             return 0.0
-        return width / estimate if estimate else math.inf
+        mean = Fraction(total, n)
+        variance = Fraction(squares, n) - mean * mean
+        a, b, c = mean * mean - variance, -2 * mean, 1
+        nn, nt, ns, tt, ts, ss = self.products
+        spread = a * a * nn + b * b * tt + ss + 2 * (a * b * nt + a * c * ns + b * c * ts)
+        excess = float(spread / (GROUP * (self.groups - 1) * variance * variance))
+        return n / (1 + max(0.0, excess))
+
+    def text(self) -> str:
+        """All numbers, as a file keeps them to go on from."""
+        return " ".join(map(str, (*self.totals, *self.open, *self.products, self.groups)))
+
+    @classmethod
+    def parse(cls, text: str) -> Sums:
+        """Of `text`; an earlier version wrote the first three numbers alone."""
+        numbers = [int(word) for word in text.split()]
+        a, b, c, d, e, f, *rest = [*numbers, *([0] * (13 - len(numbers)))]
+        return cls((a, b, c), (d, e, f), tuple(rest[:6]), rest[6])
+
+
+def half_width(until: UntilSpec, sums: Sums) -> float:
+    """How far the estimate is from the further end of its interval of 95 %.
+
+    Infinite for too few. That of a probability is Wilson's (1927), which is right also where no
+    trajectory, or every one, fulfils the condition. That of a mean is the normal one, widened for
+    its informative samples, and infinite where fewer than `FEWEST_INFORMATIVE` are: tests at a
+    growing number stop too early where by chance few have shown yet.
+    """
+    n, total, squares = sums.totals
+    if n < 2:
+        return math.inf
+    estimate = abs(total) / n
+    if until.relation:
+        low, high = share(estimate, n)
+        width = float(max(high - estimate, estimate - low))
+    elif (informative := sums.informative) < FEWEST_INFORMATIVE:
+        return math.inf
+    else:
+        spread = (n * squares - total * total) / (n * n * (n - 1))
+        width = Z * math.sqrt(spread) * float(widening(informative))
+    if not until.relative:
+        return width
+    return width / estimate if estimate else math.inf
 
 
 @dataclass
@@ -132,8 +209,7 @@ class Convergence:
     done
         Trajectories that were tested.
     sums
-        Over these: how many count, sum, sum of squares; for a probability the last two are the
-        number that fulfils it.
+        Over these.
     met
         Whether the last test was passed.
     """
@@ -141,22 +217,26 @@ class Convergence:
     until: UntilSpec
     limit: int
     done: int = 0
-    sums: tuple[int, int, int] = (0, 0, 0)
+    sums: Sums = field(default_factory=Sums)
     met: bool = False
 
-    def test(self, groups: npt.NDArray[np.object_], rows: int) -> None:
-        """Test after each of the next groups, sums ``[group, 3]`` of `rows` trajectories.
+    @property
+    def group(self) -> int:
+        """Trajectories of the groups of the next portion."""
+        return GROUP if self.done else FIRST_GROUP
+
+    def test(self, groups: npt.NDArray[np.object_], rows: int, size: int = GROUP) -> None:
+        """Test after each 4,096 of `rows` trajectories, sums ``[group, 3]`` of groups of `size`.
 
         Not where an earlier limit cut a group: a run with this limit alone has no test there.
         """
         end = self.done + rows
         for group in groups.tolist():
-            self.done = min(self.done + GROUP, end)
-            a, b, c = self.sums
-            self.sums = a + int(group[0]), b + int(group[1]), c + int(group[2])
+            self.done = min((self.done // size + 1) * size, end)
+            self.sums.add(group, size, whole=self.done % size == 0)
             if self.done % GROUP and self.done < self.limit:
                 continue
-            self.met = self.until.half_width(self.sums) <= self.until.goal
+            self.met = half_width(self.until, self.sums) <= self.until.goal
             if self.met:
                 return
 
@@ -164,7 +244,7 @@ class Convergence:
         """Trajectories after the next portion; a function of the tests so far alone."""
         if not self.done or self.done % GROUP:
             return min((self.done // GROUP + 1) * GROUP, self.limit)
-        ratio = self.until.half_width(self.sums) / self.until.goal
+        ratio = half_width(self.until, self.sums) / self.until.goal
         wanted = self.done * min(_MOST_GROWTH, _MARGIN * ratio * ratio)
         groups = max(self.done // GROUP + 1, math.ceil(wanted / GROUP))
         return min(groups * GROUP, self.limit)

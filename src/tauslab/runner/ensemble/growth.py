@@ -6,6 +6,7 @@ trajectories have the numbers that follow. In the end all are joined, by a renam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,14 @@ import numpy.typing as npt
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt, warn
-from tauslab.runner.ensemble.convergence import GROUP, Convergence, UntilSpec
+from tauslab.runner.ensemble.convergence import (
+    FEWEST_INFORMATIVE,
+    FIRST_GROUP,
+    Convergence,
+    Sums,
+    UntilSpec,
+    half_width,
+)
 from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
@@ -204,7 +212,8 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
                 n, how = task.options.n, "" if path is None else f"{opt('resume')} completes {path}"
                 with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
                     pieces.append(run_portion(setup, task, comm, stop))
-                tests.test(_tested(pieces[-1], until, index), task.options.n)
+                size = task.options.portion.group
+                tests.test(_tested(pieces[-1], until, index), task.options.n, size)
             return _joined(layout, pieces, tests, comm, options)
         finally:
             for piece in pieces:
@@ -217,7 +226,7 @@ class _Finished:
 
     n: int
     met: bool
-    sums: tuple[int, int, int]
+    sums: Sums
 
 
 def _finished(path: Path, options: Options) -> _Finished | None:
@@ -240,10 +249,9 @@ def _finished(path: Path, options: Options) -> _Finished | None:
                 f"{path} holds another run: its {opt('until')} is {found}, not {options.until}; "
                 f"{opt('resume')} needs the same job"
             )
-        words = str(result.attributes.get("until_sums", "")).split()
-        met = bool(result.attributes["until_met"]) or not words  # an earlier version wrote none
-        a, b, c = map(int, words or "000")
-        return _Finished(result.n, met, (a, b, c))
+        text = str(result.attributes.get("until_sums", ""))
+        met = bool(result.attributes["until_met"]) or not text  # an earlier version wrote none
+        return _Finished(result.n, met, Sums.parse(text))
 
 
 def _portion_path(path: Path, before: int) -> Path:
@@ -272,10 +280,7 @@ def _with_sums(wanted: Setup, until: UntilSpec) -> Setup:
         )
     histograms = record.histograms if extra is None else (*record.histograms, extra)
     more = replace(record, statistics=True, histograms=histograms)
-    portion = Portion(group=GROUP)
-    chosen = replace(
-        task.options, given=None, method=task.settled_method, record=more, portion=portion
-    )
+    chosen = replace(task.options, given=None, method=task.settled_method, record=more)
     return replace(wanted, task=replace(task, options=chosen))
 
 
@@ -297,7 +302,7 @@ def _next_task(
 ) -> Task:
     """The next trajectories to run. Collective."""
     before, n = tests.done, tests.next_end() - tests.done
-    portion = replace(task.options.portion, run=run)
+    portion = Portion(group=tests.group, run=run)
     first = task.options.first + before
     output: Path | None = None
     if path is not None:
@@ -334,14 +339,29 @@ def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece],
         rows = min(result.n, left)
         pieces.append(_piece(result, rows))
         sums = stored_accumulators(whole, result.data)
-        apart = "group" in result.attributes  # not in a result that a higher limit goes on from
-        if apart:
-            groups = -(-rows // GROUP)
+        size = int(result.attributes.get("group", 0))
+        if size:  # not of a result that a higher limit goes on from
+            groups = -(-rows // size)
             add_groups(totals, {name: values[:groups] for name, values in sums.items()})
         else:
             add_accumulators(totals, sums)
         left -= rows
     return pieces, totals
+
+
+def _why_not(tests: Convergence) -> str:
+    """How far a condition is from being met."""
+    width = half_width(tests.until, tests.sums)
+    if math.isfinite(width):
+        return f"the half width is {width:.3g}"
+    if tests.sums.informative > 0:
+        return (
+            f"only about {tests.sums.informative:.2g} of them tell something of the spread, and "
+            f"{FEWEST_INFORMATIVE} are needed for an interval"
+        )
+    if tests.sums.groups < 2:
+        return f"a mean has no interval by fewer than {2 * FIRST_GROUP}"
+    return "all of them gave the same, which bounds no error of a mean"
 
 
 def _joined(
@@ -354,8 +374,8 @@ def _joined(
     """The first `tests.done` trajectories of all portions. Collective."""
     if not tests.met and comm.rank == 0:
         warn(
-            f"{assigned('until')}{tests.until.text!r} was not met by {options.n} trajectories: the "
-            f"half width is {tests.until.half_width(tests.sums):.3g}",
+            f"{assigned('until')}{tests.until.text!r} was not met by {options.n} trajectories: "
+            f"{_why_not(tests)}",
         )
     attributes = {**layout.attributes, "until": tests.until.text, "until_met": int(tests.met)}
     if "approximate" in attributes:
@@ -363,7 +383,7 @@ def _joined(
         if comm.rank == 0:
             warn(f"{assigned('until')}{tests.until.text!r}: {OF_SAMPLING}")
     attributes["n_limit"] = options.n
-    attributes["until_sums"] = " ".join(map(str, tests.sums))  # to go on from with a higher limit
+    attributes["until_sums"] = tests.sums.text()  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)
     whole = replace(whole, block=min(layout.block, whole.n))
     pieces, totals = _added(whole, results)

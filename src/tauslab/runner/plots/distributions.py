@@ -15,7 +15,7 @@ from tauslab.model.pictures.figures import (
     whole_ticks,
     with_unit,
 )
-from tauslab.runner.results import columns
+from tauslab.runner.results import columns, intervals
 from tauslab.runner.results.columns import FloatArray, UintArray
 from tauslab.runner.results.ensemble_data import EnsembleData
 
@@ -28,7 +28,6 @@ HEATMAP_BINS = (40, 240)
 
 LEVELS = (0.05, 0.95)  # quantiles between which a band lies
 _LOOKED_AT = 64  # trajectories that may show a species to be more than 0 and 1
-_Z = 1.96  # standard deviations of a normal distribution that hold 95 %
 
 
 def amount(result: EnsembleData, name: str) -> str:
@@ -106,10 +105,8 @@ def draw_share(axes: Axes, at: FloatArray, share: FloatArray, n: int, name: str)
     """The share of `n` trajectories with 1, with its confidence interval (Wilson 1927)."""
     dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(at) == 1 else {}
     if n > 0:
-        middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-        half = _Z * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
         axes.fill_between(
-            at, middle - half, middle + half, color=BLUE, alpha=0.22, linewidth=0,
+            at, *intervals.share(share, n), color=BLUE, alpha=0.22, linewidth=0,
             label="95 % confidence interval of a share",
         )  # fmt: skip
     axes.plot(at, share, color=BLUE, linewidth=1.8, label="share of trajectories", **dot)

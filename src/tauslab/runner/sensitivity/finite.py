@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.coupled.pairs import CommonPairs, CoupledPairs, Pairs
+from tauslab.kernels.coupled.pairs import PAIR_COLUMNS, CommonPairs, CoupledPairs, Pairs
 from tauslab.kernels.ensemble.launch import SampleBuffers
 from tauslab.model.arrays import Array, FloatArray, IntArray, UintArray
 from tauslab.model.errors import ConfigError
@@ -21,6 +21,7 @@ from tauslab.runner.options.sweep import MOST_POINTS
 from tauslab.runner.output.format.layout import Accumulators
 from tauslab.runner.output.format.statistics import moments_of_sums
 from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.sensitivity.certainty import certain, errors_of
 from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import SensitivityResult
 from tauslab.runner.sensitivity.steps import Step, side_rows
@@ -31,12 +32,14 @@ from tauslab.runner.sensitivity.summing import Report, Summing, groups, portions
 class Differences:
     """Sums over pairs: of the differences, and of both sides.
 
-    `value`, `standard_error` and `sides_variance` f64 ``[condition, step, time, output]``, `mean`
-    over all sides ``[condition, time, output]``, `valid` int64 ``[condition, step, time]``.
+    `value`, `standard_error`, `informative` and `sides_variance` f64 ``[condition, step, time,
+    output]``, `mean` over all sides ``[condition, time, output]``, `valid` int64 ``[condition,
+    step, time]``.
     """
 
     value: FloatArray
     standard_error: FloatArray
+    informative: FloatArray
     sides_variance: FloatArray
     mean: FloatArray
     valid: IntArray
@@ -75,6 +78,7 @@ def finite_differences(
         high=np.array([step.high for step in steps]),
         value=found.value[0],
         standard_error=found.standard_error[0],
+        informative=found.informative[0],
         mean=found.mean[0],
         sides_variance=found.sides_variance[0],
         valid=found.valid[0],
@@ -106,13 +110,16 @@ def differences(  # noqa: PLR0913 - the last two have defaults
     lead = (len(means) // len(steps), len(steps), len(options.times))
     n = valid.reshape(lead)
     parts = (part.reshape(*lead, -1) for part in (means, variances))
-    (difference, first, second), (spread, first_spread, second_spread) = (
-        np.split(part, 3, axis=-1) for part in parts
+    (difference, first, second, square), (spread, first_spread, second_spread, square_spread) = (
+        np.split(part, PAIR_COLUMNS, axis=-1) for part in parts
     )
     width = np.array([step.width for step in steps])[:, None, None]
+    known = certain(network, [step.name for step in steps], outputs, options.times)
+    error, informative = errors_of(spread, square, square_spread, n[..., None], known)
     return Differences(
         difference / width,
-        np.sqrt(spread / np.maximum(n, 1)[..., None]) / width,
+        error / width,
+        informative,
         first_spread + second_spread,
         np.add.reduce((first + second) / 2, axis=1) / len(steps),
         n,
@@ -145,8 +152,8 @@ def _moments(
     comm: Communicator,
     report: Report,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Means and variances ``[point, time, 3 * output]``, and pairs that reached each time."""
-    times, columns = len(task.options.times), 3 * len(task.observables)
+    """Means and variances ``[point, time, 4 * output]``, and pairs that reached each time."""
+    times, columns = len(task.options.times), PAIR_COLUMNS * len(task.observables)
     points = task.options.n // 2
     numbers = _numbers(task.network, steps, points)
     initial, constants = _sided(task.initial, points), _sided(task.constants, points)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.expressions.expression import Call, Expression, as_expression, symbols
+from tauslab.model.expressions.expression import Expression, as_expression, symbols
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
 from tauslab.model.option_names import opt
@@ -54,12 +54,3 @@ def with_outputs(network: Network, outputs: Sequence[str]) -> tuple[Network, tup
         names.append(name)
         rules[name] = Rule(name, tree)
     return replace(network, rules=rules), tuple(names)
-
-
-def is_condition(output: str) -> bool:
-    """Whether its mean is a probability."""
-    tree = as_expression(output)
-    return isinstance(tree, Call) and tree.function in _CONDITIONS
-
-
-_CONDITIONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not")

@@ -16,6 +16,7 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import SENSITIVITY
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
+from tauslab.runner.results.intervals import widening
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,8 +44,12 @@ class SensitivityResult:
         f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
     value, standard_error
         f64 ``[parameter, time, output]``: the derivative, in units of the output over those of the
-        parameter, and the standard error of its chance. That of a difference lacks the bias of the
-        step.
+        parameter, and the standard error of its chance, widened where few pairs differ, so that
+        1.96 of it hold 95 %. NaN where all pairs give the same, but 0 where it is proved that they
+        must. That of a difference lacks the bias of the step.
+    informative
+        f64 ``[parameter, time, output]``: how many pairs, or trajectories, of equal differences
+        would tell as much; below 8 the error is uncertain itself.
     mean
         f64 ``[time, output]``: mean of each output; of a difference the mean over all sides.
     sides_variance
@@ -79,6 +84,7 @@ class SensitivityResult:
     high: FloatArray
     value: FloatArray
     standard_error: FloatArray
+    informative: FloatArray
     mean: FloatArray
     sides_variance: FloatArray
     valid: IntArray
@@ -140,10 +146,11 @@ class SensitivityResult:
     def variance_reduction(self) -> FloatArray:
         """How many times less a difference varies than that of independent trajectories.
 
-        f64 ``[parameter, time, output]``; infinite where both sides are always equal, NaN where
-        nothing varies or there are no sides.
+        f64 ``[parameter, time, output]``; infinite where both sides are equal by proof, NaN where
+        no pairs differ otherwise, nothing varies, or there are no sides.
         """
-        variance = self.valid[:, :, None] * (self.standard_error * self._width()) ** 2
+        error = self.standard_error / widening(self.informative)
+        variance = self.valid[:, :, None] * (error * self._width()) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.sides_variance / variance)
 
@@ -181,6 +188,7 @@ class SensitivityResult:
             "output": np.array(self.outputs),
             "value": self.value,
             "standard_error": self.standard_error,
+            "informative": self.informative,
             "mean": self.mean,
             "sides_variance": self.sides_variance,
             "valid": self.valid,
@@ -224,6 +232,7 @@ class SensitivityResult:
             outputs=tuple(arrays["output"].tolist()), values=arrays["parameter_value"],
             low=arrays["low"], high=arrays["high"], value=arrays["value"],
             standard_error=arrays["standard_error"], mean=arrays["mean"],
+            informative=arrays.get("informative", np.full(arrays["value"].shape, np.inf)),
             sides_variance=arrays["sides_variance"], valid=arrays["valid"],
         )  # fmt: skip
 

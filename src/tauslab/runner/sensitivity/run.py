@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, ModelError, one_of
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt, said, warn
+from tauslab.model.option_names import opt, said
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.ensemble import Options
@@ -21,9 +21,10 @@ from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.together import agree
+from tauslab.runner.sensitivity.certainty import warn_of_few
 from tauslab.runner.sensitivity.finite import finite_differences
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords
-from tauslab.runner.sensitivity.outputs import chosen_outputs, is_condition, with_outputs
+from tauslab.runner.sensitivity.outputs import chosen_outputs, with_outputs
 from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
 from tauslab.runner.sensitivity.score import likelihood_ratios
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP, chosen_names, steps_of
@@ -76,22 +77,8 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
             )
         bar.update(total, 0)
     if comm.rank == 0:
-        warn_of_silence(found, unit)
+        warn_of_few(found, unit)
     return found
-
-
-def warn_of_silence(found: SensitivityResult, unit: str) -> None:
-    """Tell where the derivative of a probability is 0 with the error 0, as all gave the same."""
-    silent = (found.value == 0) & (found.standard_error == 0) & (found.time > 0)[:, None]
-    silent &= np.array([is_condition(output) for output in found.outputs])
-    if silent.any():
-        p, time, o = (int(index[0]) for index in np.nonzero(silent))
-        warn(
-            f"{found.model}: all {found.n} {unit} gave the same of {found.outputs[o]!r} at t = "
-            f"{found.time[time]:g}, so that its derivative by {found.parameters[p]} is 0 with the "
-            f"error 0 ({int(silent.sum())} of {silent.size} are so): right where "
-            f"{found.parameters[p]} has no part in it, else unknown, for {opt('n')} is too small"
-        )
 
 
 def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` take

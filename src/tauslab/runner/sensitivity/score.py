@@ -26,6 +26,7 @@ from tauslab.runner.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.runner.options.record import Record
 from tauslab.runner.output.format.statistics import moments_of_sums
 from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.runner.sensitivity.certainty import certain, errors_of
 from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import LIKELIHOOD_RATIO, SensitivityResult
 from tauslab.runner.sensitivity.summing import Report, Summing, portions, silent, summed
@@ -64,10 +65,13 @@ def likelihood_ratios(
     means, variances, valid = _moments(engine, task, slopes, options.n, comm, report)
     products = len(names) * len(outputs)
     shape = (len(options.times), len(names), len(outputs))
-    value, spread = (
-        np.moveaxis(part[:, :products].reshape(shape), 0, 1) for part in (means, variances)
+    (value, spread), (square, square_spread) = (
+        [np.moveaxis(part[:, columns].reshape(shape), 0, 1) for part in (means, variances)]
+        for columns in (slice(products), slice(products, 2 * products))
     )
     reached = np.broadcast_to(valid, (len(names), len(valid)))
+    known = certain(network, names, outputs, options.times)
+    error, informative = errors_of(spread, square, square_spread, reached[..., None], known)
     return SensitivityResult(
         model=network.name,
         method=LIKELIHOOD_RATIO,
@@ -80,8 +84,9 @@ def likelihood_ratios(
         low=values,
         high=values,
         value=value,
-        standard_error=np.sqrt(spread / np.maximum(reached, 1)[:, :, None]),
-        mean=means[:, products:],
+        standard_error=error,
+        informative=informative,
+        mean=means[:, 2 * products :],
         sides_variance=np.full(value.shape, np.nan),
         valid=reached,
     )
@@ -196,7 +201,7 @@ def _run(
     """The share of this rank of trajectories with these numbers."""
     backend = engine.backend
     times, outputs = centres.shape
-    columns = (slopes.parameters + 1) * outputs
+    columns = (2 * slopes.parameters + 1) * outputs
     summing = Summing(backend, 1, times, columns)
     uploaded, seed = backend.upload(centres), task.options.seed
     assert seed is not None

@@ -57,9 +57,10 @@ def sensitivity_lines(found: SensitivityResult, outputs: Sequence[str] = ()) -> 
         for p, parameter in enumerate(found.parameters):
             line = f"  by {parameter}: {found.value[p, -1, o]:.6g} +- "
             line += f"{found.standard_error[p, -1, o]:.2g}"
-            pairs = found.high[p] > found.low[p]
-            if pairs and found.value[p, -1, o] == found.standard_error[p, -1, o] == 0:
-                line += ", no pair differs: more pairs or a larger step may tell"
+            if found.standard_error[p, -1, o] == 0:
+                line += ", exact"
+            elif found.n > 1 and math.isnan(found.standard_error[p, -1, o]):
+                line += ", no two differ: a larger n or step may tell"
             elif math.isfinite(elasticity[p, o]) and found.values[p] != 0:
                 line += f", elasticity {elasticity[p, o]:.4g}"
             lines.append(line)

@@ -13,6 +13,7 @@
 //
 // The point of a sweep is not in the address of a draw, and where `one_trajectory` is set, nor is the
 // row: then all rows of the run are one trajectory with different inputs.
+#include "coupled/arguments.h"
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"
@@ -139,19 +140,18 @@ KERNEL(common_paths, const CommonArguments arguments) {
 struct DifferenceArguments {
     const double *sides;  // [points, 2, per_point, columns]: outputs at all times
     i64 points, per_point, n_times, n_outputs;
-    double *pairs;  // [points, per_point, n_times, 3, n_outputs], as in coupled/arguments.h
+    double *pairs;  // [points, per_point, n_times, PAIR_COLUMNS, n_outputs]: coupled/arguments.h
 };
 
-// First side less second, and both, of trajectories that ran one by one.
+// Columns of pairs, of trajectories that ran one by one.
 KERNEL(side_differences, const DifferenceArguments a) {
     const i64 columns = a.n_times * a.n_outputs, block = a.per_point * columns;
     for (i64 item = GLOBAL_ID; item < a.points * block; item += GLOBAL_SIZE) {
         const i64 point = item / block, within = item % block;
         const double first = a.sides[2 * point * block + within];
         const double second = a.sides[(2 * point + 1) * block + within];
-        double *const cell = a.pairs + item / a.n_outputs * 3 * a.n_outputs + item % a.n_outputs;
-        cell[0] = first - second;
-        cell[a.n_outputs] = first;
-        cell[2 * a.n_outputs] = second;
+        double *const cell =
+            a.pairs + item / a.n_outputs * PAIR_COLUMNS * a.n_outputs + item % a.n_outputs;
+        record_difference(cell, a.n_outputs, first, second);
     }
 }

@@ -22,19 +22,21 @@
 #include "ensemble/stepping.h"
 #include "random/streams.h"
 
-// Outputs of both sides at sample time `k`, and their difference.
+// Outputs of both sides at sample time `k`, their difference and its square.
 DEVICE void record_pair(const EnsembleArguments &launch, i64 row, i64 k, const CoupledPair &pair) {
-    double *const cell = launch.observables + (row * launch.n_times + k) * 3 * N_OBSERVABLES;
+    double *const cell =
+        launch.observables + (row * launch.n_times + k) * PAIR_COLUMNS * N_OBSERVABLES;
     const Counts x = {pair.x}, y = {pair.y};
     record_observables(x, pair.c, cell + N_OBSERVABLES);
     record_observables(y, pair.d, cell + 2 * N_OBSERVABLES);
     for (int i = 0; i < N_OBSERVABLES; ++i)
-        cell[i] = cell[N_OBSERVABLES + i] - cell[2 * N_OBSERVABLES + i];
+        record_difference(cell + i, N_OBSERVABLES, cell[N_OBSERVABLES + i],
+                          cell[2 * N_OBSERVABLES + i]);
 }
 
 // The pair gave no sample from time `k` on.
 DEVICE void record_missing_pair(const EnsembleArguments &launch, i64 row, i64 k) {
-    const i64 width = 3 * N_OBSERVABLES;
+    const i64 width = PAIR_COLUMNS * N_OBSERVABLES;
     for (i64 i = k * width; i < launch.n_times * width; ++i)
         launch.observables[row * launch.n_times * width + i] = not_a_number();
 }

@@ -20,26 +20,27 @@
 #include "random/streams.h"
 
 struct ScoreArguments {
-    // `observables` is [rows, n_times, N_PARAMETERS * N_OBSERVABLES + N_OBSERVABLES]: derivatives,
-    // then outputs.
+    // `observables` is [rows, n_times, N_COLUMNS]: derivatives, their squares, outputs.
     EnsembleArguments launch;
     const double *centres;  // [n_times, N_OBSERVABLES]: what is subtracted from outputs
 };
 
-constexpr int N_PRODUCTS = N_PARAMETERS * N_OBSERVABLES, N_COLUMNS = N_PRODUCTS + N_OBSERVABLES;
+constexpr int N_PRODUCTS = N_PARAMETERS * N_OBSERVABLES;
+constexpr int N_COLUMNS = 2 * N_PRODUCTS + N_OBSERVABLES;
 
 // Samples at time `k`, for the scores at that time.
 DEVICE void record_products(const ScoreArguments &arguments, i64 row, i64 k, const i32 *x,
                             const double *c, const double *score) {
     double *const cell =
         arguments.launch.observables + (row * arguments.launch.n_times + k) * N_COLUMNS;
-    double *const outputs = cell + N_PRODUCTS;
+    double *const outputs = cell + 2 * N_PRODUCTS;
     record_observables(x, c, outputs);
     for (int p = 0; p < N_PARAMETERS; ++p)
         for (int o = 0; o < N_OBSERVABLES; ++o)
             cell[p * N_OBSERVABLES + o] =
                 (outputs[o] - arguments.centres[k * N_OBSERVABLES + o]) * score[p];
     add_output_slopes(x, c, cell);
+    for (int i = 0; i < N_PRODUCTS; ++i) cell[N_PRODUCTS + i] = cell[i] * cell[i];
 }
 
 KERNEL(score_paths, const ScoreArguments arguments) {

@@ -45,6 +45,7 @@ _FILTERED = {
 _DERIVED = {
     "time": "time", "parameter": "parameter", "output": "output",
     "value": "parameter time output", "standard_error": "parameter time output",
+    "informative": "parameter time output",
     "mean": "time output", "sides_variance": "parameter time output", "valid": "parameter time",
     "parameter_value": "parameter", "low": "parameter", "high": "parameter",
 }  # fmt: skip
@@ -60,7 +61,10 @@ _GROWN = {
 AXES = {
     WEIGHTED: _RARE, SPLITTING: _RARE, FILTER: _FILTERED, SENSITIVITY: _DERIVED, POPULATION: _GROWN,
 }  # fmt: skip
-_OPTIONAL = ("time", "reached")  # of rare events
+_OPTIONAL = {
+    WEIGHTED: ("time", "reached"), SPLITTING: ("time", "reached"),
+    SENSITIVITY: ("informative",),  # which an earlier version had not
+}  # fmt: skip
 
 
 def require_new_file(path: Path, *, overwrite: bool) -> None:
@@ -142,7 +146,7 @@ def read_arrays(path: Path, *methods: str) -> tuple[dict[str, Any], dict[str, Ar
             for name in sealed.names:
                 sealed.require(name)
         for name in AXES[method]:
-            if name not in sealed.names and (name not in _OPTIONAL or AXES[method] is not _RARE):
+            if name not in sealed.names and name not in _OPTIONAL.get(method, ()):
                 raise sealed.damaged(f"it has no /{name}")
         arrays = {name: _values(file[name]) for name in AXES[method] if name in sealed.names}
     return found, arrays
