@@ -72,13 +72,15 @@ def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_ever
 
 
 class FailingDisk(Disk):
-    """Fails at the n-th change."""
+    """Fails at the n-th change, and then for ever or not again."""
 
     left = 0
+    once = False
 
     def _count(self):
-        type(self).left -= 1
-        if type(self).left < 0:
+        disk = type(self)
+        disk.left -= 1
+        if disk.left == -1 or (disk.left < 0 and not disk.once):
             raise OSError(28, "No space left on device")
 
     def create(self, path):
@@ -104,7 +106,7 @@ def test_a_failure_at_a_write_leaves_what_can_be_completed(whole, tmp_path, monk
     failures = 0
     for n in range(0, 400, 7 * stride):
         path = tmp_path / f"n{n}.h5"
-        FailingDisk.left = n
+        FailingDisk.left, FailingDisk.once = n, failures % 3 > 0
         try:
             run(path).close()
         except OutputError:
@@ -116,8 +118,55 @@ def test_a_failure_at_a_write_leaves_what_can_be_completed(whole, tmp_path, monk
             h5py.File(path, "r").close()
             run(path, resume=True).close()
             assert digest(path) == digest(whole)
-        shutil.rmtree(path.with_name(path.name + ".parts"), ignore_errors=True)
+        assert [p.name for p in tmp_path.iterdir()] == [path.name] * path.exists()
+        path.unlink(missing_ok=True)
     assert failures > 5
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory) -> Path:
+    """A run that lacks its last frame."""
+    path = tmp_path_factory.mktemp("unfinished") / "out.h5"
+
+    class FullAtTheEnd(Disk):
+        def replace(self, old, new):
+            if "frame-00000006" in new.name:
+                raise OSError(28, "No space left on device")
+            super().replace(old, new)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice_writer, "Disk", FullAtTheEnd)
+        with pytest.raises(OutputError):
+            run(path)
+    return path
+
+
+def one_sample_changed(path):
+    with h5py.File(path, "r+") as file:
+        file["counts"][8, 0] += 1
+
+
+@pytest.mark.parametrize(
+    ("harm", "step", "what"),
+    [
+        (lambda part, _: part(2).unlink(), 10, "frame 2 is missing"),
+        (lambda part, _: shutil.rmtree(part(2).parent), 0, "frame 0 is missing"),
+        (lambda part, _: os.truncate(part(4), 3000), 30, "frame-00000004-z00000-00004.h5"),
+        (lambda part, _: part(3).write_bytes(b"no"), 20, "frame-00000003-z00000-00004.h5"),
+        (lambda _, path: one_sample_changed(path), 20, "sample 8 is missing"),
+    ],
+    ids=["lost", "all lost", "cut", "text", "sample"],
+)
+def test_what_was_lost_is_computed_again(whole, unfinished, tmp_path, harm, step, what):
+    """A resumed run goes back before the first gap, and says so."""
+    path = tmp_path / "out.h5"
+    shutil.copy(unfinished, path)
+    shutil.copytree(f"{unfinished}.parts", f"{path}.parts")
+    harm(lambda frame: next((tmp_path / "out.h5.parts").glob(f"*frame-0000000{frame}*")), path)
+    with pytest.warns(UserWarning, match=f"goes back to step {step} of 60.*{what}"):
+        run(path, resume=True, seed=None).close()
+    assert digest(path) == digest(whole)
+    assert [p.name for p in tmp_path.iterdir()] == ["out.h5"]
 
 
 @pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])

@@ -61,7 +61,7 @@ def test_a_model_that_is_written_replaces_a_link(folder):
     pathlib.Path("m.toml").symlink_to("../victim")
     write_network(model, pathlib.Path("m.toml"))
     assert (folder / "victim").read_text() == "SECRET"
-    assert ts.read("m.toml").species == ("X",)
+    assert list(ts.read("m.toml").species) == ["X"]
 
 
 def test_parts_are_neither_read_nor_removed_through_a_link(folder):

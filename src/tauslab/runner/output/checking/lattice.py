@@ -134,6 +134,17 @@ class VerifiedChunks:
         self._left[place] = False
         return data
 
+    def require_all(self) -> None:
+        """Compare all chunks.
+
+        Raises
+        ------
+        TauslabError
+            One is not what was written.
+        """
+        for place in np.ndindex(*self._left.shape):
+            self.chunk(place)
+
     def _damaged(self, place: tuple[int, ...]) -> TauslabError:
         return self._kind(
             f"{self._path} is damaged, or was changed after it had been written: chunk "
@@ -205,21 +216,33 @@ class CheckedLattice:
         """
         if self._compared:
             return
+        marks = self._file[MARKS][()].tolist()
+        for replica, (whole, done) in enumerate(zip(self.whole_samples(), marks, strict=True)):
+            if whole < done:
+                raise self._sealed.damaged(
+                    f"sample {whole} of replica {replica} does not agree with its checksum"
+                )
+        self._compared = True
+
+    def whole_samples(self) -> list[int]:
+        """For each run, the number of samples before the first that is not what was written."""
         stored, marks = self._file[CHECKSUMS][()], self._file[MARKS][()]
         shape = self._file["counts"].shape[:-2]
+        found = []
         for replica, done in enumerate(marks.tolist()):
             lead = tuple(map(int, np.unravel_index(replica, shape))) if shape else ()
-            for start in range(0, done, _READ):
-                part = (*lead, slice(start, min(done, start + _READ)))
-                columns = [self._file[name][part] for name in COUNTED]
-                for at in range(len(columns[0])):
-                    sample = start + at
-                    found = sample_sum(replica, sample, (column[at] for column in columns))
-                    if found != int(stored[replica, sample]):
-                        raise self._sealed.damaged(
-                            f"sample {sample} of replica {replica} does not agree with its checksum"
-                        )
-        self._compared = True
+            found.append(self._whole_samples(replica, lead, done, stored[replica]))
+        return found
+
+    def _whole_samples(self, replica: int, lead: tuple[int, ...], done: int, stored: Array) -> int:
+        for start in range(0, done, _READ):
+            part = (*lead, slice(start, min(done, start + _READ)))
+            columns = [self._file[name][part] for name in COUNTED]
+            for at in range(len(columns[0])):
+                found = sample_sum(replica, start + at, (column[at] for column in columns))
+                if found != int(stored[start + at]):
+                    return start + at
+        return done
 
     def _wrong(self) -> Iterator[str]:
         """Contradictions in the file; the first one is reported."""

@@ -12,6 +12,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.errors import OutputError
 from tauslab.model.files.direct_chunks import write_chunk
 from tauslab.model.files.text import put_attributes
+from tauslab.model.option_names import opt
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import chunk_grid, chunk_sum, chunk_sums
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
@@ -101,7 +102,10 @@ def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...
         for number in range(len(task.frame_times)):
             cover = covering(of_frame.get((run, number), ()), task.lattice.shape[0])
             if cover is None:
-                raise OutputError(f"frame {number} of replica {run} lacks planes")
+                raise OutputError(
+                    f"frame {number} of replica {run} lacks planes, of which a part was removed: "
+                    f"{opt('resume')} computes it again"
+                )
             found[(*place_of(task, run), number)] = cover
     return found
 

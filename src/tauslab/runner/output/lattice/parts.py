@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
-from tauslab.model.errors import InputFileError
+from tauslab.model.errors import InputFileError, reason_of
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.direct_chunks import write_chunk
 from tauslab.model.files.seals import FORMAT, SealedFile, seal
@@ -44,6 +44,10 @@ LEVEL = 1  # of zlib: slots are mostly empty, more effort gains little
 CHECKPOINT = -1  # in place of a frame's number
 _KIND = "lattice part"
 _NAME = re.compile(r"r(\d{5,})-(frame|checkpoint)-(\d+)-z(\d+)-(\d+)\.h5")
+
+
+class DamagedPartError(InputFileError):
+    """A part is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -158,17 +162,17 @@ def covering(parts: Iterable[PartName], planes: int) -> list[tuple[Path, int, in
     return chosen
 
 
-def newest(parts: Iterable[PartName], planes: int) -> dict[int, Begun]:
-    """For every replica, the last step of which there are all planes."""
+def whole_states(parts: Iterable[PartName], planes: int) -> dict[int, list[Begun]]:
+    """For every replica, the states of which there are all planes, in ascending order."""
     by_state: dict[tuple[int, int, bool], list[PartName]] = {}
     for part in parts:
         key = (part.replica, part.step, part.number == CHECKPOINT)
         by_state.setdefault(key, []).append(part)
-    found: dict[int, Begun] = {}
-    for (replica, step, hooked), those in sorted(by_state.items()):
-        cover = covering(those, planes)
+    found: dict[int, list[Begun]] = {}
+    for (replica, step, hooked), alike in sorted(by_state.items()):
+        cover = covering(alike, planes)
         if cover is not None:
-            found[replica] = Begun(step, hooked, cover)
+            found.setdefault(replica, []).append(Begun(step, hooked, cover))
     return found
 
 
@@ -233,9 +237,19 @@ def write_part(
         seal(file, {"particles"})
 
 
-def check_part(path: Path, identity: Mapping[str, Any]) -> None:
-    """Refuse a part that is unreadable or of another run, with an `InputFileError`."""
-    _reading(path, identity, lambda part: part.particles.shape)
+def is_whole(path: Path, identity: Mapping[str, Any]) -> bool:
+    """Compare all of a part with its checksums.
+
+    Raises
+    ------
+    InputFileError
+        The part is of another run, or the system cannot read it.
+    """
+    try:
+        _reading(path, identity, lambda part: part.particles.require_all())
+    except DamagedPartError:
+        return False
+    return True
 
 
 def read_planes(
@@ -287,11 +301,12 @@ def open_part(path: Path) -> Iterator[OpenPart]:
 
     Raises
     ------
-    InputFileError
+    DamagedPartError
         It is not what was written.
     """
-    with reading(path, InputFileError), open_hdf5(path) as file:
-        sealed = SealedFile(path, file)
+    kind = DamagedPartError
+    with reading(path, kind), open_hdf5(path, kind) as file:
+        sealed = SealedFile(path, file, kind)
         for name in sealed.names:
             sealed.require(name)
         if "particles" not in sealed.names or "checksums" not in sealed.names:
@@ -299,7 +314,7 @@ def open_part(path: Path) -> Iterator[OpenPart]:
         particles, sums = file["particles"], file["checksums"][()]
         if particles.chunks is None or sums.size != np.prod(chunk_grid(particles)):
             raise sealed.damaged("its particles have not a checksum for each chunk")
-        verified = VerifiedChunks(path, particles, sums.reshape(chunk_grid(particles)))
+        verified = VerifiedChunks(path, particles, sums.reshape(chunk_grid(particles)), kind)
         sites = file["sites"] if "sites" in sealed.names else None
         yield OpenPart(file, sealed.attributes, verified, sites)
 
@@ -311,8 +326,10 @@ def _reading(path: Path, identity: Mapping[str, Any], read: Callable[[OpenPart],
             return read(part)
     except InputFileError:
         raise
-    except (OSError, KeyError, ValueError) as error:
-        raise InputFileError(f"{path} is not a whole part of a lattice run: {error}") from None
+    except OSError as error:
+        raise InputFileError(f"{path} cannot be read: {reason_of(error)}") from None
+    except (KeyError, ValueError) as error:
+        raise DamagedPartError(f"{path} is not a whole part of a lattice run: {error}") from None
 
 
 def _check_identity(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:

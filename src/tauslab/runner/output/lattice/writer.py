@@ -38,6 +38,7 @@ from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
 from tauslab.runner.output.hdf5.in_place import RawFile
 from tauslab.runner.output.hdf5.skeleton import attach_scales, build_file, create_dataset
+from tauslab.runner.output.lattice.beginnings import IN_FLIGHT, beginnings
 from tauslab.runner.output.lattice.early import EarlyFrames
 from tauslab.runner.output.lattice.frames import FrameSums, join_frames
 from tauslab.runner.output.lattice.layout import (
@@ -53,11 +54,10 @@ from tauslab.runner.output.lattice.parts import (
     HookState,
     PartName,
     Piece,
-    check_part,
     chunks_of,
+    is_whole,
     join_read,
     list_parts,
-    newest,
     packed,
     part_path,
     read_planes,
@@ -67,8 +67,6 @@ from tauslab.runner.output.writers.resume import parts_folder
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
-
-IN_FLIGHT = 2  # frames that are copied, compressed and written at a time
 
 
 class LatticeWriter:
@@ -88,6 +86,7 @@ class LatticeWriter:
         self._file: RawFile | None = None
         self._early: EarlyFrames | None = None
         self._places = 0
+        self._failed = False
         shape = (*task.lattice.shape, task.lattice.slots)
         self._chunk = planes_of_a_chunk(shape, np.dtype(task.lattice.particle_type).itemsize)
         self._identity = {"seed": np.uint64(seed), "model_sha256": task.sha256}
@@ -114,7 +113,7 @@ class LatticeWriter:
         Raises
         ------
         InputFileError
-            The file or a part to go on from is unreadable, or of another run.
+            The file is unreadable, or it or a part is of another run.
         """
         with open_hdf5(self.path) as file:
             checked = CheckedLattice(self.path, file)
@@ -132,13 +131,14 @@ class LatticeWriter:
                         f"{self.path} was begun with {name} = {found}, not {wanted}: "
                         f"{opt('resume')} goes on with the same model and options only"
                     )
-            complete = checked.complete
-            checked.require_samples()
-        begun = newest(self._parts(), self._task.lattice.shape[0])
-        for state in begun.values():
-            for path, _, _ in state.parts:
-                check_part(path, self._identity)
-        return complete, begun
+            if checked.complete:
+                checked.require_samples()
+                # of a run that ended between its last two steps
+                shutil.rmtree(self._folder, ignore_errors=True)
+                return True, {}
+            samples = checked.whole_samples()
+        whole, damaged = self._whole_parts()
+        return False, beginnings(self._task, self.path, samples, whole, damaged)
 
     def open_counts(self) -> None:
         """Open the file for `write_samples`."""
@@ -156,6 +156,18 @@ class LatticeWriter:
         wanted = [(p, max(a, begin), min(b, end)) for p, a, b in begun.parts]
         read = [read_planes(p, sites, self._identity) for p in wanted if p[1] < p[2]]
         return join_read(read)
+
+    def _whole_parts(self) -> tuple[list[PartName], list[PartName]]:
+        """The parts that are what was written; and the others, which get another name."""
+        parts = self._parts()
+        whole = [is_whole(part.path, self._identity) for part in parts]
+        damaged = [part for part, good in zip(parts, whole, strict=True) if not good]
+        for part in damaged:
+            try:
+                self._disk.replace(part.path, part.path.with_name(f"{part.path.name}.damaged"))
+            except OSError as error:
+                raise write_error(part.path, error) from error
+        return [part for part, good in zip(parts, whole, strict=True) if good], damaged
 
     def _parts(self) -> list[PartName]:
         every = self._task.options.frame_every
@@ -185,7 +197,7 @@ class LatticeWriter:
 
         Raises what an earlier frame ran into.
         """
-        while len(self._pending) >= IN_FLIGHT:
+        while self._pending and (len(self._pending) >= IN_FLIGHT or self._pending[0].done()):
             self._pending.pop(0).result()
         self._places += 1
         return self._places % IN_FLIGHT
@@ -195,7 +207,14 @@ class LatticeWriter:
         self._pending.append(self._writer.submit(self._write_piece, piece))
 
     def _write_piece(self, get: Callable[[], Piece]) -> None:
-        piece, planes = get(), self._chunk
+        if self._failed:
+            return  # a later state would hide that one is missing
+        self._failed = True
+        self._put_piece(get())
+        self._failed = False
+
+    def _put_piece(self, piece: Piece) -> None:
+        planes = self._chunk
         make_own_folder(self._folder)
         path = part_path(self._folder, piece)
         chunks = list(self._pool.map(lambda c: packed(c, planes), chunks_of(piece, planes)))
