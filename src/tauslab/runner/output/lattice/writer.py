@@ -132,6 +132,12 @@ class LatticeWriter:
                         f"{opt('resume')} goes on with the same model and options only"
                     )
             complete = checked.complete
+            if not complete and COUNTED[-1] not in checked:
+                raise InputFileError(
+                    f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
+                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
+                    f"go on with other bits; start the run anew with {opt('overwrite')}"
+                )
             checked.require_samples()
         begun = newest(self._parts(), self._task.lattice.shape[0])
         for state in begun.values():
@@ -165,7 +171,9 @@ class LatticeWriter:
     def write_samples(self, replica: int, first: int, samples: Samples) -> None:
         """Put samples in their place, and mark them."""
         assert self._file is not None
-        values = (samples.counts, samples.by_type, samples.fired, samples.spills)
+        values = (
+            samples.counts, samples.by_type, samples.fired, samples.spills, samples.truncated
+        )  # fmt: skip
         n_all = len(self._task.times)
         for name, value in zip(COUNTED, values, strict=True):
             row = value[0].size * 8
