@@ -120,7 +120,7 @@ def _lattice() -> Found:
     lattice.place("B", count=700)
     values = lattice_values(lattice)
     step = choose_time_step(lattice, values)
-    numbers = [step.step, step.hop, step.reaction, step.diffusion_substeps, step.reaction_substeps]
+    numbers = [step.step, step.hop, step.diffusion_substeps, step.reaction_substeps]
     texts = [canonical_text(lattice.well_stirred(volume=v)) for v in ("lattice", "reachable")]
     letters = np.frombuffer("".join(texts).encode(), np.uint8)
     return np.concatenate([values.rates.ravel(), values.diffusion.ravel(), numbers, letters])

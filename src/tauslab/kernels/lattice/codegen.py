@@ -340,6 +340,7 @@ def lattice_header(
         "N_ZEROTH": tables.n_zeroth,
         "TABLE_ENTRIES": len(tables.array),
         "REACTION_PASSES": reaction_passes(lattice),
+        "MOST_PRODUCTS": max((len(r.products) for r in lattice.reactions), default=0),
         "SLOTS": lattice.slots,
         "TILE_X": tile.x,
         "TILE_Y": tile.y,

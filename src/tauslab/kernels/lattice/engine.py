@@ -41,8 +41,9 @@ Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
 
 # Words of `work`, as in csrc/lattice/site/lattice.h.
-_WORK = 13
-_WAITING, _SPILLS, FULL, MESSAGE_FULL = 0, 2, 3, 6
+_WORK = 14
+_WAITING, _SPILLS, FULL, MESSAGE_FULL, _TRUNCATED = 0, 2, 3, 6, 13
+_SINCE_START = [_SPILLS, _TRUNCATED]  # words that count on through a run
 _OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
@@ -59,6 +60,11 @@ class Steps(Protocol):
 
     def must_repeat(self) -> bool:
         """Whether the last steps found too little room, and have to be done again."""
+
+
+def counted_columns(lattice: LoweredLattice) -> int:
+    """Numbers that ``rdme_count`` makes: see count_rest in csrc/lattice/counting.h."""
+    return len(lattice.site_types) * len(lattice.species) + len(lattice.reactions) + 3
 
 
 class LatticeEngine:
@@ -258,11 +264,11 @@ class LatticeEngine:
         if filling == self.filling and lattice is self.lattice:
             return
         self.filling, self.lattice = filling, lattice
-        waiting, spills = self.waiting(), int(self.host(self.work)[_SPILLS])
+        waiting, counted = self.waiting(), self._since_start()
         self._choose()
         self._make_tiles()
         self.tables.cut(self.tile, closed=self._together)
-        self._load_waiting(waiting, spills)
+        self._load_waiting(waiting, counted)
         self.mark_all()
 
     def _crowded_by(self, held: float) -> LoweredLattice:
@@ -363,14 +369,19 @@ class LatticeEngine:
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
         self._fired[...] = backend.upload(fired)
-        self._load_waiting(state.waiting, state.spills)
+        self._load_waiting(state.waiting, (state.spills, state.truncated))
         self.mark_all()
 
-    def _load_waiting(self, waiting: Array, spills: int) -> None:
+    def _since_start(self) -> tuple[int, int]:
+        """Particles that found no room, and passes of sites that were truncated, so far."""
+        spills, truncated = self.host(self.work)[_SINCE_START].tolist()
+        return spills, truncated
+
+    def _load_waiting(self, waiting: Array, counted: tuple[int, int]) -> None:
         """Put waiting particles in the list that the next step reads."""
         work = np.zeros(_WORK, np.uint64)
         current = self.step & 1
-        work[_WAITING + current], work[_SPILLS] = len(waiting), spills
+        work[_WAITING + current], work[_SINCE_START] = len(waiting), counted
         where = self.slab.tiles_of(waiting["site"], self.lattice.shape, self.tile.y, self.tile.x)
         entries, tiles = chained(waiting, where)
         heads = np.full(self._heads.shape, -1, np.int32)
@@ -384,11 +395,11 @@ class LatticeEngine:
 
     def replace_waiting(self, waiting: Array, added: int) -> None:
         """Put other particles on the list of those that wait; `added` of them are new."""
-        spills = int(self.host(self.work)[_SPILLS])
+        spills, truncated = self._since_start()
         while self.capacity < 2 * len(waiting):
             self.capacity *= _GROWTH
             self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
-        self._load_waiting(waiting, spills + added)
+        self._load_waiting(waiting, (spills + added, truncated))
         self.mark_all()
 
     def mark_all(self) -> None:
@@ -416,10 +427,9 @@ class LatticeEngine:
     def rest(self) -> LatticeState:
         """The state on the host, with no particles in sites: these stay on the device."""
         self.synchronize()
-        work = self.host(self.work)
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        return LatticeState(none, self.waiting(), self.step, fired, int(work[_SPILLS]))
+        return LatticeState(none, self.waiting(), self.step, fired, *self._since_start())
 
     def save_later(self, place: int) -> Callable[[], LatticeState]:
         """As `save`, but the particles travel to the host while later steps run.
@@ -437,13 +447,12 @@ class LatticeEngine:
         backend.download(buffer, mirror, len(buffer), copies)
         arrived = copies.record()
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
-        spills = int(self.host(self.work)[_SPILLS])
-        waiting, step = self.waiting(), self.step
+        counted, waiting, step = self._since_start(), self.waiting(), self.step
 
         def state() -> LatticeState:
             backend.use()
             arrived.wait()
-            return LatticeState(mirror, waiting, step, fired, spills)
+            return LatticeState(mirror, waiting, step, fired, *counted)
 
         return state
 
@@ -612,7 +621,7 @@ class LatticeEngine:
             marks=self._marks,
             n_marks=len(marks),
             counts=counts,
-            columns=self._row(),
+            columns=counted_columns(self.lattice),
         )
         grid = LaunchGrid(blocks, self._threads, together=True)
         self.program.launch_blocks("rdme_sparse_steps", grid, arguments, self.stream)
@@ -636,7 +645,7 @@ class LatticeEngine:
             marks=self._marks,
             n_marks=len(marks),
             counts=counts,
-            columns=self._row(),
+            columns=counted_columns(self.lattice),
         )
         grid = LaunchGrid(self._section_blocks(), self._threads, together=True)
         self.program.launch_blocks("rdme_sparse_sections", grid, arguments, self.stream)
@@ -660,7 +669,7 @@ class LatticeEngine:
 
     def _start_sampled(self, marks: Sequence[int], steps: Steps) -> Any:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
-        rows = self.backend.empty((len(marks), self._row()), np.uint64)
+        rows = self.backend.empty((len(marks), counted_columns(self.lattice)), np.uint64)
         self.backend.clear(rows, self.stream)
         # The kernel counts once after a step, and not before the first.
         at_once = 0 < marks[0] <= marks[-1] <= _MOST_TOGETHER and len({*marks}) == len(marks)
@@ -695,7 +704,7 @@ class LatticeEngine:
 
     def count(self) -> Samples:
         """Count now."""
-        rows = self.backend.empty((1, self._row()), np.uint64)
+        rows = self.backend.empty((1, counted_columns(self.lattice)), np.uint64)
         self.backend.clear(rows, self.stream)
         self._count(rows[0])
         return self._samples(self.host(rows))
@@ -711,11 +720,6 @@ class LatticeEngine:
         )
         self._counter.launch_blocks("rdme_filled_tiles", grid, arguments, self.stream)
         return self.host(counts).astype(np.int64)
-
-    def _row(self) -> int:
-        lattice = self.lattice
-        bins = len(lattice.site_types) * len(lattice.species)
-        return bins + len(lattice.reactions) + 2
 
     def _count(self, row: Any) -> None:
         slab = self.slab
@@ -746,8 +750,8 @@ class LatticeEngine:
             values[-1, :bins].reshape(types, species).sum(axis=1)
         )
         return Samples(
-            values[:, :bins].reshape(-1, types, species), values[:, bins:-2],
-            values[:, -2], values[:, -1],
+            values[:, :bins].reshape(-1, types, species), values[:, bins:-3],
+            *values[:, -3:].T,
         )  # fmt: skip
 
     def _crowding(self, held: IntArray) -> tuple[float, float]:

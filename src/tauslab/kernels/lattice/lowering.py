@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.model.arrays import FloatArray
+from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_of, splitting_warning
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.limits import MAX_HOP
@@ -52,8 +53,8 @@ class LoweredLattice:
     diffusion_substeps, reaction_substeps
         Parts of a step, each with one pass of hops along x, y and z; passes of reactions in the
         whole step, a multiple of these.
-    site_reaction
-        Largest expected a0 tau of a site in a pass of reactions.
+    splitting
+        What it costs that hops and reactions take turns, with the model's rates.
     slots
         Particles a site can hold: 8, 16 or 32.
     species, site_types
@@ -82,7 +83,7 @@ class LoweredLattice:
     step: float
     diffusion_substeps: int
     reaction_substeps: int
-    site_reaction: float
+    splitting: Splitting
     slots: int
     species: tuple[str, ...]
     site_types: tuple[str, ...]
@@ -105,6 +106,23 @@ class LoweredLattice:
     def particle_type(self) -> type[np.uint8 | np.uint16]:
         """Type of a stored particle: uint8 up to 255 species, uint16 above."""
         return self.start.dtype
+
+    def splitting_with(self, rates: FloatArray) -> Splitting:
+        """What turns of hops and reactions cost, with rates ``[reaction, site type]``."""
+        return splitting_of(
+            self.hop,
+            [reaction.reactants for reaction in self.reactions],
+            rates,
+            self.step / self.diffusion_substeps,
+            self.shape,
+            self.site_map.per_plane.sum(axis=0)[: len(self.site_types)],
+        )
+
+    def splitting_warning(self, found: Splitting | None = None) -> str | None:
+        """A sentence where that is much, with the model's rates or as `found`; else None."""
+        names = [reaction.name for reaction in self.reactions]
+        told = splitting_warning(found or self.splitting, names, self.site_types)
+        return None if told is None else f"{self.name}: {told}"
 
     def sites(self, z0: int, z1: int) -> SiteArray:
         """Site types ``[z1 - z0, y, x]`` of planes z0 to z1 - 1; not to be written to."""
@@ -155,7 +173,7 @@ def lower_lattice(
         step=tau,
         diffusion_substeps=passes,
         reaction_substeps=chosen.reaction_substeps,
-        site_reaction=chosen.reaction,
+        splitting=chosen.splitting,
         slots=model.slots,
         species=tuple(model.species),
         site_types=model.type_names,

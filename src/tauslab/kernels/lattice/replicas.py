@@ -16,14 +16,15 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.lattice.codegen import bounds, chances
-from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine, counted_columns
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 from tauslab.model.arrays import Array, FloatArray, IntArray
 
-WORK, WAITING_0, SPILLS, FULL = 13, 0, 2, 3  # words: WorkWord of csrc/lattice/site/lattice.h
-_COUNTED = ("fired", "spills", "steps")
+# Words: WorkWord of csrc/lattice/site/lattice.h.
+WORK, WAITING_0, SPILLS, FULL, TRUNCATED = 14, 0, 2, 3, 13
+COUNTED = ("fired", "spills", "truncated", "steps")
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
 _PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
@@ -34,13 +35,15 @@ _ROUNDS = 4  # lattices of a launch for each that is done at the same time
 class Rest:
     """What lattices have beside particles in sites, on the host.
 
-    waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]`` and spills int64
-    ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that were made.
+    waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]``, spills and
+    truncated int64 ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that
+    were made.
     """
 
     waiting: list[Array]
     fired: IntArray
     spills: IntArray
+    truncated: IntArray
     steps: IntArray
 
     @classmethod
@@ -48,12 +51,12 @@ class Rest:
         """Those of all parts, one or more, in their order."""
         return cls(
             [one for part in parts for one in part.waiting],
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in _COUNTED),
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in COUNTED),
         )
 
     def take(self, index: IntArray) -> Rest:
         """Those of some lattices."""
-        counted = (getattr(self, name)[index] for name in _COUNTED)
+        counted = (getattr(self, name)[index] for name in COUNTED)
         return Rest([self.waiting[i] for i in index], *counted)
 
 
@@ -93,7 +96,7 @@ class LatticeReplicas:
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
         fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
-        return Rest([nothing] * n, fired, np.zeros(n, np.int64), np.zeros(n, np.int64))
+        return Rest([nothing] * n, fired, *np.zeros((3, n), np.int64))
 
     def __len__(self) -> int:
         """How many."""
@@ -225,9 +228,9 @@ class LatticeReplicas:
         shape = engine.particles.shape
         particles = self.cells[row].reshape(shape)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        spills, step = int(rest.spills[row]), int(rest.steps[row])
+        step, counted = int(rest.steps[row]), (int(rest.spills[row]), int(rest.truncated[row]))
         engine.take_up(
-            LatticeState(none, rest.waiting[row], step, rest.fired[row], spills), particles
+            LatticeState(none, rest.waiting[row], step, rest.fired[row], *counted), particles
         )
         samples: Samples = engine.run_sampled(marks)
         if marks[-1]:
@@ -236,6 +239,7 @@ class LatticeReplicas:
             engine.synchronize()
             rest.waiting[row] = after.waiting
             rest.fired[row], rest.spills[row] = after.fired, after.spills
+            rest.truncated[row] = after.truncated
         return samples.by_type
 
     def _launched(
@@ -303,8 +307,7 @@ class LatticeReplicas:
         places = np.stack([np.asarray(numbers, np.int64), rest.steps[rows]], axis=1)
         self._room["places"] = backend.upload(np.ascontiguousarray(places))
         bins = len(lattice.site_types) * len(lattice.species)
-        columns = bins + len(lattice.reactions) + 2
-        counts = backend.empty((len(marks), n, columns), np.uint64)
+        counts = backend.empty((len(marks), n, counted_columns(lattice)), np.uint64)
         backend.clear(counts, engine.stream)
         done = 0
         for index, mark in enumerate(marks):
@@ -320,7 +323,7 @@ class LatticeReplicas:
         backend, room, n = self.backend, self._room, rows.stop - rows.start
         steps = rest.steps[rows]
         work = np.zeros((n, WORK), np.uint64)
-        work[:, SPILLS] = rest.spills[rows]
+        work[:, SPILLS], work[:, TRUNCATED] = rest.spills[rows], rest.truncated[rows]
         fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
         fired[:, : rest.fired.shape[1]] = rest.fired[rows]
         room["heads"][:n] = np.int32(-1)
@@ -382,7 +385,7 @@ class LatticeReplicas:
     def _take_back(self, rows: slice, rest: Rest, work: Array, done: int) -> None:
         """What waits and what was counted after all steps."""
         n = rows.stop - rows.start
-        rest.spills[rows] = work[:, SPILLS]
+        rest.spills[rows], rest.truncated[rows] = work[:, SPILLS], work[:, TRUNCATED]
         fired = self._engine.host(self._room["fired"][:n])
         rest.fired[rows] = fired[:, : rest.fired.shape[1]]
         for at in range(n):

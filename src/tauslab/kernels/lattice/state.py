@@ -38,13 +38,15 @@ class Samples:
 
     counts ``[sample, species]`` and by_type ``[sample, site type, species]``, with those that wait;
     fired ``[sample, reaction]`` and spills ``[sample]`` since the start: reactions, and particles
-    that found no room; waiting ``[sample]``: those that wait at the moment.
+    that found no room; waiting ``[sample]``: those that wait at the moment; truncated ``[sample]``
+    since the start: passes of a site that ended before their time (csrc/lattice/site/react.h).
     """
 
     by_type: IntArray
     fired: IntArray
     spills: IntArray
     waiting: IntArray
+    truncated: IntArray
 
     @property
     def counts(self) -> IntArray:
@@ -57,7 +59,8 @@ class LatticeState:
     """All that a run goes on from, on the host.
 
     particles ``[plane, y, x, slot]`` of the slab's own planes; waiting: those without a slot,
-    ordered by site and age; step: steps done; fired ``[reaction]`` and spills since the start.
+    ordered by site and age; step: steps done; fired ``[reaction]``, spills and truncated since the
+    start.
     """
 
     particles: Array
@@ -65,3 +68,4 @@ class LatticeState:
     step: int
     fired: IntArray
     spills: int
+    truncated: int = 0

@@ -142,7 +142,7 @@ class Group:
             state, hooks = read(slab.begin, slab.end)
             # The sums are of the whole lattice: the first slab goes on with them, others with none.
             if self.rank:
-                state = replace(state, fired=np.zeros_like(state.fired), spills=0)
+                state = replace(state, fired=np.zeros_like(state.fired), spills=0, truncated=0)
             self.engine.load(state)
             self._set_rates(hooks.rates)
             self._set_sites(hooks.sites)
@@ -237,12 +237,12 @@ class Group:
         slab, run = engine.slab, self.run
         totals = self.count()
         state = engine.save_later(place)
-        fired, spills = totals.fired[0], int(totals.spills[0])
+        spills, truncated = int(totals.spills[0]), int(totals.truncated[0])
         sites = self._host_sites() if self._sites_changed else None
         hooks = HookState(engine.rates.copy(), memory, sites)
 
         def get() -> Piece:
-            own = replace(state(), fired=fired, spills=spills)
+            own = replace(state(), fired=totals.fired[0], spills=spills, truncated=truncated)
             return Piece(run, number, slab.begin, slab.end, own, hooks)
 
         return get
@@ -264,15 +264,16 @@ class Group:
     def _summed(self, own: Samples) -> Samples:
         if self.comm.size == 1:
             return own
-        parts = (own.by_type, own.fired, own.spills, own.waiting)
+        parts = (own.by_type, own.fired, own.spills, own.waiting, own.truncated)
         flat = np.concatenate([part.reshape(-1) for part in parts])
         total = self.comm.sum_uint64(flat.astype(np.uint64)).astype(np.int64)
         cuts = np.cumsum([part.size for part in parts])[:-1]
-        by_type, fired, spills, waiting = (
-            values.reshape(part.shape)
-            for values, part in zip(np.split(total, cuts), parts, strict=True)
+        return Samples(
+            *(
+                values.reshape(part.shape)
+                for values, part in zip(np.split(total, cuts), parts, strict=True)
+            )
         )
-        return Samples(by_type, fired, spills, waiting)
 
     def sum(self, value: int) -> int:
         """Sum of a count over all slabs."""

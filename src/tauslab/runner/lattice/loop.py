@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -85,11 +85,17 @@ class ReplicaRuns:
         self._mine = range(self._group.index, self._task.runs, self._group.grid.replicas)
         self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
         self.waiting = self.particles = 0  # at all samples: those without a slot, and all
+        self._truncated: dict[int, int] = {}  # passes of sites since the start, by run
 
     @property
     def _task(self) -> LatticeTask:
         """That of the point of the present run."""
         return self._group.task
+
+    @property
+    def truncated(self) -> int:
+        """Passes of sites that ended before their time, in the runs of this group."""
+        return sum(self._truncated.values())
 
     def profile(self) -> dict[str, Any]:
         """Columns of `/profile` of this rank; steps of the model."""
@@ -273,6 +279,9 @@ class ReplicaRuns:
         self._pace = (end - done) / took
         self._made += Fraction((end - done) * len(samples), task.passes)
         self.seconds += took
+        for group, each in zip(self._running, samples, strict=True):
+            if group.rank == 0:
+                self._truncated[group.run] = int(each.truncated[-1])
         if len(sampled):
             chosen = np.isin(marks, sampled)
             first = int(sampled[0]) // every
@@ -333,7 +342,4 @@ class ReplicaRuns:
 
 
 def _rows(samples: Samples, chosen: npt.NDArray[np.bool_]) -> Samples:
-    return Samples(
-        samples.by_type[chosen], samples.fired[chosen], samples.spills[chosen],
-        samples.waiting[chosen],
-    )  # fmt: skip
+    return Samples(*(getattr(samples, each.name)[chosen] for each in fields(samples)))

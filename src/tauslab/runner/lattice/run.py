@@ -15,6 +15,7 @@ from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_cores import allowed_cores
 from tauslab.model.host_memory import in_bytes, require_memory
+from tauslab.model.lattice.diagnosis.truncation import truncation_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.lattice.group import Group, compile_kernels
@@ -283,4 +284,7 @@ def _replicas(
     if not reasons:
         on_root(comm, lambda: writer.finish(rows or []))
     _tell_of_waiting(group.task, comm.allgather((runs.waiting, runs.particles)), comm)
+    told = truncation_text(sum(comm.allgather(runs.truncated)))
+    if told is not None and comm.rank == 0:
+        warn(f"{group.task.model.name}: {told}")
     return reasons[0] if reasons else None

@@ -18,6 +18,7 @@ from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import ConfigError
+from tauslab.model.option_names import warn
 
 _HOOK_ORDER = 0xF000  # in an age: after all passes of a step
 _LAST_ORDER = 0xFFFF
@@ -217,7 +218,12 @@ class LatticeView:
         index = names.index(reaction)
         rates = self._engine.rates[index].copy()
         rates[slice(None) if site_type is None else self._type(site_type)] = rate
+        before = self._lattice.splitting_with(self._engine.rates).error
         self._engine.set_rate(index, rates)
+        found = self._lattice.splitting_with(self._engine.rates)
+        told = self._lattice.splitting_warning(found)
+        if told is not None and found.error > before:
+            warn(told)
 
     def changed(self) -> None:
         """Say that particles were changed by hand."""

@@ -451,8 +451,6 @@ def _lattices(
 
     All points take one step: the model's, or the shortest that one of them would choose.
     """
-    from tauslab.model.lattice.diagnosis.time_step import loss_warning
-
     points = 1 if options.sweep is None else options.sweep.points
     step = None
     if model.step is None and points > 1:
@@ -465,12 +463,12 @@ def _lattices(
         for point in range(points):
             one = first if point == 0 else _lattice_at(model, options, point, step)
             passes[point] = one.diffusion_substeps, one.reaction_substeps
-            worst = max(worst, one, key=lambda lattice: lattice.site_reaction)
+            worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
     for each in caught[:1]:  # the same is said of each point
         warn(each.message)
-    lossy = loss_warning(worst.step, worst.reaction_substeps, worst.site_reaction)
-    if lossy is not None:
-        warn(f"{model.name}: {lossy}")
+    told = worst.splitting_warning()
+    if told is not None:
+        warn(told)
     return first, passes
 
 

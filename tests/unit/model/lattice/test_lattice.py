@@ -170,21 +170,20 @@ def test_a_model_without_a_step_takes_the_longest_of_one_pass():
     assert lowered.hop.max() == pytest.approx(1 / 6)
 
 
-def test_reaction_substeps_follow_the_expected_occupancy():
-    """3 particles a site that react 1000 times a second: x = 0.03 at 10 us, so two passes."""
+def test_reaction_substeps_are_the_passes_of_hops_unless_given():
     lattice = small()
     lattice.add_diffusion("*", 1e-12)
-    lattice.add_reaction("A -> B", rate=1000)
+    lattice.add_reaction("A -> B", rate=1e6)
     lattice.place("A", count=360)
-    assert lower_lattice(lattice).reaction_substeps == 2
+    assert lower_lattice(lattice).reaction_substeps == 1
+    assert lower_lattice(lattice, max_hop=0.005).reaction_substeps == 2
     assert lower_lattice(lattice, reaction_substeps=5).reaction_substeps == 5
     lattice.reaction_substeps = 3
     assert lower_lattice(lattice).reaction_substeps == 3
-    assert lower_lattice(lattice).site_reaction == pytest.approx(0.01)
 
 
 def test_every_part_of_a_step_has_as_many_passes_of_reactions():
-    """Q = 0.0098 in two parts; three passes of reactions become four, and x follows."""
+    """Q = 0.0098 in two parts; three passes of reactions become four."""
     lattice = small()
     lattice.add_diffusion("*", 1e-12)
     lattice.add_reaction("A -> B", rate=1000)
@@ -193,7 +192,6 @@ def test_every_part_of_a_step_has_as_many_passes_of_reactions():
     assert (lowered.diffusion_substeps, lowered.reaction_substeps) == (2, 4)
     assert reaction_passes(lowered) == 2
     assert pass_length(lowered) == pytest.approx(lowered.step / 4)
-    assert lowered.site_reaction == pytest.approx(0.03 / 4)
 
 
 @pytest.mark.parametrize("max_hop", [0.0, 0.5, 0.7, float("nan")])

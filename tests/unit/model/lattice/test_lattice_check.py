@@ -14,11 +14,11 @@ import tauslab as ts
 from tauslab.model.lattice.diagnosis.check import (
     critical_spacings,
     lattice_facts,
-    lattice_report,
     poisson_tail,
 )
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
-from tauslab.model.lattice.diagnosis.time_step import choose_time_step, lost_fraction
+from tauslab.model.lattice.diagnosis.splitting import pair_error, splitting_of
+from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
 from tauslab.runner.cli.main import main
 
@@ -45,10 +45,52 @@ def test_poisson_tails_far_out():
     assert poisson_tail(1e-3, 8) == pytest.approx(stats.poisson.sf(8, 1e-3), rel=1e-9)
 
 
-@pytest.mark.parametrize(("x", "per_cent"), [(0.02, 1.0), (0.1, 4.8), (0.5, 21)])
-def test_lost_reactions(x, per_cent):
-    assert 100 * lost_fraction(x) == pytest.approx(per_cent, rel=0.02)
-    assert lost_fraction(x) == pytest.approx(1 - (1 - math.exp(-x)) / x)
+def mean_times(hops, x, sites=5):
+    """Until two particles on a ring react, in passes, from everywhere: by turns, and exactly.
+
+    Solved from the chain of all pairs of places, without the formula of a torus.
+    """
+    place = np.arange(sites)
+    turn = np.zeros((sites, sites))
+    turn[place, (place + 1) % sites] = turn[(place + 1) % sites, place] = 1
+    walks = [np.eye(sites) * (1 - 2 * q) + q * turn for q in hops]
+    both = np.kron(*walks)
+    together = np.equal.outer(place, place).reshape(-1)
+    last = 1 / x - 1 / math.expm1(x)  # when in its pass it happens
+    # After hops: what is together reacts, or all goes on.
+    goes_on = np.where(together, math.exp(-x), 1.0)
+    spent = np.where(together, -math.expm1(-x) * last + math.exp(-x), 1.0)
+    by_turns = np.linalg.solve(np.eye(sites**2) - both * goes_on, both @ spent)
+    rates = [q * (turn - 2 * np.eye(sites)) for q in hops]
+    leaves = np.kron(rates[0], np.eye(sites)) + np.kron(np.eye(sites), rates[1])
+    exact = np.linalg.solve(np.diag(x * together) - leaves, np.ones(sites**2))
+    return by_turns.mean(), exact.mean()
+
+
+@pytest.mark.parametrize("hops", [(1 / 6, 0.0), (0.1, 0.05)])
+@pytest.mark.parametrize("x", [0.02, 0.3])
+def test_the_error_by_turns_is_that_of_the_chain_of_all_places(hops, x):
+    by_turns, exact = mean_times(hops, x)
+    assert pair_error(x, *hops, (5,)) == pytest.approx(abs(by_turns / exact - 1), rel=1e-9)
+
+
+def test_what_competes_with_no_hop_has_no_error():
+    """A particle that reacts at one rate everywhere; a pair that stands still."""
+    hop, sites = np.full((1, 1, 2), 0.1), np.array([1000])
+    for reactants in ([0], []):
+        assert splitting_of(hop, [reactants], np.array([[1e4]]), 1e-4, (10,) * 3, sites).error == 0
+    found = splitting_of(0 * hop, [[0, 1]], np.array([[1e4]]), 1e-4, (10,) * 3, sites)
+    assert found.error == 0
+    found = splitting_of(hop, [[0], [0, 1]], np.ones((2, 1)), 1.0, (10,) * 3, sites)
+    assert (found.reaction, found.error) == (1, pair_error(1.0, 0.1, 0.1, (10,) * 3))
+
+
+def test_a_rate_in_some_sites_competes_with_hops_out_of_them():
+    """In a plane, as a wall of one site; in a few sites, as in one of three dimensions."""
+    hop, rates = np.full((2, 2, 1), 1 / 6), np.array([[0.0, 0.1]])
+    for sites, sides in ((np.array([900, 100]), (10,)), (np.array([999, 1]), (10, 10, 10))):
+        found = splitting_of(hop, [[0]], rates, 1.0, (10,) * 3, sites)
+        assert (found.site_type, found.error) == (1, pair_error(0.1, 1 / 6, 0.0, sides))
 
 
 def pairs(rate=1e-18, **diffusion):
@@ -83,51 +125,58 @@ def test_occupancy_at_the_start_and_spread():
 
 
 def test_the_report(tmp_path, capsys):
-    """X of a site: k n of A -> 0 at 10 particles a site, k tau = 0.01, and no sub-steps."""
+    """A -> 0 at 10 particles a site, k tau = 0.01; a pair with k tau = 1.25."""
     lattice = pairs()
     lattice.add_reaction("A ->", rate=1000.0, name="die")
     lattice.place("A", count=10_000)
-    lattice.reaction_substeps = 1
     facts = lattice_facts(lattice)
-    assert facts["reaction_per_pass"] == pytest.approx(0.1)
     assert facts["reactions_per_site_and_pass"]["die"] == pytest.approx(0.1)
-    assert facts["one_set_per_step"] == pytest.approx({"meet": 1e-23 / 8e-24, "die": 0.01})
+    error = pair_error(1e-23 / 8e-24, 0.025, 0.025, (10,) * 3)
+    assert facts["splitting"]["error"] == pytest.approx(error, rel=1e-9)
+    assert (facts["splitting"]["reaction"], facts["splitting"]["site_type"]) == ("meet", "default")
     assert facts["largest_hop"] == pytest.approx(0.025)
     assert facts["bytes"] == {"particles": 16_000, "sites": 1000}
     path = lattice.write(tmp_path / "pairs.h5")
     assert main(["check", str(path)]) == 0
     text = capsys.readouterr().out
-    assert "warning: x = a0 tau of a site is expected to reach 0.1 in a pass of reactions" in text
-    assert "reaction_substeps = 5, or a step of 2e-06 s, keeps the loss within 1 %" in text
+    assert f"off by {100 * error:.2g} % at most (meet in default)" in text
+    assert f"warning: {facts['splitting']['warning'].replace('max_hop=', '--max-hop ')}" in text
     assert "warning: reaction meet in default: its particles meet too seldom" in text
     assert "h/h_crit: meet 0.158 (default)" in text
     assert "10 particles a site, 16 slots, above them P = 0.027 (27 sites)" in text
     assert main(["check", "--json", str(path)]) == 0
     again = json.loads(capsys.readouterr().out)
-    assert again["lost_reactions"] == pytest.approx(facts["lost_reactions"])
+    assert again["splitting"]["error"] == pytest.approx(error, rel=1e-9)
     assert again["pairs"] == facts["pairs"]
 
 
-def test_a_rare_gene_gets_passes_for_what_it_makes_alone():
-    """One gene in 1728 sites with k tau = 0.34; a reaction that uses it up needs no more passes."""
+def test_what_a_warning_advises_keeps_the_error():
+    lattice = pairs(rate=1e-20)
+    found = choose_time_step(lattice, lattice_values(lattice))
+    assert found.splitting.error < 0.005
+    lattice.step = 1e-4  # four passes
+    lattice.add_reaction("A + B -> A", rate=1e-19, volume=1.0)
+    worse = choose_time_step(lattice, lattice_values(lattice))
+    assert worse.splitting.error > 0.005
+    hop = worse.hop * 0.005 / worse.splitting.error
+    better = choose_time_step(lattice, lattice_values(lattice), max_hop=hop)
+    assert better.splitting.error == pytest.approx(0.005, rel=0.4)
+
+
+@pytest.mark.parametrize("equation", ["G -> M", "G -> G + M"])
+def test_a_fast_gene_needs_one_pass_of_reactions(equation):
+    """K tau = 0.34: a pass takes as many reactions as its length has."""
     lattice = ts.Lattice("gene", shape=(12, 12, 12), spacing=32e-9)
     lattice.add_species("G", "M")
     lattice.add_diffusion("M", 1e-14)
-    lattice.add_reaction("G -> M", rate=20)
+    lattice.add_reaction(equation, rate=20)
     lattice.place("G", positions=[(6, 6, 6)])
-    assert choose_time_step(lattice, lattice_values(lattice)).reaction_substeps == 1
-    lattice.add_reaction("G -> G + M", rate=20)
     chosen = choose_time_step(lattice, lattice_values(lattice))
-    x = 20 * (32e-9) ** 2 / (6 * 1e-14)
-    assert chosen.reaction_substeps == math.ceil(x / 0.02) == 18
-    assert chosen.reaction == pytest.approx(x / 18)
-    lattice.reaction_substeps = 1
-    assert lattice_facts(lattice)["lost_reactions"] == pytest.approx(lost_fraction(x))
-    assert any("reaction_substeps = 18" in line for line in lattice_report(lattice))
+    assert (chosen.reaction_substeps, chosen.splitting.error) == (1, 0)
 
 
 def test_a_held_face_fills_what_it_leads_to():
-    """A ligand at two particles a ghost site, in a lattice that begins empty: x = 2 k tau."""
+    """A ligand at two particles a ghost site, in a lattice that begins empty."""
     lattice = ts.Lattice("held", shape=(4, 4, 4), spacing=1e-7, step=1e-5)
     lattice.add_site_type("water")
     lattice.add_site_type("wall", np.indices((4, 4, 4))[0] == 3)
@@ -138,5 +187,3 @@ def test_a_held_face_fills_what_it_leads_to():
     lattice.set_boundary("z-", "held", concentrations={"L": per_site})
     start, spread = expected_occupancy(lattice, lattice_values(lattice))
     assert (start[:, 0].tolist(), spread[:, 0]) == ([0, 0], pytest.approx([2, 0]))
-    chosen = choose_time_step(lattice, lattice_values(lattice))
-    assert chosen.reaction_substeps == 4

@@ -68,6 +68,7 @@ def test_the_stored_run_of_the_min_proteins_swings_as_the_exact_one():
     assert 0 < rows[0].error < 1.0  # so a period that is 20 % off fails
 
 
+@pytest.mark.filterwarnings("ignore:minde. reaction bind")
 def test_trials_are_put_together_by_kind(tmp_path, monkeypatch):
     """Two steps of the Min proteins' file, and an exact run, as the picture reads them."""
     import exact_rdme

@@ -45,7 +45,7 @@ def piece(state, number, begin, end, memory=None):
     plane = state.waiting["site"] // (SHAPE[1] * SHAPE[2])
     own = LatticeState(
         state.particles[begin:end], state.waiting[(plane >= begin) & (plane < end)], state.step,
-        state.fired, state.spills,
+        state.fired, state.spills, state.truncated,
     )  # fmt: skip
     return Piece(0, number, begin, end, own, HookState(np.array([[2.5]]), memory or {}))
 
@@ -56,7 +56,7 @@ def some_state(step, seed):
     waiting = np.zeros(30, WAITING)
     waiting["site"] = np.sort(rng.integers(0, np.prod(SHAPE), 30))
     waiting["age"], waiting["particle"] = np.arange(30), 1
-    return LatticeState(particles, waiting, step, np.array([7]), 31)
+    return LatticeState(particles, waiting, step, np.array([7]), 31, 3)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def write(writer, state, number, bounds, **more):
 def write_all_samples(writer):
     writer.open_counts()
     samples = len(prepare_lattice(model(), options()).times)
-    nothing = [np.zeros((samples, *shape), np.int64) for shape in ((1, 1), (1,), (), ())]
+    nothing = [np.zeros((samples, *shape), np.int64) for shape in ((1, 1), (1,), (), (), ())]
     writer.write_samples(0, 0, Samples(*nothing))
 
 
@@ -119,7 +119,12 @@ def test_the_newest_whole_state_is_what_a_run_goes_on_from(writer):
             expected = piece(new, -1, begin, end).state
             assert np.array_equal(state.particles, expected.particles)
             assert np.array_equal(state.waiting, expected.waiting)
-            assert (state.step, state.fired.tolist(), state.spills) == (6, [7], 31)
+            assert (state.step, state.fired.tolist(), state.spills, state.truncated) == (
+                6,
+                [7],
+                31,
+                3,
+            )
             assert hooks.rates.tolist() == [[2.5]]
     writer.forget_checkpoints(0, 7)
     _, begun = writer.open_again()

@@ -38,8 +38,8 @@ DEVICE void clear_bins(u32 (&bins)[BLOCK_BINS]) {
 }
 
 // When all sites of the block are counted and it has met: adds to `counts` [type, species] what is in
-// `bins` and what waits, `held` particles, and copies the numbers of reactions, of particles that found no room so far,
-// and of those that wait, behind it.
+// `bins` and what waits, `held` particles. Behind it come the numbers of reactions, of particles that found no room so
+// far, of those that wait, and of passes that were truncated so far.
 DEVICE void count_rest(const LatticeCountArguments &a, const u32 (&bins)[BLOCK_BINS], i64 block,
                        i64 blocks, u64 held) {
     u64 *const counts = a.counts;
@@ -58,7 +58,10 @@ DEVICE void count_rest(const LatticeCountArguments &a, const u32 (&bins)[BLOCK_B
     if (own) atomic_add(counts + BINS + N_REACTIONS + 1, own);
     if (block != 0) return;
     for (int r = THREAD_ID; r < N_REACTIONS; r += BLOCK_THREADS) counts[BINS + r] = a.fired[r];
-    if (THREAD_ID == 0) counts[BINS + N_REACTIONS] = a.work[SPILLS];
+    if (THREAD_ID == 0) {
+        counts[BINS + N_REACTIONS] = a.work[SPILLS];
+        counts[BINS + N_REACTIONS + 2] = a.work[TRUNCATED];
+    }
 }
 
 // Counts a lattice. `bins` is memory of the block.

@@ -1,10 +1,10 @@
-// A step of a lattice of particles: hops along x, y and z, at most one reaction of each site in a
-// pass, then particles that waited for room.
+// A step of a lattice of particles: hops along x, y and z, the reactions of each site, then particles
+// that waited for room.
 //
 //     Hallock & Peterson 2013, Algorithm 1     here
 //     lattice, slots of a site                 Lattice::state, Site
 //     diffusion operator along x, y, z         `rdme_xy`, then `rdme_z`
-//     reaction operator                        `react`, once in each pass
+//     reaction operator                        `react`, in each pass; there at most one reaction
 //     overflow list                            Waiting, `add_waiting`
 //     random number of a site                  `lattice_draw`, addressed by site, step and purpose
 //

@@ -12,11 +12,8 @@ import numpy as np
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
-from tauslab.model.lattice.diagnosis.time_step import (
-    choose_time_step,
-    loss_warning,
-    lost_fraction,
-)
+from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_warning
+from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues, lattice_values
@@ -70,16 +67,11 @@ def lattice_facts(
         "diffusion_substeps": chosen.diffusion_substeps,
         "reaction_substeps": chosen.reaction_substeps,
         "largest_hop": chosen.hop,
-        "reaction_per_pass": chosen.reaction,
-        "lost_reactions": lost_fraction(chosen.reaction),
+        "splitting": _splitting(lattice, chosen.splitting),
         "pairs": [vars(pair) for pair in critical_spacings(lattice, values)],
         "reactions_per_site_and_pass": _propensities(lattice, values, chosen.step)
         if lattice.reactions
         else {},
-        "one_set_per_step": {
-            reaction.name: float(row.max()) * chosen.step
-            for reaction, row in zip(lattice.reactions, values.rates, strict=True)
-        },
         "slots": lattice.slots,
         "occupancy": list(_occupancy(lattice, values)),
         "bytes": {"particles": sites * lattice.slots * itemsize, "sites": sites},
@@ -158,6 +150,18 @@ def poisson_tail(mean: float, most: int) -> float:
     return min(total, 1.0)
 
 
+def _splitting(lattice: LatticeData, found: Splitting) -> dict[str, Any]:
+    """The error by turns, and where it is largest; None where nothing competes with a hop."""
+    names = [reaction.name for reaction in lattice.reactions]
+    some = found.error > 0
+    return {
+        "error": found.error,
+        "reaction": names[found.reaction] if some else None,
+        "site_type": lattice.type_names[found.site_type] if some else None,
+        "warning": splitting_warning(found, names, lattice.type_names),
+    }
+
+
 def _particles(lattice: LatticeData, values: LatticeValues) -> dict[str, int]:
     counts = dict.fromkeys(lattice.species, 0)
     for placed in values.placed:
@@ -203,25 +207,24 @@ def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
 
 def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     passes, reactions = facts["diffusion_substeps"], facts["reaction_substeps"]
-    x, lost = facts["reaction_per_pass"], facts["lost_reactions"]
+    found = facts["splitting"]
     lines = [
         (
             f"step: {facts['step']:g} s, {_passes(passes, 'diffusion')} with hop probability up to "
             f"{facts['largest_hop']:.4g} to a side, {_passes(reactions, 'reactions')}"
         ),
-        f"reactions: x = a0 tau up to {x:.3g} in a site and pass, {100 * lost:.2g} % of them lost",
     ]
-    warning = loss_warning(facts["step"], reactions, x)
-    if warning is not None:
-        lines.append(f"warning: {warning}")
+    if found["reaction"] is not None:
+        lines.append(
+            "hops and reactions take turns: mean time until a pair reacts off by "
+            f"{100 * found['error']:.2g} % at most ({found['reaction']} in {found['site_type']})"
+        )
+    if found["warning"] is not None:
+        lines.append(f"warning: {found['warning']}")
     busiest = sorted(facts["reactions_per_site_and_pass"].items(), key=lambda item: -item[1])
     shown = [f"{name} {value:.2g}" for name, value in busiest[:_MOST_LINES] if value > 0]
     if shown:
-        lines.append(f"x by reaction, in a step: {', '.join(shown)}")
-    alone = sorted(facts["one_set_per_step"].items(), key=lambda item: -item[1])
-    shown = [f"{name} {value:.2g}" for name, value in alone[:_MOST_LINES] if value > 0]
-    if shown:
-        lines.append(f"x of one set of reactants in a site, in a step: {', '.join(shown)}")
+        lines.append(f"reactions expected in a site and step, at most: {', '.join(shown)}")
     return lines
 
 

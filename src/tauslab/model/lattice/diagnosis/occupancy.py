@@ -1,4 +1,4 @@
-"""Expected occupancy of the sites of a lattice model, and what follows for its time step."""
+"""Expected occupancy of the sites of a lattice model, and the reactions expected there."""
 
 from __future__ import annotations
 
@@ -78,24 +78,3 @@ def site_propensities(
             # Poisson: half the mean of n (n - 1) is half the squared mean.
             propensities[index] *= occupancy[:, number[name]] ** count / count
     return propensities
-
-
-def largest_site_propensity(lattice: LatticeData, values: LatticeValues) -> float:
-    """Largest expected a0 of a site (1/s), over site types and both states of occupancy."""
-    states = expected_occupancy(lattice, values)
-    return max(float(site_propensities(lattice, values, s).sum(axis=0).max()) for s in states)
-
-
-def lasting_propensity(lattice: LatticeData, values: LatticeValues) -> float:
-    """Largest propensity (1/s) that one set of reactants gives to a site and a reaction keeps.
-
-    A gene that makes RNA is there again after each: at most one in a pass is too few, however
-    seldom a site holds a gene. What reacts and is gone reacts once, and loses nothing by that.
-    """
-    rates = np.where(values.sites_of > 0, values.rates, 0.0)
-    lasting = [
-        float(row.max())
-        for reaction, row in zip(lattice.reactions, rates, strict=True)
-        if all(reaction.products.get(n, 0) >= k for n, k in reaction.reactants.items())
-    ]
-    return max(lasting, default=0.0)

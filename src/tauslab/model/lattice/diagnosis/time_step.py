@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.diagnosis.occupancy import largest_site_propensity, lasting_propensity
+from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_of
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.values import LatticeValues
 from tauslab.model.option_names import assigned
 
-MAX_REACTION = 0.02  # a0 tau of a site: above it more than 1 % of the reactions are lost
 MOST_DIFFUSION_PASSES = 10_000  # of a step
 MOST_REACTION_PASSES = 4096  # of a pass of diffusion: 12 bits of a draw's address
 LEAST_STEP = 1e-12  # seconds of a step that the model does not give: molecules do not diffuse below
 _IN_WATER = 1e-8  # m^2/s, faster than any molecule in water
-_MOST_REACTION_SUBSTEPS = 1000
 _ROUNDING = 1e-9  # a step that was chosen for q = --max-hop needs no second pass
 
 
@@ -26,16 +26,15 @@ class TimeStep:
     """A step of `step` seconds, divided into `diffusion_substeps` equal parts.
 
     A part is a pass of hops along x, y, z, then its share of the `reaction_substeps` passes of
-    reactions, a whole number. `hop` is the largest hop probability to one side in a part,
-    `reaction` the largest expected a0 tau of a site in a pass of reactions, or that of a site with
-    one set of reactants which a reaction keeps, if that is larger.
+    reactions, a whole number. `hop` is the largest hop probability to one side in a part, and
+    `splitting` what it costs that hops and reactions take turns.
     """
 
     step: float
     diffusion_substeps: int
     reaction_substeps: int
     hop: float
-    reaction: float
+    splitting: Splitting
 
 
 def choose_time_step(
@@ -56,8 +55,7 @@ def choose_time_step(
         In place of the model's step, in seconds; a model without one takes the longest that needs
         one pass.
     reaction_substeps
-        In place of the model's; by default as many as keep a0 tau of a site, with the particles
-        expected there and with one set of reactants that a reaction keeps, within `MAX_REACTION`.
+        In place of the model's; by default one for each pass of diffusion, and more change no law.
         Every part of the step takes as many, so it is rounded up to a multiple of
         `diffusion_substeps`.
 
@@ -94,14 +92,11 @@ def choose_time_step(
             f"{_likely_unit(values) or f': a step of {tau / wanted:.3g} s needs one'}"
         )
     passes = max(1, math.ceil(wanted))
-    largest = (
-        max(largest_site_propensity(lattice, values), lasting_propensity(lattice, values)) * tau
-    )
-    if not math.isfinite(largest):
+    if not math.isfinite(float(values.rates.sum(axis=0).max(initial=0)) * tau * lattice.slots**2):
         raise ModelError(f"{lattice.name}: rates of reactions in a site are too large for a double")
     chosen = reaction_substeps if reaction_substeps is not None else lattice.reaction_substeps
     if chosen is None:
-        chosen = max(1, min(math.ceil(largest / MAX_REACTION), _MOST_REACTION_SUBSTEPS))
+        chosen = passes
     if chosen < 1:
         raise ConfigError(f"reaction sub-steps {chosen}: there must be 1 or more")
     chosen = -(-chosen // passes) * passes
@@ -110,7 +105,21 @@ def choose_time_step(
             f"{lattice.name}: {chosen // passes} passes of reactions after a pass of hops; at most "
             f"{MOST_REACTION_PASSES} are possible: choose a shorter step"
         )
-    return TimeStep(tau, passes, chosen, fastest * tau / passes, largest / chosen)
+    return TimeStep(
+        tau, passes, chosen, fastest * tau / passes, _splitting(lattice, values, tau / passes)
+    )
+
+
+def _splitting(lattice: LatticeData, values: LatticeValues, seconds: float) -> Splitting:
+    """What passes of this length cost, in the site types that there are."""
+    number = {name: index for index, name in enumerate(lattice.species)}
+    reactants = [
+        [number[name] for name, count in reaction.reactants.items() for _ in range(count)]
+        for reaction in lattice.reactions
+    ]
+    hop = values.diffusion * (seconds / (lattice.spacing * lattice.spacing))
+    rates = np.where(values.sites_of > 0, values.rates, 0.0)
+    return splitting_of(hop, reactants, rates, seconds, lattice.shape, values.sites_of)
 
 
 def fastest_hop(lattice: LatticeData, values: LatticeValues) -> float:
@@ -147,24 +156,3 @@ def _likely_unit(values: LatticeValues) -> str:
         ": diffusion coefficients are in m^2/s, where 1 um^2/s is 1e-12 and a small molecule in "
         "water has 1e-9, and spacing is in metres"
     )
-
-
-def loss_warning(step: float, reaction_substeps: int, x: float) -> str | None:
-    """One sentence where x = a0 tau of a site and pass is above `MAX_REACTION`; else None."""
-    if x <= MAX_REACTION:
-        return None
-    whole = x * reaction_substeps
-    return (
-        f"x = a0 tau of a site is expected to reach {x:.3g} in a pass of reactions, above "
-        f"{MAX_REACTION:g}, where {100 * lost_fraction(x):.2g} % of them are lost: "
-        f"reaction_substeps = {math.ceil(whole / MAX_REACTION)}, or a step of "
-        f"{step * MAX_REACTION / whole:.2g} s, keeps the loss within 1 %"
-    )
-
-
-def lost_fraction(x: float) -> float:
-    """Part of the reactions of a site that are lost where at most one happens in a pass.
-
-    The rate is too small by 1 - (1 - exp(-x)) / x, with x = a0 tau.
-    """
-    return 1 + math.expm1(-x) / x if x > 0 else 0.0

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 MARKS = "progress/samples"
 COMPLETE = "progress/complete"
 CHECKSUMS = "progress/checksums"
-COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow")
+# The last one is not in files of earlier versions.
+COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow", "truncated_passes")
 OF_POINTS = ("seed", "diffusion_substeps", "reaction_substeps")  # datasets of /points
 FRAMES = {"lattice/particles": "lattice/checksums", "lattice/sites": "lattice/site_checksums"}
-_NEEDED = ("time", "species", "site_type", "reaction", *COUNTED, MARKS, COMPLETE, CHECKSUMS)
+_NEEDED = ("time", "species", "site_type", "reaction", *COUNTED[:4], MARKS, COMPLETE, CHECKSUMS)
 _NUMBERS = {
     "seed": (0, 2**64 - 1), "steps": (0, 2**63 - 1), "replicas": (1, 2**31 - 1),
     "count_every": (1, 2**63 - 1), "frame_every": (0, 2**63 - 1),
@@ -237,7 +238,7 @@ class CheckedLattice:
     def _whole_samples(self, replica: int, lead: tuple[int, ...], done: int, stored: Array) -> int:
         for start in range(0, done, _READ):
             part = (*lead, slice(start, min(done, start + _READ)))
-            columns = [self._file[name][part] for name in COUNTED]
+            columns = [self._file[name][part] for name in COUNTED if name in self]
             for at in range(len(columns[0])):
                 found = sample_sum(replica, start + at, (column[at] for column in columns))
                 if found != int(stored[start + at]):
@@ -272,12 +273,12 @@ class CheckedLattice:
         yield from wrong
         lead = (*points, *((replicas,) if replicas > 1 else ()))
         runs = math.prod(lead)
-        for name, inner in zip(
-            COUNTED, ((species,), (types, species), (reactions,), ()), strict=True
-        ):
-            wanted = (*lead, samples, *inner)
-            if file[name].shape != wanted or file[name].dtype != np.dtype("<i8"):
-                yield f"/{name} is {file[name].dtype} {list(file[name].shape)}, not i64 {wanted}"
+        inner = ((species,), (types, species), (reactions,), (), ())
+        shapes = {name: (*lead, samples, *own) for name, own in zip(COUNTED, inner, strict=True)}
+        for name in (name for name in COUNTED if name in self):
+            if file[name].shape != shapes[name] or file[name].dtype != np.dtype("<i8"):
+                found = f"{file[name].dtype} {list(file[name].shape)}"
+                yield f"/{name} is {found}, not i64 {shapes[name]}"
         yield from self._wrong_points(file, points)
         marks = file[MARKS][()]
         if marks.shape != (runs,) or (marks < 0).any() or (marks > samples).any():

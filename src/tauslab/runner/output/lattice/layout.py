@@ -122,6 +122,7 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
         ("counts_by_site_type", (types, species), ("site_type", "species")),
         ("reactions_fired", (reactions,), ("reaction",)),
         ("overflow", (), ()),
+        ("truncated_passes", (), ()),
     ):
         unit = (("units", "particles"),) if name.startswith("counts") else ()
         whole, all_axes = (*lead, samples, *shape), (*axes, "time", *own)

@@ -68,8 +68,8 @@ class Piece:
     """Planes ``begin .. end - 1`` of a state: of a frame, or (`number` -1) only to go on from.
 
     `replica` counts those of all points of a sweep as one row, as `LatticeTask` does. `state` has
-    the particles of these planes and those that wait there; its `fired` and `spills` are those of
-    the whole lattice.
+    the particles of these planes and those that wait there; its `fired`, `spills` and `truncated`
+    are those of the whole lattice.
     """
 
     replica: int
@@ -230,8 +230,9 @@ def write_part(
             )
         put_attributes(file, {
             "format": FORMAT, "kind": _KIND, "step": state.step, "spills": state.spills,
-            "frame": piece.number, "replica": piece.replica, "begin": piece.begin,
-            "end": piece.end, "first": piece.begin // planes * planes, **identity,
+            "truncated": state.truncated, "frame": piece.number, "replica": piece.replica,
+            "begin": piece.begin, "end": piece.end, "first": piece.begin // planes * planes,
+            **identity,
         })  # fmt: skip
         file["checksums"] = np.array([chunk_sum(data) for data in chunks], "<u4")
         seal(file, {"particles"})
@@ -276,7 +277,7 @@ def read_planes(
         state = LatticeState(
             found.particles[begin - first : end - first],
             waiting[(plane >= begin) & (plane < end)], int(attributes["step"]),
-            file["fired"][...], int(attributes["spills"]),
+            file["fired"][...], int(attributes["spills"]), int(attributes.get("truncated", 0)),
         )  # fmt: skip
         own = slice(begin - int(attributes["begin"]), end - int(attributes["begin"]))
         sites = None if found.sites is None else found.sites[own]

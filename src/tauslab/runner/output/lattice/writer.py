@@ -136,6 +136,12 @@ class LatticeWriter:
                 # of a run that ended between its last two steps
                 shutil.rmtree(self._folder, ignore_errors=True)
                 return True, {}
+            if COUNTED[-1] not in checked:
+                raise InputFileError(
+                    f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
+                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
+                    f"go on with other bits; start the run anew with {opt('overwrite')}"
+                )
             samples = checked.whole_samples()
         whole, damaged = self._whole_parts()
         return False, beginnings(self._task, self.path, samples, whole, damaged)
@@ -178,7 +184,9 @@ class LatticeWriter:
     def write_samples(self, replica: int, first: int, samples: Samples) -> None:
         """Put samples in their place, and mark them."""
         assert self._file is not None
-        values = (samples.counts, samples.by_type, samples.fired, samples.spills)
+        values = (
+            samples.counts, samples.by_type, samples.fired, samples.spills, samples.truncated
+        )  # fmt: skip
         n_all = len(self._task.times)
         for name, value in zip(COUNTED, values, strict=True):
             row = value[0].size * 8

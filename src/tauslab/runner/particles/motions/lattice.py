@@ -12,11 +12,11 @@ import numpy as np
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice.replicas import LatticeReplicas, Rest
+from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice.diagnosis.time_step import loss_warning
+from tauslab.model.lattice.diagnosis.truncation import truncation_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import warn
 from tauslab.runner.options.lattice import MOST_REPLICAS, set_parameters
@@ -70,6 +70,7 @@ class LatticeMotion:
         self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
         self._replicas: LatticeReplicas | None = None
         self._by_type: IntArray = np.zeros(0, np.int64)
+        self._told_of_splitting = self._told_of_truncation = False
         self.prepare(rows, n)
 
     # ---------------------------------------------------------------- looking
@@ -163,6 +164,7 @@ class LatticeMotion:
             all_given = [{**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()]
             starts = [self._lowered(values) for values in all_given]
             base = _together(base, starts, list(each))
+        self._tell_of_splitting(starts)
         self._values, self._starts, self._given = dict(rows), starts, all_given
         self._which = which.reshape(-1)
         self._use(base, n)
@@ -177,12 +179,16 @@ class LatticeMotion:
             if not tell:
                 warnings.simplefilter("ignore")
             found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
-            lossy = loss_warning(found.step, found.reaction_substeps, found.site_reaction)
-            if lossy is not None:
-                warn(f"{self._model.name}: {lossy}")
         self._step = found.step
         self._known[key] = found
         return found
+
+    def _tell_of_splitting(self, starts: list[LoweredLattice]) -> None:
+        """Warn, once, where reactions are so fast that hops should come between them."""
+        told = max(starts, key=lambda one: one.splitting.error).splitting_warning()
+        if told is not None and not self._told_of_splitting:
+            warn(told)
+        self._told_of_splitting |= told is not None
 
     def _use(self, base: LoweredLattice, n: int) -> None:
         """Make what moves lattices of this model, or give what there is its rates."""
@@ -259,7 +265,17 @@ class LatticeMotion:
         numbers = range(first + own.start, first + own.stop)
         self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
         self._done = due
+        self._tell_of_truncation(int(lattices.rest.truncated.sum()))
         return np.zeros(self.n, np.uint8)
+
+    def _tell_of_truncation(self, own: int) -> None:
+        """Warn, once, where some lattice lost reactions."""
+        if self._told_of_truncation or not self._model.reactions:
+            return
+        told = truncation_text(sum(self._comm.allgather(own)))
+        if told is not None:
+            warn(f"{self._model.name}: {told}")
+        self._told_of_truncation = told is not None
 
     def take(self, ancestors: IntArray) -> None:
         """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
@@ -307,6 +323,7 @@ class LatticeMotion:
             "counts_by_type": joined(self._by_type),
             "fired": joined(rest.fired),
             "spills": joined(rest.spills),
+            "truncated": joined(rest.truncated),
             "waiting/lengths": joined(lengths),
             "steps": joined(rest.steps),
             "done": np.array(self._done),
@@ -335,10 +352,12 @@ class LatticeMotion:
         for name in _WAITING_FIELDS:
             entries[name] = arrays[f"waiting/{name}"]
         waiting = np.split(entries, np.cumsum(lengths)[:-1])
+        none = np.zeros(self.n, np.int64)  # of a version that did not count
+        counted = {"truncated": none, **arrays}
         cells = np.ascontiguousarray(arrays["particles"][own]).reshape(-1).view(np.uint32)
         lattices.put(
             self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
-            Rest(waiting[own], *(arrays[name][own] for name in ("fired", "spills", "steps"))),
+            Rest(waiting[own], *(counted[name][own] for name in COUNTED)),
         )
         self._by_type = arrays["counts_by_type"][own]
         self._done = int(arrays["done"])
@@ -347,21 +366,18 @@ class LatticeMotion:
 def _together(
     base: LoweredLattice, found: list[LoweredLattice], names: list[str]
 ) -> LoweredLattice:
-    """One model for lattices whose rates differ, with passes of reactions enough for all."""
+    """One model for lattices whose rates differ, with the largest of them."""
     for one in found:
         if not _same_hops(base, one):
             raise ConfigError(
                 f"{' and '.join(names)} change how particles hop, or what is held at a face: give "
                 "one value for all particles"
             )
-    passes = base.diffusion_substeps
-    most = max(one.reaction_substeps // passes for one in found)
     fastest = tuple(
         replace(reaction, rates=np.stack([one.reactions[j].rates for one in found]).max(axis=0))
         for j, reaction in enumerate(base.reactions)
     )
-    # A power of two, so that few kernels do for many values.
-    return replace(base, reaction_substeps=passes << (most - 1).bit_length(), reactions=fastest)
+    return replace(base, reactions=fastest)
 
 
 def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:

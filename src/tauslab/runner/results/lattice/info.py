@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.model.lattice.diagnosis.truncation import truncation_text
 from tauslab.model.option_names import opt
 from tauslab.runner.results.lattice.recorded import RecordedLattice
 from tauslab.runner.results.lattice.tables import span
@@ -29,6 +30,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
         "frames": len(result.frame_times),
         **_sweep_facts(result),
         "replicas": result.n_replicas,
+        "truncated_passes": result.truncated_passes,
         "species": list(result.species),
         "attributes": attributes,
         "profile": result.profile,
@@ -81,6 +83,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"species: {len(found['species'])} ({names})",
         f"command: {attributes['command']}",
     ]
+    lost = truncation_text(found["truncated_passes"])
+    lines += [] if lost is None else [f"warning: {lost}"]
     lines += profile_lines(found["profile"])
     lines.append("complete" if found["complete"] else f"unfinished; {opt('resume')} completes it")
     return lines

@@ -99,6 +99,16 @@ class RecordedLattice:
         """``seed``, ``diffusion_substeps`` or ``reaction_substeps`` of the points ``[point]``."""
         return np.asarray(self._file[f"points/{name}"][()])
 
+    @cached_property
+    def truncated_passes(self) -> int:
+        """Passes of a site that lost reactions, of all replicas and points: see ``docs/rdme.md``.
+
+        0 in a file of a version that did not count them.
+        """
+        if "truncated_passes" not in self._file:
+            return 0
+        return int(np.maximum(self._file["truncated_passes"][()].max(axis=-1), 0).sum())
+
     def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
         """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
 

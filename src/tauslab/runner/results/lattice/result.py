@@ -112,6 +112,8 @@ class LatticeResult(RecordedLattice):
             replicas = f"point {self.point} ({at}), {replicas}"
         until = f" to t = {self.times[-1]:g} s" if len(self.times) else ""
         state = "" if self.complete else f", unfinished (t_end = {self.all_times[-1]:g} s)"
+        if self.truncated_passes:
+            state += f", reactions lost in {self.truncated_passes} passes of sites"
         return (
             f"<LatticeResult {place}: {replicas}{len(self.times)} samples{until}, "
             f"{len(self.frame_times)} frames, {len(self.species)} species "

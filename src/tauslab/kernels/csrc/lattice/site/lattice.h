@@ -32,7 +32,8 @@ enum WorkWord {
     LISTED_0 = 8,  // lengths of lists of tiles, see lattice/cooperative_steps.h
     LISTED_1 = 9,
     COUNT_OF_LIST_0 = 10,  // three, see lattice/sparse/sections.cc
-    WORK_WORDS = 13,
+    TRUNCATED = 13,        // passes of sites that ended before their time: see react()
+    WORK_WORDS = 14,
 };
 
 // Upper and lower bytes of numbers of particles 0 to 7.

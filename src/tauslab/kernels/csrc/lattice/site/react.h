@@ -1,11 +1,22 @@
-// At most one reaction of a site in a pass, with probability 1 - exp(-x): x is the sum of the
-// propensities times the length of the pass.
+// The reactions of a site in a pass: the exact stochastic simulation of the site for the length of the pass
+// (Gillespie, J. Phys. Chem. 81, 2340 (1977)). Propensities are times the length of a pass, so that a pass
+// lasts from 0 to 1.
+//
+// 64 bits decide whether anything happens, with probability 1 - exp(-x) for a sum x of the propensities, and
+// then when: for most sites a look at a bound of x is all.
 #pragma once
 
 #include "math/exp.h"
+#include "math/log.h"
 #include "lattice/site/waiting.h"
 
 constexpr double NO_TARGET = 1e300;
+
+// Reactions of a site in a pass, as many as their draws have addresses: see LatticePurpose.
+constexpr u32 FEW_EVENTS = 1u << 6, MORE_EVENTS = (1u << 18) / REACTION_PASSES;
+constexpr u32 MOST_EVENTS = FEW_EVENTS + MORE_EVENTS;
+// Products that find no slot in a step, as many as have ages: see SpillPass.
+constexpr u32 MOST_SPILLED = SPILL_HOOK - SPILL_REACTION;
 
 // Sums propensities in a fixed order, and stops at the reaction that passes `target`.
 struct ReactionSum {
@@ -110,20 +121,47 @@ DEVICE bool is_beyond_bound(const Lattice &l, int type, u32 upper, const Slot *s
     return upper > bound_of(bounds, slots, n);
 }
 
+// The draw of a reaction, counted from 0 in its pass: x0, x1 choose it, x2, x3 are the time to the next.
+DEVICE Philox4 event_draw(const LatticeStream &s, u64 site, u32 pass, u32 event) {
+    const bool few = event < FEW_EVENTS;
+    const u32 number = few ? event : pass * MORE_EVENTS + (event - FEW_EVENTS);
+    return lattice_draw(s, site, few ? PURPOSE_CHOICE : PURPOSE_MORE_CHOICES, number % FEW_EVENTS,
+                        few ? pass : number / FEW_EVENTS);
+}
+
+// A uniform number in (0, 1] of random bits that tell that something happens, if they are below 1 - exp(-x):
+// the same bits then say when.
+DEVICE double unit_of_happening(u64 u) {
+    return 1.0 - (double)(u >> 11) * 0x1p-53;
+}
+
 // One pass at a site; `u` are its 64 random bits.
 template <class Spill>
 DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass,
                          u64 u, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
     if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
     ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
-    NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
+    Philox4 x = {};
+    double left = 1.0;  // of the pass
+    u32 event = 0;
+    NO_UNROLL for (bool chooses = false;; chooses = !chooses) {  // whether and when, then which
         sum.sum = 0;
         add_reactions(l.tables, slots, n, sum);
-        if (turn == 1) break;
-        if (!happens(u, sum.sum)) return;
-        const Philox4 x = lattice_draw(s, site, PURPOSE_CHOICE, 0, pass);
+        if (chooses) {
+            if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
+            fire(l.tables, sum.chosen, slots, n, spilled, spill);
+            sum.target = NO_TARGET;
+            ++event;
+            continue;
+        }
+        if (event == 0 && !happens(u, sum.sum)) return;
+        const double unit = event == 0 ? unit_of_happening(u) : unit_open_low(x.x2, x.x3);
+        const double waits = tl_exponential(unit);  // times the sum
+        if (event > 0 && !(waits < sum.sum * left)) return;
+        if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) break;
+        left -= waits / sum.sum;
+        x = event_draw(s, site, pass, event);
         sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
     }
-    if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
-    fire(l.tables, sum.chosen, slots, n, spilled, spill);
+    if (owns_site(l, site)) atomic_add(l.work + TRUNCATED, 1);
 }

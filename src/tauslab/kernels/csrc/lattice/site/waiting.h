@@ -6,8 +6,14 @@
 
 #include "lattice/site/lattice.h"
 
-// Place in `age` of the passes of a step: x, y, z, then reactions.
-enum SpillPass : u32 { SPILL_X = 0, SPILL_Y = 0x1000, SPILL_Z = 0x2000, SPILL_REACTION = 0x3000 };
+// Place in `age` of the passes of a step: x, y, z, then reactions, then hooks (runner/options/hook_view.py).
+enum SpillPass : u32 {
+    SPILL_X = 0,
+    SPILL_Y = 0x1000,
+    SPILL_Z = 0x2000,
+    SPILL_REACTION = 0x3000,
+    SPILL_HOOK = 0xf000,
+};
 
 DEVICE i32 *tile_head(const Lattice &l, u64 list, i64 tile) {
     return l.heads + (i64)list * l.planes * tiles_of_plane(l) + tile;
