@@ -75,7 +75,7 @@ class Watched:
             return False
         if self.time not in reads:
             return True
-        if isinstance(law, Operation) and law.function in _LOGIC:
+        if isinstance(law, Operation) and law.function in (*_LOGIC, "if"):
             return all(self._stands_still(part) for part in law.arguments)
         return self._is_switch(law)
 

@@ -56,6 +56,8 @@ def fused_products(graph: ExpressionGraph, outputs: Sequence[int]) -> dict[int, 
     asked = set(outputs)
     for number in nodes:
         own = users[number]
+        if number in graph.as_written:
+            continue
         if graph.nodes[number].kind != "mul" or number in asked or len(set(own)) != len(own):
             continue
         if all(graph.nodes[u].kind in ("add", "sub") and u not in absorbed for u in own):

@@ -43,6 +43,7 @@ class ExpressionGraph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.stages: list[int] = []
+        self.as_written: set[int] = set()  # products that no sum absorbs
         self._numbers: dict[object, int] = {}
 
     def number(self, value: float) -> int:
@@ -77,6 +78,14 @@ class ExpressionGraph:
         if rewrite is not None:
             return int(rewrite(*arguments))
         return self._plain(function, *arguments)
+
+    def write(self, function: str, *arguments: int) -> int:
+        """The same without rewriting, so that it rounds as the expression does."""
+        if all(self.value_of(a) is not None for a in arguments) or function == "pow":
+            return self.apply(function, *arguments)
+        node = self._plain(function, *arguments)
+        self.as_written.add(node)
+        return node
 
     def sum(self, terms: list[tuple[float, int]]) -> int:
         """Sum of nodes with factors, in the order of the terms; 0 if there are none."""

@@ -24,12 +24,14 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     draws_in,
+    looks_back,
     parts_first,
     substitute,
     symbols,
     to_text,
 )
-from tauslab.model.expressions.time_relations import Switches
+from tauslab.model.expressions.time_relations import Switches, is_step_of_time
+from tauslab.model.expressions.time_tables import just_after
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
@@ -136,7 +138,7 @@ def lower_ode(
     system = _OdeLowering(network, parameters, varying, slack).run(recorded)
     if not breaks:
         return system
-    after = {math.nextafter(t, math.inf) for t in breaks}
+    after = {just_after(t) for t in breaks}
     return replace(system, jumps=tuple(sorted({*system.jumps, *after})))
 
 
@@ -399,9 +401,27 @@ class _OdeLowering:
     def tree(self, tree: Expression, when: _When = _NOW) -> int:
         """Node of an expression; of a part that occurs often, one."""
         found: dict[int, int] = {}
-        for node in parts_first(tree, _read_with):
-            found[id(node)] = self.part(node, found, when)
+        order = parts_first(tree, _read_with)
+        steps = self.in_steps(order)
+        for node in order:
+            if id(node) in steps and isinstance(node, Call):
+                arguments = (found[id(part)] for part in node.arguments)
+                found[id(node)] = self.graph.write(node.function, *arguments)
+            else:
+                found[id(node)] = self.part(node, found, when)
         return found[id(tree)]
+
+    def in_steps(self, order: Sequence[Expression]) -> set[int]:
+        """Parts of what steps by the time alone: it steps where the host finds that it does."""
+        if not order or "time" not in symbols(order[-1]) or "time" in self.network.parameters:
+            return set()
+        moved = {*self.number, *self.network.rules}
+        inside: set[int] = set()
+        for node in reversed(order):
+            alone = is_step_of_time(node) and not (symbols(node) & moved or looks_back(node))
+            if isinstance(node, Call) and (alone or id(node) in inside):
+                inside |= {id(node), *map(id, node.arguments)}
+        return inside
 
     def part(self, tree: Expression, found: Mapping[int, int], when: _When) -> int:
         """The same of a part, where those of its arguments are known."""
@@ -510,12 +530,12 @@ def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[fl
     last = times[-1]
     points = [(t, 2, k) for k, t in enumerate(times)]
     points += [(e.time, 1, i) for i, e in enumerate(events) if 0 < e.time <= last]
-    points += [(t, 0, len(events)) for t in jumps if 0 < t < last]
+    points += [(t, 0, len(events)) for t in jumps if 0 < t <= last]
     rows: list[tuple[float, float, int, int]] = []
     now = 0.0
     for t, kind, number in sorted(points):
         if kind == 0:
-            before = max(now, math.nextafter(t, -math.inf))
+            before = max(now, math.nextafter(t, -math.inf) if t > just_after(0.0) else 0.0)
             rows.append((now, before, number, -1))
             now = math.nextafter(t, math.inf)
         else:

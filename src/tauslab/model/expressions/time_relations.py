@@ -25,6 +25,7 @@ from tauslab.model.portable.host_math import evaluate
 
 TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _TIME = Symbol("time")
+STEPS = frozenset((*TURNED, "floor", "ceil"))  # jump, where what they are made of does not
 _Linear = tuple[float, Expression]  # slope, rest
 
 
@@ -51,6 +52,16 @@ def relation_of(tree: Expression) -> Relation | None:
     change = minus(right, left) if slope > 0 else minus(left, right)
     return Relation(
         function, change if abs(slope) == 1 else folded(call("div", change, abs(slope)))
+    )
+
+
+def is_step_of_time(tree: Expression) -> bool:
+    """Whether it jumps by the time, not linearly, so that only a search finds when."""
+    return (
+        isinstance(tree, Call)
+        and tree.function in STEPS
+        and "time" in symbols(tree)
+        and relation_of(tree) is None
     )
 
 

@@ -97,10 +97,12 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     structure = Structure(tuple(sides), parameters, parents(sides, parameters))
     nominal = {**network.initial_amounts(values), **values}
     sampling = _sampling(options, nominal, parameters)
+    breaks = breaks_of(network, options, values, options.unknown, equations=True)
     system = lower_ode(
-        network, parameters=values, varying=options.unknown, recorded=tuple(sides),
+        breaks.applied(network, all_tables=True),
+        parameters=values, varying=options.unknown, recorded=tuple(sides),
         slack=SLACK * options.integration.atol,
-        breaks=breaks_of(network, options, values, options.unknown, relations=True),
+        breaks=breaks.times,
     )  # fmt: skip
     inputs = np.array([[nominal[name] for name in system.inputs] or [0.0]])
     digest = hashlib.sha256(canonical_text(network).encode())

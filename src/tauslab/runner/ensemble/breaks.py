@@ -9,6 +9,7 @@ from typing import Protocol
 from tauslab.model.arrays import FloatArray
 from tauslab.model.expressions.expression import Expression, symbols, to_text
 from tauslab.model.network.diagnosis.time_breaks import (
+    TimeBreaks,
     pulses_that_vary,
     steps_of_time,
     time_breaks,
@@ -32,24 +33,25 @@ def breaks_of(
     values: Mapping[str, float],
     varying: Collection[str],
     *,
-    relations: bool = False,
-) -> tuple[float, ...]:
-    """The last times before jumps of what depends on the time alone, and those that enclose pulses.
+    equations: bool = False,
+) -> TimeBreaks:
+    """What depends on the time alone, and jumps, bends or has a pulse.
 
-    What jumps at times that are not known here, because they differ between trajectories or are
-    too many, is told; with `relations` also pulses between linear relations, whose times the method
-    does not take from each trajectory.
+    A warning names what jumps at times that are not known here, because they differ between
+    trajectories or are too many; of `equations` also pulses between linear relations, whose times
+    they do not take from each trajectory. Another names triggers that hold at instants which are
+    not known.
     """
     end = float(options.times[-1])
     if not (end > 0 and uses_time(network)):
-        return ()
+        return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
     known = {**values, **{name: amounts[name] for name in network.constant_species()}}
     lost = _depending(network, set(varying))
     for name in lost:
         known.pop(name, None)
     found = time_breaks(network, known, end)
-    if relations:
+    if equations:
         found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
         warn(
@@ -57,7 +59,13 @@ def breaks_of(
             f"between trajectories, {_PASSED_OVER}, use events, or give {opt('times')} as dense as "
             "the pulses are short"
         )
-    return found.times
+    for name, part in found.missed:
+        warn(
+            f"{network.name}: the trigger of event {name} needs {_shown([part])}, which holds at "
+            "single instants that are not known before a trajectory: the event may not come; "
+            "compare by <, <=, > or >="
+        )
+    return found
 
 
 def warn_of_steps(network: Network) -> None:

@@ -53,9 +53,11 @@ def prepare_ode(network: Network, options: Options) -> Task:
     recorded = recorded_names(network, options)
     varying = {*rows, *options.sample.names}
     slack = SLACK * options.integration.atol
+    breaks = breaks_of(network, options, values, varying, equations=True)
     system = lower_ode(
-        network, parameters=values, varying=varying, recorded=recorded, slack=slack,
-        breaks=breaks_of(network, options, values, varying, relations=True),
+        breaks.applied(network, all_tables=True),
+        parameters=values, varying=varying, recorded=recorded, slack=slack,
+        breaks=breaks.times,
     )  # fmt: skip
     _refuse_infinite(system)
     history = options.integration.delay_history

@@ -221,15 +221,16 @@ def prepare(network: Network, options: Options) -> Task:
     recorded = recorded_names(network, options)
     if pasts:  # which take their first counts from what they hold
         initial = np.pad(initial, ((0, 0), (0, len(pasts))))
+    breaks = breaks_of(network, options, values, {*varying, *rows})
     lowered = lower(
-        forward,
+        breaks.applied(forward, all_tables=False),
         parameters=values,
         counts=counts,
         varying=varying.keys(),
         recorded=recorded,
         reals=reals,
         pasts=pasts,
-        breaks=breaks_of(network, options, values, {*varying, *rows}),
+        breaks=breaks.times,
     )
     if lowered.dynamics is not None and options.common:
         raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")

@@ -140,7 +140,9 @@ DEVICE u8 advance_watching(Method &method, const EventQueue &queue, Real *x, Giv
             }
             continue;
         }
-        change = changes ? tl_max(change, t + shortest) : step.to;
+        // Right after 0 a step is as long as the first time after it, so that it has a reciprocal.
+        change =
+            changes ? tl_max(change, t + tl_max(shortest, t > 0 ? 0.0 : just_after(0))) : step.to;
         if (at_end && step.to - change <= least) {
             t = step.to;
             break;

@@ -1,8 +1,13 @@
-"""Times at which what depends on the time alone jumps, or has a short pulse.
+"""Times at which what depends on the time alone jumps, bends, or has a short pulse.
 
 Steps that adapt grow while nothing changes, and then may pass over a pulse such as
 ``time - 24 * floor(time / 24) < 0.1``: none of their points lies in it, and so no error is seen. A
-step that ends where the pulse begins, and one where it ends, have it exactly.
+step that ends where the pulse begins, and one where it ends, have it exactly. What is linear in
+pieces is split without rounding (`time_pieces`); changes of the rest are looked for on a grid.
+
+What holds at single times only, ``time / 24 == floor(time / 24)``, no step need meet, and rounding
+may make it hold nowhere: triggers take its instants from a table, and rates, whose integral they do
+not change, do without.
 
 Relations that the time enters linearly are not looked for: their times are known otherwise
 (`time_relations`).
@@ -11,7 +16,9 @@ Relations that the time enters linearly are not looked for: their times are know
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import nextafter
 
 import numpy as np
 
@@ -20,13 +27,24 @@ from tauslab.model.expressions.expression import (
     Call,
     Expression,
     Number,
+    Symbol,
     arguments_first,
+    call,
     draws_in,
     looks_back,
     substitute,
     symbols,
 )
-from tauslab.model.expressions.time_relations import TURNED, relation_of
+from tauslab.model.expressions.time_pieces import Pieces, pieces_of
+from tauslab.model.expressions.time_relations import STEPS, is_step_of_time, relation_of
+from tauslab.model.expressions.time_tables import (
+    Change,
+    changes_of,
+    just_after,
+    not_before,
+    open_changes,
+    table_of,
+)
 from tauslab.model.network.check import steps_of
 from tauslab.model.network.network import Event, Network
 from tauslab.model.portable.array_math import apply
@@ -35,7 +53,6 @@ from tauslab.model.portable.host_math import evaluate
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
 MOST_BREAKS = 1000
 
-_STEPS = frozenset((*TURNED, "floor", "ceil"))  # jump, where what they are made of does not
 _QUIET = 64  # parts without change after which steps have grown long
 _GROWTH = 5  # a step is at most so many times longer than the one before
 _LEVEL = 1e-9  # of the range of a quantity: no change
@@ -47,11 +64,49 @@ class TimeBreaks:
     """What laws, equations and triggers do by the time alone.
 
     `times` are those at which steps must end, in order. `unknown` are the parts that jump at times
-    which differ between trajectories, or are too many.
+    which differ between trajectories, or are too many. `missed` are names of events, and equalities
+    in their triggers, whose instants are not known.
+
+    `tables` has what steps by the time alone as tables: all that does, or with `instants` only what
+    holds at single times. `rates` has the latter without these times.
     """
 
     times: tuple[float, ...] = ()
     unknown: tuple[Expression, ...] = ()
+    missed: tuple[tuple[str, Expression], ...] = ()
+    tables: Mapping[Expression, Expression] = field(default_factory=dict)
+    instants: Mapping[Expression, Expression] = field(default_factory=dict)
+    rates: Mapping[Expression, Expression] = field(default_factory=dict)
+    known: Mapping[str, Number] = field(default_factory=dict)
+
+    def applied(self, network: Network, *, all_tables: bool) -> Network:
+        """The network with triggers and rates that use the tables."""
+        tables = self.tables if all_tables else self.instants
+        if not tables:
+            return network
+        rules = network.rule_expressions()
+
+        def own(tree: Expression, found: Mapping[Expression, Expression]) -> Expression:
+            return _with_tables(tree, rules, self.known, found)
+
+        return replace(
+            network,
+            reactions=[
+                replace(
+                    reaction,
+                    law=own(reaction.law, self.rates),
+                    limit=None if reaction.limit is None else own(reaction.limit, self.rates),
+                )
+                for reaction in network.reactions
+            ],
+            rates={name: own(tree, self.rates) for name, tree in network.rates.items()},
+            events=[
+                replace(event, trigger=own(event.trigger, tables))
+                if isinstance(event, Event)
+                else event
+                for event in network.events
+            ],
+        )
 
 
 def time_breaks(
@@ -60,23 +115,91 @@ def time_breaks(
     """Find them from 0 to `end`; `known` are the values that stand still, the same always."""
     found: set[float] = set()
     unknown = [one for one in steps_of_time(network) if symbols(one) - known.keys() - {"time"}]
+    numbers = {name: Number(value) for name, value in known.items()}
+    tables: dict[Expression, Expression] = {}
+    instants: dict[Expression, Expression] = {}
+    rates: dict[Expression, Expression] = {}
     for part in dict.fromkeys(_of_the_time(network, known.keys())):
-        course = _Course(
-            substitute(part, {n: Number(known[n]) for n in symbols(part) - {"time"}}), end
-        )
+        course = _Course(_with_numbers(part, numbers), end)
         own = course.breaks(most)
         if own is None or len(found | own) > most:
             unknown.append(part)
+            continue
+        found |= own
+        for node, steps in course.steps.items():
+            if len(steps.changes) > 2 * most:
+                continue
+            tables[node] = steps.table()
+            if steps.at_instants:
+                instants[node], rates[node] = tables[node], steps.open_table()
+    missed = _missed(network, numbers, tables) if uses_time(network) else ()
+    return TimeBreaks(
+        tuple(sorted(found)), tuple(unknown), tuple(missed), tables, instants, rates, numbers
+    )
+
+
+def _with_numbers(tree: Expression, numbers: Mapping[str, Number]) -> Expression:
+    return substitute(tree, {name: numbers[name] for name in symbols(tree) & numbers.keys()})
+
+
+def _with_tables(
+    tree: Expression,
+    rules: Mapping[str, Expression],
+    known: Mapping[str, Number],
+    tables: Mapping[Expression, Expression],
+) -> Expression:
+    """A tree, with rules written out if that finds a part which has a table."""
+    whole = substitute(tree, rules)
+    found: dict[int, Expression] = {}
+    for node in arguments_first(whole):
+        table = tables.get(_with_numbers(node, known)) if is_step_of_time(node) else None
+        if table is not None:
+            found[id(node)] = table
+        elif isinstance(node, Call):
+            parts = tuple(found[id(part)] for part in node.arguments)
+            same = all(a is b for a, b in zip(parts, node.arguments, strict=True))
+            found[id(node)] = node if same else Call(node.function, parts)
         else:
-            found |= own
-    return TimeBreaks(tuple(sorted(found)), tuple(unknown))
+            found[id(node)] = node
+    return tree if found[id(whole)] is whole else found[id(whole)]
+
+
+def _missed(
+    network: Network, known: Mapping[str, Number], tables: Mapping[Expression, Expression]
+) -> Iterator[tuple[str, Expression]]:
+    """Equalities in triggers that hold at single times which are not known."""
+    rules = network.rule_expressions()
+    for event in network.events:
+        if not isinstance(event, Event):
+            continue
+        for node in arguments_first(substitute(event.trigger, rules)):
+            equality = (
+                isinstance(node, Call) and node.function in ("eq", "ne") and is_step_of_time(node)
+            )
+            if equality and _with_numbers(node, known) not in tables and _slides(node):
+                yield event.name, node
+
+
+def _slides(node: Expression) -> bool:
+    """Whether the time is in a relation outside of all that steps."""
+    outside = {id(part) for part in node.arguments} if isinstance(node, Call) else set[int]()
+    for part in reversed(arguments_first(node)):
+        if id(part) not in outside or is_step_of_time(part):
+            continue
+        if part == Symbol("time"):
+            return True
+        if isinstance(part, Call):
+            outside.update(id(inside) for inside in part.arguments)
+    return False
 
 
 def steps_of_time(network: Network) -> list[Expression]:
     """Parts that jump at times which what stands still decides, but not linearly."""
     still = {*network.parameters, *network.constant_species()}
     parts = _of_the_time(network, still)
-    return list(dict.fromkeys(n for part in parts for n in arguments_first(part) if _is_step(n)))
+    return list(
+        dict.fromkeys(n for part in parts for n in arguments_first(part) if is_step_of_time(n))
+    )
 
 
 def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Expression]:
@@ -125,25 +248,82 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
                 whole.update(id(inside) for inside in node.arguments)
 
 
-def _is_step(node: Expression) -> bool:
-    """Whether it jumps at times that nothing else finds."""
-    return (
-        isinstance(node, Call)
-        and node.function in _STEPS
-        and "time" in symbols(node)
-        and relation_of(node) is None
-    )
+@dataclass(frozen=True)
+class _Steps:
+    """What stands still between changes: its value at 0, and these."""
+
+    first: float
+    changes: list[Change]
+    opened: list[Change]
+    opens_with: float
+
+    @property
+    def at_instants(self) -> bool:
+        """Whether it has a value at a single time behind 0."""
+        return sum(one.last > 0 for one in self.opened) < sum(one.last > 0 for one in self.changes)
+
+    def table(self) -> Expression:
+        return table_of(self.first, self.changes)
+
+    def open_table(self) -> Expression:
+        return table_of(self.opens_with, self.opened)
 
 
 class _Course:
-    """A part that depends on the time alone, from 0 to `end`."""
+    """A part that depends on the time alone, from 0 to `end`.
+
+    `steps` are the parts in it that stand still between changes, as far as these are known.
+    """
 
     def __init__(self, tree: Expression, end: float) -> None:
         self._order = arguments_first(tree)
+        self._end = end
+        self._pieces = pieces_of(tree, end)
         self._times: FloatArray = np.arange(GRID + 1, dtype=np.float64) * (end / GRID)
         self._values: dict[int, FloatArray] = {}
-        if any(_is_step(node) for node in self._order) or self._smooth():
+        self._last: dict[Fraction, float] = {}  # doubles before changes
+        self.steps: dict[Expression, _Steps] = {}
+        if any(self._pieces[id(n)] is None for n in self._order):
             self._fill()
+        for node in self._order:
+            pieces = self._pieces[id(node)]
+            if not (isinstance(node, Call) and is_step_of_time(node)):
+                continue
+            if pieces is not None:
+                self.steps[node] = self._steps_of(node, pieces)
+            elif node.function in ("eq", "ne"):
+                self._find_instants(node)
+
+    def _steps_of(self, node: Expression, pieces: Pieces) -> _Steps:
+        changes = [c for c in changes_of(node, pieces, self._last) if c.last <= self._end]
+        opened = open_changes(pieces, changes)
+        return _Steps(float(pieces.at[0]), changes, opened, float(pieces.lines[0][1]))
+
+    def _find_instants(self, node: Call) -> None:
+        """Times at which two sides that are not linear cross, where that is all that they do."""
+        left, right = node.arguments
+        with np.errstate(all="ignore"):
+            apart = self._values[id(left)] - self._values[id(right)]
+            size = float(np.ptp(apart))
+        if not (0 < size < np.inf) or _touches(apart, size):
+            return
+        sign = np.sign(apart)
+        instants = self._times[sign == 0].tolist()
+        for k in np.flatnonzero(sign[:-1] * sign[1:] < 0).tolist():
+            last = self._last_before(call("lt", left, right), k)
+            after = nextafter(last, np.inf)
+            if abs(_apart(node, after) - _apart(node, last)) > _SAME * size:
+                return  # a jump: no sides that meet
+            instants.append(last if _apart(node, last) == 0 else after)
+        holds = float(node.function == "eq")
+        changes = [
+            change
+            for t in sorted(instants)
+            for change in (Change(nextafter(t, 0.0), holds), Change(t, 1 - holds))
+            if t > 0 or change.last == t
+        ]
+        first = holds if 0.0 in instants else 1 - holds
+        self.steps[node] = _Steps(first, changes, [], 1 - holds)
 
     def _smooth(self) -> list[Expression]:
         """The largest parts without jumps; those that are linear in the time have no pulse."""
@@ -151,7 +331,7 @@ class _Course:
         for node in self._order:
             inside = node.arguments if isinstance(node, Call) else ()
             if isinstance(node, Call) and (
-                node.function in _STEPS or node.function == "if"
+                node.function in STEPS or node.function == "if"
                 or any(id(part) in jumps for part in inside)
             ):  # fmt: skip
                 jumps.add(id(node))
@@ -181,39 +361,74 @@ class _Course:
             self._values[id(node)] = value
 
     def breaks(self, most: int) -> set[float] | None:
-        """The last times before jumps, and those that enclose pulses; None for more than `most`."""
+        """The last times before jumps and bends, and those that enclose pulses; None for more."""
         found: set[float] = set()
         outer = self._outermost_steps()
-        inner = [n for n in self._order if _is_step(n) and id(n) not in {id(o) for o in outer}]
+        inner = [
+            n for n in self._order if is_step_of_time(n) and id(n) not in {id(o) for o in outer}
+        ]
         for node in (*outer, *inner):
-            with np.errstate(invalid="ignore"):
-                changes = np.flatnonzero(np.diff(self._values[id(node)]) != 0)
-            if len(changes) + len(found) <= most:
-                found.update(self._jump(node, int(k)) for k in changes)
+            own = self._jumps(node, most - len(found))
+            if own is not None:
+                found |= own
             elif any(node is one for one in outer):
                 return None
+        bends = self._bends()
+        if len(found | bends) > most:
+            return None
+        found |= bends
         for node in self._smooth():
-            found.update(self._pulses(self._values[id(node)]))
-        return {t for t in found if 0 < t < self._times[-1]}
+            if self._pieces[id(node)] is None:
+                found.update(self._pulses(self._values[id(node)]))
+        return {t for t in found if 0 <= t < self._end}
+
+    def _jumps(self, node: Expression, most: int) -> set[float] | None:
+        """The last times before jumps of one part; None for more than `most`."""
+        steps = self.steps.get(node)
+        if steps is not None:
+            return {one.last for one in steps.opened} if len(steps.opened) <= most else None
+        with np.errstate(invalid="ignore"):
+            changes = np.flatnonzero(np.diff(self._values[id(node)]) != 0)
+        return {self._last_before(node, int(k)) for k in changes} if len(changes) <= most else None
+
+    def _bends(self) -> set[float]:
+        """Times at which parts that are linear in pieces bend, where nothing else finds them."""
+        linear = {
+            t
+            for node in self._order
+            if relation_of(node) is not None
+            for t in _times_of(self._pieces[id(node)])
+        }
+        found: set[float] = set()
+        outside = {id(self._order[-1])}
+        for node in reversed(self._order):
+            if id(node) not in outside:
+                continue
+            pieces = self._pieces[id(node)]
+            if pieces is None and isinstance(node, Call):
+                outside.update(id(part) for part in node.arguments)
+            times = {t for t in _times_of(pieces) if t not in self._last and t not in linear}
+            found |= {nextafter(not_before(t), 0.0) for t in times if t > 0}
+        return found
 
     def _outermost_steps(self) -> list[Expression]:
         """Parts that jump and are in no other such part, which alone are seen from outside."""
         found, whole = [], {id(self._order[-1])}
         for node in reversed(self._order):
-            if id(node) in whole and _is_step(node):
+            if id(node) in whole and is_step_of_time(node):
                 found.append(node)
             elif id(node) in whole and isinstance(node, Call):
                 whole.update(id(inside) for inside in node.arguments)
         return found
 
-    def _jump(self, node: Expression, k: int) -> float:
+    def _last_before(self, node: Expression, k: int) -> float:
         """The last time before a jump after time number k, where the value is the one of before."""
         low, high = float(self._times[k]), float(self._times[k + 1])
         before = evaluate(node, {"time": low})
         while True:
             middle = low + (high - low) / 2
             if not low < middle < high:
-                return low
+                return low if low > just_after(0.0) else 0.0
             if evaluate(node, {"time": middle}) == before:
                 low = middle
             else:
@@ -237,6 +452,25 @@ class _Course:
                 top = begin + int(np.argmax(np.abs(values[begin : end + 1] - values[begin])))
                 yield float(self._times[begin])
                 yield float(self._times[top])
+
+
+def _apart(node: Call, t: float) -> float:
+    left, right = (evaluate(side, {"time": t}) for side in node.arguments)
+    return left - right
+
+
+def _touches(apart: FloatArray, size: float) -> bool:
+    """Whether a difference stays 0, or comes so near to 0 that it may touch it."""
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(apart)
+        turns = (distance[1:-1] <= distance[:-2]) & (distance[1:-1] <= distance[2:])
+        beside = (apart[:-2] * apart[2:] > 0) | (apart[1:-1] == 0) & (apart[2:] == 0)
+        near = distance[1:-1] <= np.abs(apart[2:] - apart[:-2]) + _SAME * size
+    return bool(np.any(turns & beside & near))
+
+
+def _times_of(pieces: Pieces | None) -> tuple[Fraction, ...]:
+    return () if pieces is None else pieces.times
 
 
 def _quickly(function: str, arguments: list[FloatArray]) -> FloatArray:

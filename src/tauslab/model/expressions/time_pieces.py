@@ -1,0 +1,231 @@
+"""Functions of the time that are linear in pieces, without rounding.
+
+``floor``, ``ceil``, ``abs``, ``min``, ``max``, relations and ``if`` of what is linear in the time
+are linear again between times that are rational numbers. What stands still between them is computed
+in doubles, as a kernel computes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
+from tauslab.model.portable.host_math import value_of
+
+MOST_PIECES = 10_000
+
+_Line = tuple[Fraction, Fraction]  # slope, and value at time 0
+_Values = tuple[Fraction, ...]
+_ZERO, _ONE = Fraction(0), Fraction(1)
+
+
+class _NotLinearError(Exception):
+    """A part is not linear in the time, or has too many pieces."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Values `at` each of `times`, of which the first is 0, and the lines that follow them."""
+
+    times: tuple[Fraction, ...]
+    at: tuple[Fraction, ...]
+    lines: tuple[_Line, ...]
+
+    @property
+    def steps(self) -> bool:
+        """Whether it stands still between its times."""
+        return all(slope == 0 for slope, _ in self.lines)
+
+    def before(self, k: int) -> Fraction:
+        """What it comes to before time number `k`; at 0, the value there."""
+        return self.at[0] if k == 0 else _on(self.lines[k - 1], self.times[k])
+
+    def alone(self, k: int) -> bool:
+        """Whether the value at time number `k`, which is not 0, is that of neither side."""
+        return k > 0 and self.at[k] not in (self.before(k), _on(self.lines[k], self.times[k]))
+
+
+def pieces_of(tree: Expression, end: float) -> dict[int, Pieces | None]:
+    """Pieces from 0 to `end` of every part of a function of the time alone, by its identity.
+
+    None stands for a part that is not linear in pieces, or has more than `MOST_PIECES`.
+    """
+    found: dict[int, Pieces | None] = {}
+    horizon = Fraction(end) * Fraction(1025, 1024)  # a change at the end has an other side
+    for node in arguments_first(tree):
+        try:
+            found[id(node)] = _pieces(node, found, horizon)
+        except (_NotLinearError, OverflowError):
+            found[id(node)] = None
+    return found
+
+
+def _pieces(node: Expression, found: Mapping[int, Pieces | None], horizon: Fraction) -> Pieces:
+    if isinstance(node, Symbol):
+        return Pieces((_ZERO,), (_ZERO,), ((_ONE, _ZERO),))
+    if isinstance(node, Number):
+        value = _finite(node.value)
+        return Pieces((_ZERO,), (value,), ((_ZERO, value),))
+    parts: list[Pieces] = []
+    for argument in node.arguments:
+        part = found[id(argument)]
+        if part is None:
+            raise _NotLinearError
+        parts.append(part)
+    return _merged(_Function(node.function), parts, horizon)
+
+
+class _Function:
+    """One of the functions of expressions, on lines and at single times."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def cuts(self, lines: Sequence[_Line], begin: Fraction, end: Fraction) -> list[Fraction]:
+        """Times between two, at which the result of these lines bends or jumps."""
+        if self.name in ("floor", "ceil"):
+            return list(_whole(lines[0], begin, end))
+        if self.name in ("min", "max", *_RELATIONS):
+            (a, b), (c, d) = lines
+            watched = [(a - c, b - d)]
+        elif self.name in ("abs", "not", "and", "or", "xor"):
+            watched = list(lines)
+        else:
+            watched = [lines[0]] if self.name == "if" else []
+        roots = {-offset / slope for slope, offset in watched if slope}
+        return sorted(t for t in roots if begin < t < end)
+
+    def line(self, lines: Sequence[_Line], middle: Fraction) -> _Line:
+        """The line that it makes of these around `middle`, where none of them cuts another."""
+        if all(slope == 0 for slope, _ in lines):
+            return _ZERO, self.value([offset for _, offset in lines])
+        if self.name in ("add", "sub"):
+            (a, b), (c, d) = lines
+            return (a + c, b + d) if self.name == "add" else (a - c, b - d)
+        if self.name == "neg":
+            return -lines[0][0], -lines[0][1]
+        if self.name in ("mul", "div"):
+            return _product(lines, divided=self.name == "div")
+        if self.name not in _EXACT:
+            raise _NotLinearError
+        values = [_on(line, middle) for line in lines]
+        chosen = self.chosen(values)
+        if chosen is not None:
+            sign = -1 if self.name == "abs" and values[0] < 0 else 1
+            return sign * lines[chosen][0], sign * lines[chosen][1]
+        return _ZERO, self.exact(values)
+
+    def chosen(self, values: Sequence[Fraction]) -> int | None:
+        """Which of its arguments it gives, where it gives one of them."""
+        if self.name == "abs":
+            return 0
+        if self.name in ("min", "max"):
+            return int((values[1] < values[0]) == (self.name == "min"))
+        return (1 if values[0] else 2) if self.name == "if" else None
+
+    def value(self, values: Sequence[Fraction]) -> Fraction:
+        """Of numbers that stand still, as a kernel rounds it."""
+        return _finite(value_of(self.name, *map(float, values)))
+
+    def exact(self, values: Sequence[Fraction]) -> Fraction:
+        """Of numbers at one time, without rounding."""
+        exact = _EXACT.get(self.name)
+        if exact is None:
+            return self.value(values)
+        if self.name == "div" and not values[1]:
+            raise _NotLinearError
+        return Fraction(exact(*values))
+
+
+def _merged(function: _Function, parts: Sequence[Pieces], horizon: Fraction) -> Pieces:
+    """A function of pieces."""
+    times: list[Fraction] = []
+    at: list[Fraction] = []
+    lines: list[_Line] = []
+    still = False  # whether all arguments stood still before
+    for begin, end, values, own in _common(parts, horizon):
+        cuts = function.cuts(own, begin, end)
+        bounds = [begin, *cuts, end]
+        if len(times) + len(cuts) > MOST_PIECES:
+            raise _NotLinearError
+        stands = all(slope == 0 for slope, _ in own)
+        for k, t in enumerate(bounds[:-1]):
+            here = values if k == 0 else tuple(_on(line, t) for line in own)
+            value = (function.value if still and stands else function.exact)(here)
+            line = function.line(own, (t + bounds[k + 1]) / 2)
+            still = stands
+            if lines and line == lines[-1] and value == _on(line, t):
+                continue  # nothing happens here
+            times.append(t)
+            at.append(value)
+            lines.append(line)
+    return Pieces(tuple(times), tuple(at), tuple(lines))
+
+
+def _common(
+    parts: Sequence[Pieces], horizon: Fraction
+) -> Iterator[tuple[Fraction, Fraction, _Values, tuple[_Line, ...]]]:
+    """Begin and end of every piece that all share, with values at its begin and lines."""
+    times = sorted({t for part in parts for t in part.times})
+    places = [-1] * len(parts)
+    for begin, end in zip(times, [*times[1:], horizon], strict=True):
+        values = []
+        for i, part in enumerate(parts):
+            k = places[i] + 1
+            if k < len(part.times) and part.times[k] == begin:
+                places[i] = k
+                values.append(part.at[k])
+            else:
+                values.append(_on(part.lines[places[i]], begin))
+        own = tuple(part.lines[k] for part, k in zip(parts, places, strict=True))
+        yield begin, end, tuple(values), own
+
+
+def _on(line: _Line, t: Fraction) -> Fraction:
+    slope, offset = line
+    return slope * t + offset if slope else offset
+
+
+def _whole(line: _Line, begin: Fraction, end: Fraction) -> Iterator[Fraction]:
+    """Times between two at which a line passes whole numbers."""
+    slope, offset = line
+    if not slope:
+        return
+    low, high = sorted((_on(line, begin), _on(line, end)))
+    first, last = math.floor(low) + 1, math.ceil(high) - 1
+    if last - first >= MOST_PIECES:
+        raise _NotLinearError
+    numbers = range(first, last + 1)
+    for number in numbers if slope > 0 else reversed(numbers):
+        yield (number - offset) / slope
+
+
+def _product(lines: Sequence[_Line], *, divided: bool) -> _Line:
+    """Product or quotient of two lines, of which one stands still."""
+    (a, b), (c, d) = lines
+    if (a and c) or (divided and (c or not d)):
+        raise _NotLinearError
+    if divided:
+        return a / d, b / d
+    return (a * d, b * d) if a else (c * b, d * b)
+
+
+def _finite(value: float) -> Fraction:
+    if not math.isfinite(value):
+        raise _NotLinearError
+    return Fraction(value)
+
+
+_RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_EXACT: Mapping[str, Callable[..., Fraction | int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "neg": lambda x: -x,
+    "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
+    "floor": math.floor, "ceil": math.ceil, "abs": abs, "min": min, "max": max,
+    "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
+    "not": lambda x: not x, "and": lambda x, y: bool(x and y), "or": lambda x, y: bool(x or y),
+    "xor": lambda x, y: bool(x) != bool(y), "if": lambda x, y, z: y if x else z,
+}  # fmt: skip

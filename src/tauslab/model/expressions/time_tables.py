@@ -1,0 +1,139 @@
+"""What steps by the time alone, as a table of the last doubles before its changes.
+
+A kernel computes in doubles, and so ``floor(time / 0.1)`` is 3 from some double near 0.3 on, and
+``time / 0.1 == 3`` may hold at none. Changes come with the first double at which an expression has
+its new value as it is computed; what holds at a single instant does so at one double.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tauslab.model.expressions.expression import Call, Expression, Number, Symbol, call
+from tauslab.model.expressions.time_pieces import Pieces
+from tauslab.model.portable.host_math import evaluate
+
+_NEAR = (4, 32, 256, 1 << 14, 1 << 24)  # doubles from a change, one of which is beyond rounding
+_SEARCHED = 8  # doubles on either side of an instant, where an equality may hold
+_TIME = Symbol("time")
+
+
+@dataclass(frozen=True)
+class Change:
+    """After the time `last` something has a value, up to the next change."""
+
+    last: float
+    value: float
+
+
+def changes_of(node: Expression, pieces: Pieces, last: dict[Fraction, float]) -> list[Change]:
+    """Changes of what stands still in pieces, in order.
+
+    Parameters
+    ----------
+    last
+        Last doubles before changes of what `node` is made of, by when they are without rounding;
+        its own are added.
+    """
+    found: list[Change] = []
+    for k, t in enumerate(pieces.times):
+        here, after = float(pieces.at[k]), float(pieces.lines[k][1])
+        if k == 0:
+            if here != after:
+                found.append(Change(0.0, after))
+        elif pieces.alone(k):
+            instant = _instant(node, t, here, last.get(t))
+            found += [Change(math.nextafter(instant, 0.0), here), Change(instant, after)]
+        else:
+            before = _last(node, t, float(pieces.before(k)), after)
+            last.setdefault(t, before)
+            found.append(Change(before, after))
+    return [one for k, one in enumerate(found) if k == 0 or one.last > found[k - 1].last]
+
+
+def open_changes(pieces: Pieces, changes: Sequence[Change]) -> list[Change]:
+    """The same without values that something has at one time only, the start among these."""
+    found: list[Change] = []
+    value = float(pieces.lines[0][1])
+    for k, one in enumerate(changes):
+        single = k + 1 < len(changes) and changes[k + 1].last == math.nextafter(one.last, math.inf)
+        if not single and one.value != value:
+            found.append(one)
+            value = one.value
+    return found
+
+
+def table_of(first: float, changes: Sequence[Change]) -> Expression:
+    """An expression with these values, `first` before all changes.
+
+    >>> from tauslab.model.expressions.expression import to_text
+    >>> to_text(table_of(0.0, [Change(2.0, 1.0)]))
+    'time > 2.0'
+    """
+    if not changes:
+        return Number(first)
+    middle = len(changes) // 2
+    one = changes[middle]
+    before = table_of(first, changes[:middle])
+    after = table_of(one.value, changes[middle + 1 :])
+    if before == Number(0.0) and after == Number(1.0):
+        return call("gt", _TIME, one.last)
+    if before == Number(1.0) and after == Number(0.0):
+        return call("le", _TIME, one.last)
+    return Call("if", (call("le", _TIME, one.last), before, after))
+
+
+def just_after(t: float) -> float:
+    """The next double; what follows 0 is so small that no sample sees it: csrc/events/queue.h."""
+    return math.nextafter(t, math.inf) if t > 0 else _SOON
+
+
+_SOON = 1e-30
+
+
+def _instant(node: Expression, t: Fraction, value: float, inner: float | None) -> float:
+    """The double that stands for a single time."""
+    near = _bits(float(t))
+    for bits in range(max(near - _SEARCHED, 1), near + _SEARCHED + 1):
+        if evaluate(node, {"time": _double(bits)}) == value:
+            return _double(bits)
+    return just_after(inner) if inner is not None else not_before(t)
+
+
+def _last(node: Expression, t: Fraction, before: float, after: float) -> float:
+    """The last double with the value before a change."""
+
+    def value(bits: int) -> float:
+        return evaluate(node, {"time": _double(bits)})
+
+    near = _bits(float(t))
+    for away in _NEAR:
+        low, high = max(near - away, 1), near + away
+        if value(low) == before and value(high) == after:
+            while high - low > 1:
+                middle = (low + high) // 2
+                if value(middle) == before:
+                    low = middle
+                else:
+                    high = middle
+            return _double(low)
+    return math.nextafter(not_before(t), 0.0)
+
+
+def not_before(t: Fraction) -> float:
+    """The first double at or after a time."""
+    near = float(t)
+    return near if Fraction(near) >= t else math.nextafter(near, math.inf)
+
+
+def _bits(t: float) -> int:
+    """Doubles above 0 in their order, as whole numbers."""
+    return int(struct.unpack("<q", struct.pack("<d", t))[0])
+
+
+def _double(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
