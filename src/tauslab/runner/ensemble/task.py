@@ -378,8 +378,7 @@ def with_settings(
         if name in parameters:
             parameters[name] = Number(value)
         elif name in species:
-            signed = name in network.rates or network.counts_nothing()
-            if np.min(given) < 0 and not signed:
+            if np.min(given) < 0 and name not in real_species(network):
                 raise ConfigError(
                     f"initial amount of {name} cannot be {np.min(given):g}: 0 or more"
                 )

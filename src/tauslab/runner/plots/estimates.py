@@ -25,6 +25,7 @@ from tauslab.model.pictures.figures import (
     span_times,
     whole_ticks,
 )
+from tauslab.runner.results.intervals import unequal_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,10 +142,9 @@ def _by_time(axes: Axes, result: Rare) -> None:
         label = "runs" if number == 0 else None
         axes.plot(time, row, color=GREY, linewidth=0.5, alpha=0.6, label=label)
     if len(reached) > 1:
-        error = reached.std(axis=0, ddof=1) / np.sqrt(len(reached))
-        low, high = mean - 2 * error, mean + 2 * error
-        low = np.maximum(low, mean / 100)  # a logarithmic axis has no 0
-        axes.fill_between(time, low, high, color=BLUE, alpha=0.25, linewidth=0)
+        low, high = np.array([unequal_runs(column) for column in reached.T]).T
+        known = np.isfinite(high)
+        axes.fill_between(time, low, high, where=known, color=BLUE, alpha=0.25, linewidth=0)
     axes.plot(time, mean, color=BLUE, label="mean of runs")
     axes.set_xlabel("time")
     if result.quantity == "rate":

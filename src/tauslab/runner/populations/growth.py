@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from tauslab.runner.options.ensemble import Options
 from tauslab.runner.particles import weights as draws
 from tauslab.runner.particles.motions.network import NetworkMotion
 from tauslab.runner.populations.division import Division, Fraction
+from tauslab.runner.populations.families import pairs_factor
 from tauslab.runner.populations.result import Divisions, PopulationResult, Snapshot
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.mpi import Communicator
@@ -86,6 +88,7 @@ class Population:
         self._round = self._thinned = self._divided = 0
         self._next = options.n  # number of the next cell
         self._log_weight = 0.0  # how many cells of the whole population one stands for
+        self._log_pairs = 0.0 if follow != "lineage" else math.nan
         self._ended = 0
         self._records: list[dict[str, Array]] = []
         self._cells = self._begin()
@@ -202,6 +205,7 @@ class Population:
         keys = draws.words(self._seed, THINNING, self._thinned, n)
         self._thinned += 1
         self._log_weight += value_of("log", n / size)
+        self._log_pairs += value_of("log", pairs_factor(n, size))
         self._take(np.sort(np.argsort(keys, kind="stable")[:size]))
 
     def _values(self, which: IntArray) -> FloatArray:
@@ -231,7 +235,7 @@ class Population:
         return Snapshot(
             t, (*names, *rules), table, cells.cell.copy(), cells.mother.copy(),
             cells.founder.copy(), cells.generation.copy(), t - cells.born,
-            self._log_weight + value_of("log", float(len(cells))),
+            self._log_weight + value_of("log", float(len(cells))), self._log_pairs,
         )  # fmt: skip
 
     def _draw(self, laws: Mapping[str, FloatArray]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,12 @@ import numpy as np
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.network.counts import some
+from tauslab.model.option_names import warn
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import POPULATION
 from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.populations.columns import OF_CELLS, OF_DIVISIONS, population_columns
+from tauslab.runner.populations.families import Growth, descendants, growth
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
 
 if TYPE_CHECKING:
@@ -44,6 +48,9 @@ class Snapshot:
         f64 ``[cell]``: time since birth; of cells at the start, since then.
     log_size
         Logarithm of the number of cells that there are, those given up by chance with them.
+    log_pairs
+        What thinnings make of pairs of cells: `families.pairs_factor`. NaN where one daughter is
+        followed.
     """
 
     time: float
@@ -55,6 +62,7 @@ class Snapshot:
     generation: IntArray
     age: FloatArray
     log_size: float
+    log_pairs: float = math.nan
 
     def __getitem__(self, name: str) -> FloatArray:
         """Values ``[cell]`` of a species or rule."""
@@ -178,13 +186,45 @@ class PopulationResult:
         """Logarithm ``[time]`` of the number of cells that there are."""
         return np.array([one.log_size for one in self.snapshots])
 
+    @cached_property
+    def growth(self) -> Growth:
+        """Rate of growth from the first time to the last, its error, or why they are not known."""
+        first, last = self.snapshots[0], self.snapshots[-1]
+        if len(self.times) == 1:
+            return Growth(math.nan, math.nan, math.nan, "of one time: give two or more")
+        if len(self.divisions) and last.log_size == first.log_size and math.isnan(last.log_pairs):
+            return Growth(math.nan, math.nan, math.nan, "where one daughter is followed")
+        known = self.divisions.cell, self.divisions.mother
+        cells, mothers = (
+            np.concatenate([*(getattr(one, of) for one in self.snapshots), more])
+            for of, more in zip(("cell", "mother"), known, strict=True)
+        )
+        return growth(
+            last.log_size - first.log_size, float(self.times[-1] - self.times[0]),
+            last.log_pairs - first.log_pairs, descendants(first.cell, last.cell, (cells, mothers)),
+        )  # fmt: skip
+
     @property
     def growth_rate(self) -> float:
-        """Slope of `log_size` from the first time to the last; NaN of one time."""
-        sizes = self.log_size
-        if len(sizes) == 1:
-            return float("nan")
-        return float((sizes[-1] - sizes[0]) / (self.times[-1] - self.times[0]))
+        """Slope of the logarithm of the mean number of cells, from the first time to the last.
+
+        That of `log_size`, and half its variance, by which a logarithm of few cells is too low. NaN
+        of one time and where one daughter is followed, with a warning.
+        """
+        if math.isnan(self.growth.rate):
+            warn(str(self.growth))
+        return self.growth.rate
+
+    @property
+    def growth_error(self) -> float:
+        """Standard error of `growth_rate`, from how unequal the descendants of cells are.
+
+        Widened for few families, so that 1.96 of it hold 95 %; a warning says where they are too
+        few for that. NaN where all are equal, for that bounds no error.
+        """
+        if self.growth.unknown or self.growth.doubt:
+            warn(str(self.growth))
+        return self.growth.error
 
     def generations(self) -> list[Generation]:
         """Statistics of each generation's divisions, weighted by what a cell stands for."""
@@ -211,14 +251,15 @@ class PopulationResult:
         last = self.snapshots[-1]
         return (
             f"<PopulationResult: {len(last)} cells at t = {last.time:g} ({len(self.times)} times), "
-            f"{len(self.divisions)} divisions, growth rate {self.growth_rate:.4g}, "
+            f"{len(self.divisions)} divisions, {self.growth}, "
             f"seed {self.seed}>"
         )
 
     def _repr_html_(self) -> str:
         names = self.snapshots[0].names[:_MOST_COLUMNS]
         facts = {
-            "divisions": f"{len(self.divisions):,}", "growth rate": f"{self.growth_rate:.6g}",
+            "divisions": f"{len(self.divisions):,}",
+            "growth rate": str(self.growth).removeprefix("growth rate "),
             "ended early": self.ended, "seed": self.seed,
         }  # fmt: skip
         rows = [
@@ -241,6 +282,7 @@ class PopulationResult:
             "variance": np.array([[one.var(name) for name in names] for one in looks]),
             "cells": np.array([len(one) for one in looks], np.int64),
             "log_size": self.log_size,
+            "log_pairs": np.array([one.log_pairs for one in looks]),
             "values": np.concatenate([one.values for one in looks]),  # noqa: PD011 - an array
         }
         found |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in OF_CELLS}
@@ -282,7 +324,7 @@ class PopulationResult:
             what = f"it has no {missing[0]}" if missing else "its cells do not add up"
             raise InputFileError(f"{path} is damaged: {what}")
         names, ends = tuple(arrays["name"].tolist()), np.cumsum(arrays["cells"]).tolist()
-        snapshots = []
+        snapshots, none = [], np.full(len(ends), np.nan)
         for number, end in enumerate(ends):
             rows = slice(end - int(arrays["cells"][number]), end)
             time, log_size = float(arrays["time"][number]), float(arrays["log_size"][number])
@@ -298,6 +340,7 @@ class PopulationResult:
                     generation,
                     age,
                     log_size,
+                    float(arrays.get("log_pairs", none)[number]),
                 )
             )
         divisions = Divisions(

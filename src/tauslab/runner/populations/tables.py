@@ -23,7 +23,8 @@ def population_facts(found: PopulationResult) -> dict[str, Any]:
         "time": found.times.tolist(),
         "cells": arrays["cells"].tolist(),
         "log_size": found.log_size.tolist(),
-        "growth_rate": _plain(found.growth_rate),
+        "growth_rate": _plain(found.growth.rate),
+        "growth_error": _plain(found.growth.error),
         "divisions": len(found.divisions),
         "ended": found.ended,
         **{
@@ -42,10 +43,10 @@ def population_lines(found: PopulationResult) -> list[str]:
     whole = math.exp(min(found.log_size[-1], 700.0))
     lines = [
         f"{len(last)} cells at t = {last.time:g}, which stand for {whole:.6g}",
-        f"{len(found.divisions)} divisions",
+        f"{len(found.divisions)} divisions, {found.growth}",
     ]
-    if math.isfinite(found.growth_rate):
-        lines[-1] += f", growth rate {found.growth_rate:.6g} from t = {found.times[0]:g} on"
+    if len(found.times) > 1:
+        lines[-1] += f", from t = {found.times[0]:g} on"
     lines += [
         f"{name} at t = {last.time:g}: mean {last.mean(name):.6g}, sd {_root(last.var(name)):.4g}"
         for name in last.names[:_MOST_LINES]

@@ -16,6 +16,7 @@ from tauslab.model.pictures.html import card
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
+from tauslab.runner.results.intervals import FEWEST_INFORMATIVE, unequal_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,12 +37,7 @@ _SETTINGS = (
 )
 _NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
 _LEVEL = 0.95
-# Effective runs, or half of all if that is less: of estimates that have more, 95 % lie in bounds.
-FEWEST_RUNS = 8
 _ROUNDED = 1e-12
-# 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
-_STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
-_NORMAL = 1.959964
 
 
 @dataclass(frozen=True)
@@ -103,12 +99,12 @@ class RareResult:
     def standard_error(self) -> float:
         """Standard error of `estimate`, from how the runs differ.
 
-        NaN of one run, and where all runs gave 0, or all gave 1: then `bounds` tells more.
+        NaN of one run, and where all runs gave the same: then `bounds` tells more.
         """
         if self.certain:
             return 0.0
         runs = self.runs
-        if len(runs) < 2 or (runs == 0).all() or self._all_reached:
+        if len(runs) < 2 or (runs == runs[0]).all() or self._all_reached:
             return math.nan
         squares = fixed_sum((runs - self.estimate) ** 2)
         return math.sqrt(squares / (len(runs) - 1) / len(runs))
@@ -117,7 +113,7 @@ class RareResult:
     def bounds(self) -> tuple[float, float]:
         """An interval of 95 %.
 
-        By Student's t over runs, which is an approximation where few runs differ much. Where no
+        Of logarithms of few unequal runs: `intervals.unequal_runs`. Where no
         run reached the target, the lower bound is 0 and the upper one that of so many
         `independent` trajectories: ``1 - 0.05 ** (1 / independent)``; it is proved. What was
         `lost` is added to the upper one.
@@ -130,10 +126,8 @@ class RareResult:
             return 0.0, min(most, self._not_seen() + lost)
         if self._all_reached:
             return 1 - self._not_seen(), 1.0
-        if len(self.runs) < 2:
-            return 0.0, most
-        wide = _student(len(self.runs) - 1) * self.standard_error
-        return max(0.0, self.estimate - wide), min(most, self.estimate + wide + lost)
+        low, high = unequal_runs(self.runs)
+        return low, min(most, high + lost)
 
     @property
     def effective_runs(self) -> float:
@@ -151,7 +145,7 @@ class RareResult:
     @property
     def uneven(self) -> bool:
         """Whether so few runs make the estimate that error and bounds may be far too small."""
-        few = min(FEWEST_RUNS, len(self.runs) / 2)
+        few = min(FEWEST_INFORMATIVE, len(self.runs) / 2)
         return not self.certain and len(self.runs) > 1 and self.effective_runs < few
 
     @property
@@ -190,7 +184,7 @@ class RareResult:
         low, high = self.bounds
         if not self.estimate > 0:
             return f"{what} is at most {high:.3g} (95 %): no trajectory reached it"
-        if math.isnan(self.standard_error):
+        if math.isnan(self.standard_error) or self.uneven:
             return f"{what} = {self.estimate:.6g}, 95 %: {low:.4g} to {high:.4g}"
         return f"{what} = {self.estimate:.6g} +- {self.standard_error:.2g}"
 
@@ -314,10 +308,3 @@ class RareResult:
             coords={n: array for n, array in arrays.items() if axes[n] == n},
             attrs=attributes,
         )
-
-
-def _student(freedom: int) -> float:
-    """97.5 % quantile of Student's t (Cornish and Fisher's series for many degrees)."""
-    if freedom <= len(_STUDENT):
-        return _STUDENT[freedom - 1]
-    return _NORMAL + 2.3724 / freedom + 2.8225 / freedom**2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,13 @@ def _steady(
 
 
 def tell_uneven(found: RareResult, rank: int) -> None:
-    """Warn where a few runs make the estimate: their spread does not show what none of them saw."""
+    """Warn where a few runs make the estimate, or all gave the same: that shows no error."""
+    same = len(found.runs) > 1 and found.runs[0] > 0 and math.isnan(found.standard_error)
+    if same and found.estimate < 1 and rank == 0:
+        warn(
+            f"all {len(found.runs)} runs gave {found.estimate:.4g}, which bounds no error; take "
+            f"more {opt('runs')}"
+        )
     if found.uneven and rank == 0:
         warn(
             f"{found.effective_runs:.2g} of {len(found.runs)} runs make the estimate: it may be "

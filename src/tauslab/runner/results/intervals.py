@@ -18,6 +18,7 @@ from tauslab.model.arrays import FloatArray
 Z = 1.959963984540054  # 97.5 % quantile of the normal law
 # Informative samples below which an interval is by chance itself, which a warning says.
 FEWEST_INFORMATIVE = 8
+_LARGEST = 600.0  # whose exponential is finite
 # 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom.
 _STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
 
@@ -43,23 +44,37 @@ def widening(informative: npt.ArrayLike) -> FloatArray:
         return np.asarray(1 + 1 / np.sqrt(np.asarray(informative, np.float64)))
 
 
-def unequal_runs(
-    estimate: float, error: float, runs: int, informative: float
-) -> tuple[float, float]:
+def unequal_runs(runs: FloatArray) -> tuple[float, float]:
     """Ends of the interval of the mean of a few independent estimates, none of which is below 0.
 
-    They are multiplied and divided, as logarithms of estimates of rare events are far less skewed
-    than themselves, with Student's t and, upwards, `widening`.
+    Estimates of rare events are skewed, and what the largest would be no run may show; logarithms
+    are not. So the ends are the mean times and over exp(t e), with its relative standard error e
+    and Student's t; upwards with `widening`, and at least as far as the interval for a lognormal
+    law beside zeros reaches (Cox, in Land 1972, Technometrics 14, 145): log of the part that is
+    not 0, plus mean and half the variance of logarithms.
 
-    Parameters
-    ----------
-    estimate, error
-        Their mean, above 0, and its standard error.
-    informative
-        The square of their sum over the sum of their squares.
+    Returns
+    -------
+    0 and infinity of a single run and where all are equal, which bounds no error.
     """
-    wide = student(runs - 1) * error / estimate
-    return estimate * math.exp(-wide), estimate * math.exp(wide * float(widening(informative)))
+    n, positive = len(runs), runs[runs > 0]
+    mean, spread, some = (
+        float(runs.mean()),
+        float(runs.var(ddof=1)) if n > 1 else 0.0,
+        len(positive),
+    )
+    if not spread > 0:
+        return 0.0, math.inf
+    informative = float(runs.sum() ** 2 / (runs**2).sum())
+    wide = student(n - 1) * math.sqrt(spread / n) / mean
+    high = wide * float(widening(informative))
+    logs = np.log(positive)
+    variance = float(logs.var(ddof=1)) if some > 1 else 0.0
+    freedom = max(1, some - 1)
+    error = math.sqrt((1 - some / n) / some + variance / some + variance**2 / (2 * freedom))
+    lognormal = math.log(some / n) + float(logs.mean()) + variance / 2
+    high = max(high, lognormal + student(freedom) * error - math.log(mean))
+    return mean * math.exp(-wide), mean * math.exp(min(high, _LARGEST))
 
 
 def student(freedom: int) -> float:

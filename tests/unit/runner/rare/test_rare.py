@@ -12,6 +12,8 @@ from places import ROOT
 from reference_ensembles import case, network
 
 import tauslab as ts
+from tauslab.runner.rare.estimate import RareResult
+from tauslab.runner.rare.outcome import tell_uneven
 from tauslab.runner.rare.target import Target
 
 # P(X >= 30 by t = 4): finite state projection of the network in which the target absorbs, bound
@@ -147,6 +149,41 @@ def test_an_error_that_is_not_to_be_trusted_is_told(method):
     trusted = method()  # and of a usual one nothing is told
     assert 8 < trusted.effective_runs <= len(trusted.runs) == 20
     assert not any("trust" in line for line in trusted.lines())
+
+
+def result_of(runs):
+    none = np.zeros((len(runs), 0))
+    return RareResult(
+        "multilevel_splitting", "probability", runs, np.zeros(1), none, np.zeros(len(runs)), 0.0,
+        len(runs), certain=False, events=1, seed=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("runs", [5, 10, 20])
+@pytest.mark.parametrize(("sigma", "zeros"), [(0.2, 0.0), (0.8, 0.0), (1.2, 0.0), (1.8, 0.4)])
+def test_bounds_of_few_unequal_runs_hold_what_they_say(sigma, zeros, runs):
+    """Runs as weighted ensembles and splitting give them: lognormal, some of them 0.
+
+    Of 500 seeds, which are fixed, 92 % of 95 % at least; Student's t holds 84 % of the third.
+    """
+    random = np.random.default_rng(5)
+    drawn = 1e-4 * np.exp(random.normal(0, sigma, (500, runs)))
+    drawn *= random.random(drawn.shape) >= zeros
+    exact = 1e-4 * math.exp(sigma**2 / 2) * (1 - zeros)
+    bounds = [result_of(one).bounds for one in drawn if one.any()]
+    held = np.mean([low <= exact <= high for low, high in bounds])
+    assert 0.92 <= held <= (0.99 if zeros else 0.985)
+    below = np.mean([exact > high for _, high in bounds])
+    assert below < 0.06
+
+
+def test_equal_runs_have_no_error_of_0():
+    found = result_of(np.full(5, 0.25))
+    assert math.isnan(found.standard_error)
+    assert found.bounds == (0.0, 1.0)
+    assert "95 %" in repr(found)
+    with pytest.warns(UserWarning, match="all 5 runs gave 0.25"):
+        tell_uneven(found, 0)
 
 
 @pytest.mark.filterwarnings("ignore:no walker reached")

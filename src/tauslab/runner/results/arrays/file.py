@@ -51,7 +51,8 @@ _DERIVED = {
 }  # fmt: skip
 _GROWN = {
     "time": "time", "name": "name", "mean": "time name", "variance": "time name", "cells": "time",
-    "log_size": "time", "values": "row name", "cell": "row", "mother": "row", "founder": "row",
+    "log_size": "time", "log_pairs": "time", "values": "row name", "cell": "row",
+    "mother": "row", "founder": "row",
     "generation": "row", "age": "row", "row": "row", "species": "species", "division": "division",
     "division_cell": "division", "division_mother": "division", "division_founder": "division",
     "division_generation": "division", "born": "division", "divided": "division",
@@ -63,7 +64,7 @@ AXES = {
 }  # fmt: skip
 _OPTIONAL = {
     WEIGHTED: ("time", "reached"), SPLITTING: ("time", "reached"),
-    SENSITIVITY: ("informative",),  # which an earlier version had not
+    SENSITIVITY: ("informative",), POPULATION: ("log_pairs",),  # of later versions
 }  # fmt: skip
 
 
