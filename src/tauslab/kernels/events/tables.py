@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from tauslab.model.arrays import FloatArray
+
 # Executions that may wait in a trajectory: as many as there are events, and these besides.
 SPARE_WAITING = 32
 SPARE_WITH_DELAYS = 128
@@ -52,6 +56,25 @@ def queue_words(events: Sequence[EventShape]) -> int:
     """Doubles of triggers and executions that wait: QUEUE_WORDS of csrc/events/queue.h."""
     most = max((len(event.assigned) for event in events), default=0)
     return 1 + len(events) + queue_length(events) * (2 + most)
+
+
+def queues_fit(rows: FloatArray, events: Sequence[EventShape]) -> bool:
+    """Whether rows ``[trajectory, queue_words]`` hold what kernels can go by without a check."""
+    most = max((len(event.assigned) for event in events), default=0)
+    waiting = rows[:, 1 + len(events) :].reshape(len(rows), -1, 2 + most)[:, :, 1]
+    return _whole(rows[:, 0], queue_length(events)) and _whole(waiting, max(0, len(events) - 1))
+
+
+def completions_fit(rows: FloatArray, completions: int, delay_queue: int) -> bool:
+    """The same of reactions that wait ``[trajectory, 2 + 2 delay_queue]``."""
+    numbers = rows[:, 1::2]
+    if not (_whole(rows[:, 0], delay_queue) and _whole(numbers, 1 << 53)):
+        return False
+    return bool((numbers[:, 1:] % MOST_COMPLETIONS < max(1, completions)).all())
+
+
+def _whole(numbers: FloatArray, most: int) -> bool:
+    return bool(((numbers >= 0) & (numbers <= most) & (numbers == np.floor(numbers))).all())
 
 
 def event_tables(

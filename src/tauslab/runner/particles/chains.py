@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array, BoolArray, FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.runner.options.values.priors import Prior
+from tauslab.runner.output.state import State
 from tauslab.runner.results.tables import ResultTable, to_pandas
 
 _FIRST_STEP = 0.2  # of the spread of a prior, in a first proposal
@@ -209,15 +210,22 @@ class Walk:
         whole = {name: getattr(self, name) for name in names}
         return {"step": np.array(self.step), "draws": draws, **whole, **done}
 
-    def go_on(self, kept: Mapping[str, Array]) -> None:
+    def go_on(self, kept: State) -> None:
         """Take up what was kept; the chain may be longer than it was to be."""
-        self.step = min(int(kept["step"]), self._steps + self._warm_up)
+        done, chains = kept.whole("step"), len(self._draws)
+        self.step = min(done, self._steps + self._warm_up)
         for name in ("place", "prior", "found", "root"):
-            setattr(self, name, kept[name])
+            setattr(self, name, kept.take(name, np.float64, *getattr(self, name).shape))
         for name in ("visited", "logs", "moved"):
-            getattr(self, name)[:, : self.step] = kept[name][:, : self.step]
-        for draw, packed in zip(self._draws, kept["draws"], strict=True):
-            _unpack(draw, packed)
+            own = getattr(self, name)
+            own[:, : self.step] = kept.take(name, own.dtype, chains, done, *own.shape[2:])[
+                :, : self.step
+            ]
+        packed = kept.take("draws", np.uint64, chains, _WORDS)
+        if (packed[:, -3:] > np.array([4, 1, _MOST_WORD], np.uint64)).any():
+            raise kept.damaged("its generators have no such state")
+        for draw, words in zip(self._draws, packed, strict=True):
+            _unpack(draw, words)
 
     def run(self, after_step: Callable[[], None] = lambda: None) -> None:
         """Make all steps that are left; `after_step` is called after each."""
@@ -266,6 +274,9 @@ class Walk:
             prior.log_density(x)
             for prior, x in zip(self._priors.values(), place.tolist(), strict=True)
         )
+
+
+_WORDS, _MOST_WORD = 13, (1 << 32) - 1  # of a generator's state
 
 
 def _packed(draw: np.random.Generator) -> list[int]:

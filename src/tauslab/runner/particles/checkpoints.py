@@ -7,22 +7,18 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array
-from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.files.damaged import reading
+from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import opt
+from tauslab.runner.output.state import State, StateFile
 from tauslab.runner.particles.ensemble import Ensemble
-from tauslab.runner.particles.store import read_stored, write_file
+from tauslab.runner.particles.store import read_stored
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
-
-_CHAINS = "tauslab chains"
 
 
 def digest_of(*parts: object) -> bytes:
@@ -83,15 +79,13 @@ class Checkpoint:
     def save_filter(self, particles: Ensemble, kept: Mapping[str, Array]) -> None:
         """Keep an ensemble and what its filters have found."""
         assert self.path is not None
-        particles.save_with(self.path, {**kept, "digest": np.frombuffer(self._digest, np.uint8)})
+        particles.save_with(self.path, {**kept, **self._own_digest()})
 
-    def take_up_filter(self, particles: Ensemble) -> dict[str, Array]:
+    def take_up_filter(self, particles: Ensemble) -> State:
         """Put an ensemble where it was; what its filters had found."""
         assert self.path is not None
-        _, stored = read_stored(self.path)
-        with h5py.File(self.path, "r") as file, reading(self.path, InputFileError):
-            kept = {name: found[()] for name, found in file.get("more", {}).items()}
-        self._require_same(kept.pop("digest", np.zeros(0, np.uint8)).tobytes())
+        _, stored, kept = read_stored(self.path)
+        self._require_same(kept)
         particles.seed = stored.seed
         particles.go_on(self.path, stored)
         return kept
@@ -100,31 +94,25 @@ class Checkpoint:
         """Keep what chains have found."""
         assert self.path is not None
 
-        def fill(file: h5py.File) -> None:
-            file.attrs["format"] = _CHAINS
-            for name, values in kept.items():
-                file[name] = values
-            file["digest"] = np.frombuffer(self._digest, np.uint8)
+        file, own = self._chains(self.path), self._own_digest()
+        on_root(self._comm, lambda: file.write({**kept, **own}))
 
-        path = self.path
-        on_root(self._comm, lambda: write_file(path, fill))
-
-    def take_up_chains(self) -> dict[str, Any]:
+    def take_up_chains(self) -> State:
         """What chains had found."""
         assert self.path is not None
-        try:
-            opened = h5py.File(self.path, "r")
-        except OSError:
-            raise InputFileError(f"{self.path} is not an HDF5 file, or is damaged") from None
-        with opened as file, reading(self.path, InputFileError):
-            if file.attrs.get("format") != _CHAINS or "complete" not in file.attrs:
-                raise InputFileError(f"{self.path} holds no chains: ts.pmmh writes such a file")
-            kept = {name: found[()] for name, found in file.items()}
-        self._require_same(kept.pop("digest").tobytes())
+        kept = self._chains(self.path).read()
+        self._require_same(kept)
         return kept
 
-    def _require_same(self, digest: bytes) -> None:
-        if digest != self._digest:
+    @staticmethod
+    def _chains(path: Path) -> StateFile:
+        return StateFile(path, "chains", "file of chains, which ts.pmmh writes")
+
+    def _own_digest(self) -> dict[str, Array]:
+        return {"digest": np.frombuffer(self._digest, np.uint8)}
+
+    def _require_same(self, kept: State) -> None:
+        if kept.take("digest", np.uint8, None).tobytes() != self._digest:
             raise ConfigError(
                 f"{self.path} was begun with another model, other data or other options: give "
                 f"those again, or another {opt('checkpoint')}"

@@ -36,6 +36,7 @@ from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.output.format.schema import STATUS_NAMES
+from tauslab.runner.output.state import State
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.motions.amounts import OdeMotion
 from tauslab.runner.particles.motions.lattice import LatticeMotion
@@ -532,7 +533,7 @@ class Ensemble:
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
         stored = Stored(
-            state=self._motion.stored(), status=self.status,
+            state=State(Path(path), arrays=self._motion.stored()), status=self.status,
             log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
             round=self.round, resamplings=self._resampled, seed=self.seed,
             method=self._options.method.word, settings=given_in(self._options.method),
@@ -549,7 +550,7 @@ class Ensemble:
         InputFileError
             The file is missing, damaged or of another kind.
         """
-        model, stored = read_stored(Path(path))
+        model, stored, _ = read_stored(Path(path))
         how: dict[str, Any] = {}
         if isinstance(model, Network):
             method = method_with(stored.method, stored.settings)
@@ -568,12 +569,7 @@ class Ensemble:
         if any(np.ndim(row) for row in stored.rows.values()):
             self._motion.prepare(stored.rows, self.n)
         self._rows = {k: v for k, v in stored.rows.items() if not self._motion.holds(k)}
-        try:
-            self._motion.take_up(stored.state)
-        except ValueError as error:
-            raise InputFileError(f"{path} {error}") from None
-        except KeyError:
-            raise InputFileError(f"{path} is damaged: its arrays do not belong together") from None
+        self._motion.take_up(stored.state)
         self.time, self.round, self._resampled = stored.time, stored.round, stored.resamplings
         self._logs, self.status = stored.log_weights, stored.status
 

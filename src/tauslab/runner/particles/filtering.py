@@ -13,8 +13,9 @@ import numpy as np
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import assigned, opt
+from tauslab.model.option_names import assigned
 from tauslab.model.pictures.html import card, table
+from tauslab.runner.output.state import State
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.asking import Asking
 from tauslab.runner.particles.columns import course_table
@@ -261,16 +262,18 @@ class Course:
             }
         return {"row": np.array(self.row), "logs": logs, **found}
 
-    def go_on(self, kept: dict[str, Array]) -> None:
+    def go_on(self, kept: State) -> None:
         """Take up what was kept; the ensemble is where it was then."""
-        self.row = int(kept["row"])
-        for name, values in kept.items():
-            if name == "logs":
-                self._weigh(values.reshape(-1)[self._particles.own])
-            elif name.startswith(_CONSTANT):
+        self.row = kept.whole("row", 0, len(self._data))
+        logs = kept.take("logs", np.float64, self.count, self.n)
+        self._weigh(logs.reshape(-1)[self._particles.own])
+        for name in ("resamplings", "terms", "sizes", "mean", "sd"):
+            own, nan = getattr(self, name), name in ("mean", "sd")
+            setattr(self, name, kept.take(name, own.dtype, *own.shape, nan=nan))
+        for name in kept:
+            if name.startswith(_CONSTANT):
+                values = kept.take(name, np.float64, self._particles.n)
                 self._constants[name.removeprefix(_CONSTANT)] = values
-            elif name != "row":
-                setattr(self, name, values)
 
     def run(
         self, constants: Constants, after_row: Callable[[], None] = lambda: None
@@ -280,7 +283,6 @@ class Course:
         Constants that differ between particles are those of the particles as they are now; what
         `go_on` took up goes before.
         """
-        self._require_kept(constants)
         self._constants = {**constants, **self._constants}
         while self.row < len(self._data) and self._step():
             self.row += 1
@@ -294,21 +296,6 @@ class Course:
             total, self.terms, self._data.times, self._particles.species, self.mean, self.sd,
             self.sizes,
         )  # fmt: skip
-
-    def _require_kept(self, constants: Constants) -> None:
-        """Refuse to go on where copies have gone from values that the checkpoint does not hold.
-
-        Those of earlier versions lack them, and the values of the start would be of others.
-        """
-        if not self.resamplings.any() or self.count > 1:
-            return
-        for name, values in constants.items():
-            held = name in self._constants or name in self._particles.given
-            if isinstance(values, np.ndarray) and not held:
-                raise ConfigError(
-                    f"{opt('checkpoint')} is of an earlier version, which did not keep {name} of "
-                    "each particle: begin anew, with another file"
-                )
 
     def _weigh(self, logs: FloatArray) -> None:
         """Take other logarithms of weights ``[own]``."""

@@ -5,26 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import Array
-from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.files.damaged import reading
+from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned, opt
-from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.state import State, StateFile
 from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
-from tauslab.runner.particles.store import write_file
 from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.rare.keywords import RareKeywords
 
-if TYPE_CHECKING:
-    import h5py
-
-_FORMAT = "tauslab rare events"
 _NOT_DECIDING = ("device", "output", "quiet", "checkpoint", "checkpoint_every", "coordinate", "set")
 
 
@@ -34,7 +27,7 @@ class RareCheckpoint(Checkpoint):
     All ranks call all methods together.
     """
 
-    def take_up(self) -> dict[str, Array]:
+    def take_up(self) -> State:
         """What an earlier call kept; nothing where there is no file.
 
         Raises
@@ -45,39 +38,27 @@ class RareCheckpoint(Checkpoint):
             It was begun with another model or other options.
         """
         if self.path is None:
-            return {}
+            return State()
         return on_root(self._comm, self._read)
 
     def save(self, kept: Callable[[], Mapping[str, npt.ArrayLike]], *, last: bool = False) -> None:
         """Write what is to be kept, if it is time to; `last` says that nothing follows."""
         if not self.due(last=last):
             return
-        arrays = kept()
+        arrays = {**kept(), **self._own_digest()}
+        on_root(self._comm, lambda: self._file().write(arrays))
 
-        def fill(file: h5py.File) -> None:
-            file.attrs["format"] = _FORMAT
-            for name, values in arrays.items():
-                file[name] = values
-            file["digest"] = np.frombuffer(self._digest, np.uint8)
+    def _file(self) -> StateFile:
+        assert self.path is not None
+        what = f"checkpoint of a search for rare events: give another {opt('checkpoint')}"
+        return StateFile(self.path, "rare events", what)
 
-        def write() -> None:
-            assert self.path is not None
-            write_file(self.path, fill)
-
-        on_root(self._comm, write)
-
-    def _read(self) -> dict[str, Array]:
+    def _read(self) -> State:
         assert self.path is not None
         if not self.path.exists():
-            return {}
-        with open_hdf5(self.path) as file, reading(self.path, InputFileError):
-            if file.attrs.get("format") != _FORMAT or "complete" not in file.attrs:
-                raise InputFileError(
-                    f"{self.path} is no checkpoint of a search for rare events: give another "
-                    f"{opt('checkpoint')}"
-                )
-            kept = {name: found[()] for name, found in file.items()}
-        self._require_same(kept.pop("digest", np.zeros(0, np.uint8)).tobytes())
+            return State()
+        kept = self._file().read()
+        self._require_same(kept)
         return kept
 
 

@@ -161,7 +161,9 @@ def tell_ended(lost: FloatArray, ended: IntArray, rank: int) -> None:
     """Warn of trajectories that ended early."""
     if not ended.sum() or rank:
         return
-    kinds = ", ".join(f"{ended[i]} by {STATUS_NAMES[i]}" for i in np.flatnonzero(ended).tolist())
+    kinds = ", ".join(
+        f"{ended[i]} by {STATUS_NAMES.get(i, i)}" for i in np.flatnonzero(ended).tolist()
+    )
     warn(
         f"{int(ended.sum())} trajectories ended early ({kinds}), with "
         f"{fixed_sum(lost) / len(lost):.3g} of the weight: the probability may be larger by as much"

@@ -22,6 +22,7 @@ from tauslab.runner.options.methods import SSA
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
+from tauslab.runner.output.state import State
 from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
@@ -69,14 +70,14 @@ class _Job:
     def times(self, rounds: int) -> FloatArray:
         return np.asarray(self.segments.step * np.arange(1, rounds + 1), np.float64)
 
-    def checkpoint(self, method: str) -> tuple[Mapping[str, Any], Keep]:
+    def checkpoint(self, method: str) -> tuple[State, Keep]:
         """What an earlier call kept, and what keeps more."""
         found = agree(self.comm, lambda: checkpoint_of(
             self.given, self.comm, method, self.segments.task.sha256, self.progress.text,
             self.progress.sign,
         ))  # fmt: skip
         begun = found.take_up()
-        self.segments.go_on(int(begun.get("events", 0)))
+        self.segments.go_on(begun.whole("events") if begun else 0)
 
         def keep(kept: Callable[[], Mapping[str, Any]], *, last: bool = False) -> None:
             found.save(lambda: {**kept(), "events": self.segments.events}, last=last)

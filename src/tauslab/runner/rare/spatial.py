@@ -210,9 +210,9 @@ def _runs(
 ) -> tuple[Course, int]:
     """All runs, and the events of all ranks; a checkpoint holds runs that are done."""
     begun = file.take_up()
-    events = int(begun.get("events", 0))
+    events = begun.whole("events") if begun else 0
     found = {
-        run: Course.of(begun, f"run_{run}_")
+        run: Course.of(begun, f"run_{run}_", 1, rules.rounds)
         for run in range(given.runs)
         if f"run_{run}_lost" in begun
     }

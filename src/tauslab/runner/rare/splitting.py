@@ -18,15 +18,16 @@ import numpy as np
 
 from tauslab.model.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.model.host_memory import require_memory
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.weights import uniform, words
 from tauslab.runner.rare.segments import Segments
 from tauslab.runner.rare.target import Progress, Target
-from tauslab.runner.rare.walkers.weighted import Keep, keep_nothing
+from tauslab.runner.rare.walkers.weighted import WEIGHT, Keep, keep_nothing, require_whole_parts
 
 _MOTION, _PARENTS = 18, 19  # what words are drawn for, beside those of particles/weights.py
 _MOST_BYTES = 1 << 29  # of paths that are split together; further runs follow
 _LENGTHS = 16  # launches of an iteration at most
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING = State()
 _DONE = "done_"  # before the names of runs that are done
 _KEPT = (
     "counts", "score", "share", "lost", "iterations", "estimates", "active", "simulated",
@@ -63,10 +64,14 @@ class Splitting:
         return {f"{_DONE}{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Any]) -> Splitting:
-        """What `arrays` gave."""
-        found = {one.name: arrays[f"{_DONE}{one.name}"] for one in fields(cls)}
-        return cls(**found | {"paths": int(found["paths"])})
+    def of(cls, kept: State) -> Splitting:
+        """What a checkpoint keeps of runs that are done."""
+        lost = kept.take(f"{_DONE}lost", np.float64, None, **WEIGHT)
+        return cls(
+            kept.take(f"{_DONE}estimates", np.float64, len(lost), **WEIGHT), lost,
+            kept.take(f"{_DONE}iterations", np.int64, len(lost), low=0),
+            kept.whole(f"{_DONE}paths"), kept.take(f"{_DONE}ended", np.int64, 256, low=0),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def split_runs(
     runs: int,
     seed: int,
     report: Callable[[int], None],
-    begun: Mapping[str, Any] = _NOTHING,
+    begun: State = _NOTHING,
     keep: Keep = keep_nothing,
 ) -> Splitting:
     """Independent runs, as many at a time as `_MOST_BYTES` allows whatever the device.
@@ -116,6 +121,7 @@ def split_runs(
     require_memory(2 * rules.bytes_of_run, f"{rules.paths} paths of {rules.steps} steps")
     most = max(1, _MOST_BYTES // rules.bytes_of_run)
     done = [Splitting.of(begun)] if f"{_DONE}lost" in begun else []
+    require_whole_parts(begun, sum(len(one.lost) for one in done), most, runs)
     for number, first in enumerate(range(0, runs, most)):
         if first < sum(len(one.lost) for one in done):
             continue
@@ -152,9 +158,7 @@ class _Paths:
     from the first time at which the target is reached, -inf after a path ended.
     """
 
-    def __init__(
-        self, rules: PathRules, runs: int, seed: int, begun: Mapping[str, Any] = _NOTHING
-    ) -> None:
+    def __init__(self, rules: PathRules, runs: int, seed: int, begun: State = _NOTHING) -> None:
         self._rules, self._seed = rules, seed
         start, steps, shape = rules.segments.start, rules.steps, (runs, rules.paths)
         # Lengths of launches: a path that begins at a branch is simulated for the next of them.
@@ -168,9 +172,7 @@ class _Paths:
         self.counts: Int32Array
         self.score: FloatArray
         if begun:
-            for name in _KEPT:
-                setattr(self, name, begun[name])
-            self.simulated, self.launches = int(self.simulated), int(self.launches)
+            self._take_up(begun, shape)
             return
         self.counts = np.empty((*shape, steps + 1, len(start)), np.int32)
         self.counts[:, :, 0] = start
@@ -178,6 +180,17 @@ class _Paths:
         self.score[:, :, 0] = rules.progress(start[None])
         run, path = np.nonzero(np.ones(shape, bool))
         self._simulate(run, path, np.zeros(len(run), np.int64))
+
+    def _take_up(self, kept: State, shape: tuple[int, int]) -> None:
+        times = self._rules.steps + 1
+        self.counts = kept.take("counts", np.int32, *shape, times, len(self._rules.segments.start))
+        self.score = kept.take("score", np.float64, *shape, times)
+        for name in ("share", "lost", "estimates"):
+            setattr(self, name, kept.take(name, np.float64, shape[0], **WEIGHT))
+        self.iterations = kept.take("iterations", np.int64, shape[0], low=0)
+        self.active = kept.take("active", bool, shape[0])
+        self.ended = kept.take("ended", np.int64, 256, low=0)
+        self.simulated, self.launches = kept.whole("simulated"), kept.whole("launches")
 
     def arrays(self) -> dict[str, Any]:
         """All that these runs go on from."""

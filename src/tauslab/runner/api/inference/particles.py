@@ -513,7 +513,7 @@ def pmmh(  # noqa: PLR0913 - keywords
         )  # fmt: skip
         if file.exists():
             kept = file.take_up_chains()
-            particles.go_on_by(kept.pop("solver", b"").decode())
+            particles.go_on_by(kept.text("solver"))
             walk.go_on(kept)
         else:
             walk.begin()

@@ -10,10 +10,11 @@ import numpy as np
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
-from tauslab.kernels.events.tables import queue_words
+from tauslab.kernels.events.tables import queue_words, queues_fit
 from tauslab.kernels.ode.codegen import event_shapes
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.kernels.ode.settings import SOLVERS
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
@@ -23,6 +24,7 @@ from tauslab.runner.ensemble.ode_task import prepare_ode
 from tauslab.runner.ensemble.task import Task
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import with_choices
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
@@ -230,22 +232,22 @@ class OdeMotion:
             "solver": np.bytes_(self.solver),
         }
 
-    def take_up(self, arrays: Mapping[str, Array]) -> None:
+    def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
-        table, steps = arrays["amounts"], arrays["steps"]
-        size = (self.n, len(self._system.quantities))
-        if table.shape != size or steps.shape != (self.n,):
-            raise ValueError("is damaged: its arrays do not belong together")
-        own = self.shares.own
+        own, n, upload = self.shares.own, self.n, self._backend.upload
+        table = state.take("amounts", np.float64, n, len(self._system.quantities), nan=True)
+        steps = state.take("steps", np.float64, n)
         if self.looks:
-            if arrays["queue"].shape != (self.n, self._words):
-                raise ValueError(
-                    "keeps states of events as another version of tauslab did: make it anew"
-                )
-            self._queue = self._backend.upload(np.ascontiguousarray(arrays["queue"][own]))
-        self._table = self._backend.upload(np.ascontiguousarray(table[own]))
-        self._steps = self._backend.upload(np.ascontiguousarray(steps[own]))
-        self.go_on_by(arrays["solver"].item().decode())
+            queue = state.take("queue", np.float64, n, self._words, nan=True)
+            if not queues_fit(queue, event_shapes(self._system)):
+                raise state.damaged("what waits in it fits no event")
+            self._queue = upload(np.ascontiguousarray(queue[own]))
+        self._table = upload(np.ascontiguousarray(table[own]))
+        self._steps = upload(np.ascontiguousarray(steps[own]))
+        solver = state.text("solver")
+        if solver and solver not in SOLVERS:
+            raise state.damaged(f"{solver!r} is no solver")
+        self.go_on_by(solver)
 
     def go_on_by(self, solver: str) -> None:
         """Keep to a solver that was chosen; empty where none was."""

@@ -20,6 +20,7 @@ from tauslab.model.lattice.diagnosis.truncation import truncation_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import warn
 from tauslab.runner.options.lattice import MOST_REPLICAS, set_parameters
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
@@ -333,34 +334,41 @@ class LatticeMotion:
             found[f"waiting/{name}"] = self.shares.gathered(entries[name])
         return found
 
-    def take_up(self, arrays: Mapping[str, Array]) -> None:
+    def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
-        if float(arrays["step"]) != self._step:
-            self._step, self._known = float(arrays["step"]), {}
+        step = state.real("step", np.nextafter(0.0, 1.0), np.finfo(np.float64).max)
+        if step != self._step:
+            self._step, self._known = step, {}
             self.prepare(self._values, self.n)
-        lattices, own = self._lattices, self.shares.own
+        lattices, own, n = self._lattices, self.shares.own, self.n
         lattice = lattices.lattice
-        lengths = arrays["waiting/lengths"]
-        fits = arrays["particles"].shape == (self.n, *lattice.shape, lattice.slots)
-        fits = fits and arrays["particles"].dtype == lattice.particle_type
-        fits = fits and arrays["fired"].shape == (self.n, len(lattice.reactions))
-        fits = fits and len(arrays["waiting/site"]) == lengths.sum() and len(lengths) == self.n
-        if not fits:
-            raise ValueError("is damaged: its arrays do not belong together")
-        entries = np.zeros(len(arrays["waiting/site"]), WAITING)
-        entries["next"] = -1
-        for name in _WAITING_FIELDS:
-            entries[name] = arrays[f"waiting/{name}"]
-        waiting = np.split(entries, np.cumsum(lengths)[:-1])
-        none = np.zeros(self.n, np.int64)  # of a version that did not count
-        counted = {"truncated": none, **arrays}
-        cells = np.ascontiguousarray(arrays["particles"][own]).reshape(-1).view(np.uint32)
+        held = state.take("particles", lattice.particle_type, n, *lattice.shape, lattice.slots)
+        if held.max(initial=0) > len(self._model.species):
+            raise state.damaged("it holds particles of no species")
+        cells = np.ascontiguousarray(held[own]).reshape(-1).view(np.uint32)
+        fired = state.take("fired", np.int64, n, len(lattice.reactions))
+        others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
         lattices.put(
             self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
-            Rest(waiting[own], *(counted[name][own] for name in COUNTED)),
+            Rest(self._waiting_of(state)[own], fired[own], *others),
         )
-        self._by_type = arrays["counts_by_type"][own]
-        self._done = int(arrays["done"])
+        self._by_type = state.take("counts_by_type", np.int64, n, *self._by_type.shape[1:])[own]
+        self._done = state.whole("done")
+
+    def _waiting_of(self, state: State) -> list[Array]:
+        """Particles that wait in each lattice, of a file."""
+        lengths = state.take("waiting/lengths", np.int64, self.n)
+        if lengths.min(initial=0) < 0:
+            raise state.damaged("a number of waiting particles is below 0")
+        entries = np.zeros(int(lengths.sum()), WAITING)
+        entries["next"] = -1
+        for name in _WAITING_FIELDS:
+            entries[name] = state.take(f"waiting/{name}", WAITING[name], len(entries))
+        sites = math.prod(self._lattices.lattice.shape)
+        kinds = entries["particle"]
+        if (entries["site"] >= sites).any() or (kinds > len(self._model.species)).any():
+            raise state.damaged("its waiting particles are in no site, or of no species")
+        return np.split(entries, np.cumsum(lengths)[:-1])
 
 
 def _together(

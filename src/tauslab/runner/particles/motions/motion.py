@@ -12,6 +12,7 @@ from tauslab.kernels.ensemble.gather import Gather
 from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import DeviceError
 from tauslab.model.host_memory import in_bytes
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.ranks.mpi import Communicator
 
@@ -91,8 +92,8 @@ class Motion(Protocol):
     def stored(self) -> dict[str, Array]:
         """Whole states of all particles by name. Collective."""
 
-    def take_up(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `stored` gave; a ValueError says what does not fit."""
+    def take_up(self, state: State) -> None:
+        """Go on from what `stored` gave; an `InputFileError` says what does not fit."""
 
 
 class Rows:

@@ -11,9 +11,15 @@ import numpy as np
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
-from tauslab.kernels.events.codegen import shape
+from tauslab.kernels.events.codegen import completions, shape
 from tauslab.kernels.events.divide import Divide
-from tauslab.kernels.events.tables import DELAY_QUEUE, kept_words
+from tauslab.kernels.events.tables import (
+    DELAY_QUEUE,
+    completions_fit,
+    kept_words,
+    queue_words,
+    queues_fit,
+)
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
@@ -22,6 +28,7 @@ from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.motions.held import (
     counts_anew,
     held_alike,
@@ -247,20 +254,30 @@ class NetworkMotion:
             found["kept"] = self.shares.joined(self._rows.host(self.kept))
         return found
 
-    def take_up(self, arrays: Mapping[str, Array]) -> None:
+    def take_up(self, state: State) -> None:
         """Go on from what `stored` gave."""
-        counts, kept = arrays["counts"], arrays.get("kept")
-        if counts.shape != (self.n, len(self.species)):
-            raise ValueError("is damaged: its arrays do not belong together")
-        if kept is not None and kept.shape != (self.n, self.words):
-            raise ValueError(
-                "keeps states of events as another version of tauslab did: make it anew"
-            )
         own = self.shares.own
-        self.counts = self._backend.upload(np.ascontiguousarray(counts[own], np.int32))
+        counts = state.take("counts", np.int32, self.n, len(self.species))
+        self.counts = self._backend.upload(np.ascontiguousarray(counts[own]))
         self.kept = None
-        if kept is not None:
+        if "kept" in state:
+            kept = state.take("kept", np.float64, self.n, self.words, nan=True)
+            self._require_kept(state, kept)
             self.kept = self._backend.upload(np.ascontiguousarray(kept[own]))
+
+    def _require_kept(self, state: State, kept: FloatArray) -> None:
+        """Refuse rows whose numbers would lead a kernel out of its memory."""
+        lowered = self.task.lowered
+        assert lowered.dynamics is not None
+        shapes = [shape(event) for event in lowered.dynamics.events]
+        first = len(lowered.species) + 1
+        last = first + queue_words(shapes)
+        fits = queues_fit(kept[:, first:last], shapes)
+        if last < self.words:
+            waiting = 1 + max(completions(lowered), default=-1)
+            fits = fits and completions_fit(kept[:, last:], waiting, self._delay_queue)
+        if not fits:
+            raise state.damaged("what waits in it fits no event and no reaction")
 
     def rows_of(self, which: IntArray) -> FloatArray:
         """Values of all species and the time ``[row, species + 1]`` of particles `which`.

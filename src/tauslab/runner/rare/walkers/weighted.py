@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.weights import uniform, words
 from tauslab.runner.rare.target import Progress, Target
 from tauslab.runner.rare.walkers.bins import Binning
@@ -18,7 +19,8 @@ from tauslab.runner.rare.walkers.steady import steadiness
 # What words are drawn for, beside those of particles/weights.py.
 _MOTION, _RESAMPLING = 16, 17
 _MOST_WALKERS = 1 << 20  # that are moved together; further runs follow
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING = State()
+WEIGHT: dict[str, Any] = {"low": 0.0, "high": np.finfo(np.float64).max}
 _DONE = "done_"  # before the names of runs that are done
 _KEPT = ("states", "weights", "of_run", "lost", "ended", "reached", "turn", "moved")
 
@@ -52,11 +54,14 @@ class Course:
         return {f"{under}{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Any], under: str) -> Course:
-        """What `arrays` gave."""
-        found = {one.name: arrays[f"{under}{one.name}"] for one in fields(cls)}
-        rounding, walkers = float(found.pop("rounding")), int(found.pop("walkers"))
-        return cls(rounding=rounding, walkers=walkers, **found)
+    def of(cls, kept: State, under: str, runs: int | None, rounds: int) -> Course:
+        """What a checkpoint keeps of so many runs (None: of some) and rounds."""
+        lost = kept.take(f"{under}lost", np.float64, runs, **WEIGHT)
+        return cls(
+            kept.take(f"{under}reached", np.float64, len(lost), rounds, **WEIGHT), lost,
+            kept.real(f"{under}rounding", **WEIGHT), kept.whole(f"{under}walkers"),
+            kept.take(f"{under}ended", np.int64, 256, low=0),
+        )  # fmt: skip
 
 
 class Keep(Protocol):
@@ -123,7 +128,7 @@ def weighted_runs(
     runs: int,
     seed: int,
     report: Callable[[int], None],
-    begun: Mapping[str, Any] = _NOTHING,
+    begun: State = _NOTHING,
     keep: Keep = keep_nothing,
 ) -> Course:
     """Independent runs, as many at a time as `_MOST_WALKERS` allows whatever the device.
@@ -139,21 +144,30 @@ def weighted_runs(
         What an earlier call kept, if one was ended.
     """
     most = max(1, _MOST_WALKERS // (rules.walkers * rules.binning.size))
-    rounds = int(begun.get("rounds", rules.rounds))
-    done = [Course.of(begun, _DONE)] if f"{_DONE}lost" in begun else []
+    rounds = rules.rounds
+    if begun:
+        rounds = begun.whole("rounds", rounds, rounds * (rules.extend if rules.recycle else 1))
+    done = [Course.of(begun, _DONE, None, rounds)] if f"{_DONE}lost" in begun else []
+    require_whole_parts(begun, sum(len(one.lost) for one in done), most, runs)
     for number, first in enumerate(range(0, runs, most)):
         if first < sum(len(one.lost) for one in done):
             continue
         word = int(words(seed, _MOTION, number, 1)[0])
         together = Together(rules, min(most, runs - first), word)
         if "turn" in begun:
-            together.go_on(begun)
+            together.go_on(begun, rounds)
             begun = _NOTHING
         rounds = _walk(together, done, rounds, first, report, keep)
         done.append(together.course())
     course = joined(done)
     keep(lambda: {"rounds": rounds, **course.arrays(_DONE)}, last=True)
     return course
+
+
+def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
+    """Refuse a checkpoint of runs that do not end where a part of `part` of them ends."""
+    if done > runs or (done < runs and done % part):
+        raise kept.damaged(f"it has {done} finished runs of {runs}")
 
 
 def _walk(
@@ -248,11 +262,22 @@ class Together:
         """All that these runs go on from."""
         return {name: getattr(self, name) for name in _KEPT}
 
-    def go_on(self, arrays: Mapping[str, Any]) -> None:
-        """Be where `arrays` was."""
-        for name in _KEPT:
-            setattr(self, name, arrays[name])
-        self.turn, self.moved = int(self.turn), int(self.moved)
+    def go_on(self, kept: State, rounds: int) -> None:
+        """Be where a checkpoint was, of so many rounds at most."""
+        self.states = kept.take("states", np.int32, None, self.states.shape[1])
+        walkers = len(self.states)
+        self.weights = kept.take("weights", np.float64, walkers, **WEIGHT)
+        self.of_run = kept.take("of_run", np.int64, walkers)
+        ordered = np.concatenate([[0], self.of_run, [self._runs - 1]])
+        if (np.diff(ordered) < 0).any():
+            raise kept.damaged("its walkers are not in the order of runs")
+        self.lost = kept.take("lost", np.float64, self._runs, **WEIGHT)
+        self.ended = kept.take("ended", np.int64, 256, low=0)
+        self.reached = kept.take("reached", np.float64, self._runs, None, **WEIGHT)
+        self.turn = kept.whole("turn", 0, min(rounds, self.reached.shape[1]))
+        self.moved = kept.whole("moved")
+        if self.reached.shape[1] > rounds:
+            raise kept.damaged(f"it has more than {rounds} rounds")
 
     def _advance(self, turn: int, seed: int) -> FloatArray:
         """Move all walkers by a round; the weight ``[run]`` that came into the target."""

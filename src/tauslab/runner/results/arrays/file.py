@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab._version import __version__
 from tauslab.model.arrays import Array
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
-from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, seal
-from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.model.option_names import opt
 from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.output.checking.opening import (
@@ -28,8 +28,7 @@ from tauslab.runner.output.checking.opening import (
     known_attributes,
     open_hdf5,
 )
-from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
-from tauslab.runner.output.hdf5.disk import Disk, publish
+from tauslab.runner.output.state import write_sealed
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_digest
@@ -98,7 +97,7 @@ def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str,
         It cannot be written.
     """
     require_result_name(path)
-    disk, axes = Disk(), AXES[attributes["method"]]
+    axes = AXES[attributes["method"]]
     own = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -106,25 +105,17 @@ def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str,
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
 
-    def build(temporary: Path) -> None:
-        with Hdf5OnDisk(temporary, disk, libver=("v110", "v110")) as opened:
-            file = opened.file
-            put_attributes(file, own | dict(attributes))
-            file["progress/complete"] = np.uint8(1)
-            for name, array in arrays.items():
-                if array.dtype.kind == "U":
-                    put_text(file, name, array.tolist())
-                else:
-                    file[name] = array
-                if axes[name] == name:
-                    file[name].make_scale(name)
-            for name in arrays:
-                for axis, scale in enumerate(axes[name].split()):
-                    if scale != name:
-                        file[name].dims[axis].attach_scale(file[scale])
-            seal(file)
+    def attach(file: h5py.File) -> None:
+        for name in arrays:
+            if axes[name] == name:
+                file[name].make_scale(name)
+        for name in arrays:
+            for axis, scale in enumerate(axes[name].split()):
+                if scale != name:
+                    file[name].dims[axis].attach_scale(file[scale])
 
-    publish(path, disk, build)
+    contents: dict[str, npt.ArrayLike] = {"progress/complete": np.uint8(1), **arrays}
+    write_sealed(path, own | dict(attributes), contents, attach)
 
 
 def read_arrays(path: Path, *methods: str) -> tuple[dict[str, Any], dict[str, Array]]:
