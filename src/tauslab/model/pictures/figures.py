@@ -122,8 +122,14 @@ def one_legend(figure: Figure, panels: Iterable[Axes], given: Axes | None = None
     )
 
 
+def headline(figure: Figure, unfinished: str) -> None:
+    """A title over all panels that says how much of an unfinished run is there."""
+    if unfinished:
+        figure.suptitle(plain_text(f"unfinished: {unfinished}"), fontsize=10)
+
+
 def remark(figure: Figure, text: str) -> None:
-    """A line in small grey letters under all panels, such as what an unfinished run lacks."""
+    """A line in small grey letters under all panels, such as which frames a movie shows."""
     if text:
         figure.supxlabel(plain_text(text), fontsize=8, color=GREY, x=0.01, ha="left")
 

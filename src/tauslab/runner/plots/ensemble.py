@@ -16,12 +16,12 @@ from tauslab.model.pictures.figures import (
     BLUE,
     GREY,
     VERMILION,
+    headline,
     limit_counts,
     line_style,
     one_legend,
     panels_for,
     plot_style,
-    remark,
     require_suffix,
     save_figure,
     shown_name,
@@ -121,7 +121,7 @@ def plot_result(
                 _panel(axes, result, name, drawn, at, colour)
         one_legend(figure, panels, ax)
         if ax is None:
-            remark(figure, unfinished(result))
+            headline(figure, result.unfinished)
         if path is not None:
             save_figure(figure, path)
     return figure
@@ -139,16 +139,6 @@ def _panel(axes: Axes, result: EnsembleData, name: str, drawn: str, t: float, co
         draw_histogram(axes, result, name, t)
     else:
         _LINES[drawn](axes, result, name)
-
-
-def unfinished(result: EnsembleData) -> str:
-    """What an unfinished run has so far, in a line; empty where it is complete."""
-    if result.complete:
-        return ""
-    blocks = result.completed_blocks
-    total = result.n_points * result.n
-    done = min(int(blocks.sum()) * result.block, total)
-    return f"unfinished: about {done:,} of {total:,} trajectories are there"
 
 
 def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:

@@ -14,12 +14,12 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import opt, said
 from tauslab.model.pictures.figures import (
     colour_bar,
+    headline,
     limit_counts,
     line_style,
     one_legend,
     panels_for,
     plot_style,
-    remark,
     require_suffix,
     save_figure,
     shown_name,
@@ -119,7 +119,7 @@ def plot_lattice(
             for name, axes in zip(names, panels, strict=True):
                 _PANELS[kind](axes, result, name, t, axis)
         if ax is None:
-            remark(figure, unfinished(result))
+            headline(figure, result.unfinished)
         if path is not None:
             save_figure(figure, path)
     return figure
@@ -158,14 +158,6 @@ def _sweep(
         )
     few = kind == "auto" and result.n_replicas < _DISTRIBUTED
     return plot_result(ensemble_of(result), "mean" if few else kind, species, t, path, ax=ax)
-
-
-def unfinished(result: RecordedLattice) -> str:
-    """How far an unfinished run is, in a line; empty where it is complete."""
-    if result.complete:
-        return ""
-    reached = f"t = {result.times[-1]:g} s" if len(result.times) else "the start"
-    return f"unfinished: at {reached} of {result.all_times[-1]:g} s"
 
 
 def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: bool) -> None:

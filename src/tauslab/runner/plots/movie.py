@@ -10,8 +10,8 @@ import numpy as np
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.drafts import replacing
-from tauslab.model.pictures.figures import new_panels, plot_style, remark
-from tauslab.runner.plots.lattice import draw_slice, slice_of, slice_title, unfinished
+from tauslab.model.pictures.figures import headline, new_panels, plot_style, remark
+from tauslab.runner.plots.lattice import draw_slice, slice_of, slice_title
 from tauslab.runner.results.lattice.recorded import RecordedLattice
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def write_movie(
     with plot_style():
         writer = _writer(path, speed)
         figure, update = _scene(result, chosen, axis, frames)
-        told = [unfinished(result), f"every {every}. frame" if every > 1 else ""]
-        remark(figure, "; ".join(text for text in told if text))
+        headline(figure, result.unfinished)
+        remark(figure, f"every {every}. frame" if every > 1 else "")
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # panels stay where they are
         _write(writer, figure, path, update, frames)

@@ -90,15 +90,19 @@ def ensemble_report(result: Result) -> str:
             _picture("distributions at the end", lambda: plot_result(result, "histogram"))
         )
     at = f"{result.times[-1]:g} {result.time_unit}".rstrip()
+    at += f" ({result.unfinished})" if result.unfinished else ""
     return page(
         f"{path.name}",
         f"{result.n:,} trajectories"
         + (f" at each of {result.n_points:,} points" if result.swept else "")
         + f" by {result.method}, seed {result.seed}",
         [
-            ("State", _state(result.complete)),
+            ("State", _state(result.unfinished)),
             ("Pictures", "".join(pictures)),
-            (f"Numbers at t = {at}", _told(lambda: _numbers(result))),
+            (
+                f"Numbers at t = {at}",
+                _told(lambda: _numbers(result)),
+            ),
             ("Model", _told(lambda: _model(path))),
             ("Settings", _settings(result.attributes)),
             ("Provenance", _provenance(path, result.attributes, _ensemble_digest(result))),
@@ -128,7 +132,7 @@ def lattice_report(result: RecordedLattice) -> str:
     rows = []
     several = result.n_replicas > 1
     for name in result.species[:_MOST_ROWS] if len(result.times) else ():
-        counts = result.counts(name)
+        counts = result.samples_of(name)
         means = np.atleast_1d(result.mean(name)[..., -1])
         mean = [span_text(means)] if several else []
         rows.append((name, span(counts[..., 0]), span(counts[..., -1]), *mean))
@@ -140,7 +144,7 @@ def lattice_report(result: RecordedLattice) -> str:
         path.name,
         f"a lattice run, {replicas}seed {attributes['seed']}",
         [
-            ("State", _state(result.complete)),
+            ("State", _state(result.unfinished)),
             ("Pictures", "".join(pictures)),
             ("Particles", numbers),
             ("Model", _told(lambda: _model(path))),
@@ -150,10 +154,12 @@ def lattice_report(result: RecordedLattice) -> str:
     )
 
 
-def _state(complete: bool) -> str:  # noqa: FBT001 - what it is made of
-    if complete:
+def _state(unfinished: str) -> str:
+    """What an unfinished run lacks; nothing where it is complete."""
+    if not unfinished:
         return ""
-    return '<p class="note">This run is unfinished: the page shows what is there so far.</p>'
+    told = f"This run is unfinished: the page shows what is there so far, {unfinished}."
+    return f'<p class="note">{escape(told)}</p>'
 
 
 def _told(make: Callable[[], str]) -> str:

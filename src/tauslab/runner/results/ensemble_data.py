@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -10,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import assigned
+from tauslab.model.option_names import assigned, warn
 from tauslab.runner.output.format.statistics import moments_of_sums
 from tauslab.runner.results import columns, pointwise
 from tauslab.runner.results.columns import FloatArray, UintArray
 from tauslab.runner.results.recorded import Recorded
-from tauslab.runner.results.validity import warn_of_left_out
+from tauslab.runner.results.validity import ended_early, warn_of_left_out
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -48,27 +49,24 @@ class EnsembleData(Recorded):
         Returns
         -------
         int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
-        the end of a trajectory that overflowed, met a NaN or reached its limit of steps, and where
-        a run that was broken off has not been yet.
+        the end of a trajectory that overflowed, met a NaN or reached its limit of steps, which a
+        warning tells of a file. An unfinished run gives the trajectories that are there.
 
         Raises
         ------
         ConfigError
             The species is not known, or counts were not recorded.
+        InputFileError
+            It is an unfinished sweep, or nothing of the run is there yet.
         """
         if self.continuous:
             raise ConfigError(f"{self.name} holds amounts, not counts: use amounts()")
-        dataset = self._recorded("counts", "trajectories")
-        if species is None:
-            return self._with_sentinels(np.asarray(dataset[()]))
-        names = _names(species)
-        indices = [self._index(name, self.species) for name in names]
-        shape, rows = dataset.shape[:-1], self._flat(dataset)
-        chosen = np.empty((*rows.shape[:2], len(indices)), np.int32)
-        everything = np.ones_like(self.completed_blocks)
-        for part in columns.rows(rows.shape, rows.dtype.itemsize, self.block, everything):
-            chosen[part] = rows[part][:, :, indices]
-        chosen = self._with_sentinels(chosen.reshape(*shape, len(indices)))
+        dataset = self.recorded("counts", "trajectories")
+        of_row: tuple[Any, ...] = ()
+        if species is not None:
+            of_row = slice(None), [self._index(name, self.species) for name in _names(species)]
+        chosen = self.rows_there(dataset, of_row)
+        self._warn_of_ends()
         return chosen[..., 0] if isinstance(species, str) else chosen
 
     def amounts(self, species: str | Sequence[str] | None = None) -> FloatArray:
@@ -77,11 +75,12 @@ class EnsembleData(Recorded):
         Returns
         -------
         f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
-        end of a trajectory that met a NaN or reached its limit of steps.
+        end of a trajectory that met a NaN or reached its limit of steps, and where an unfinished
+        sweep has not been yet. An unfinished run gives the trajectories that are there.
         """
         if not self.continuous:
             raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
-        values = np.asarray(self._recorded("amounts", "trajectories")[()], np.float64)
+        values = self.rows_there(self.recorded("amounts", "trajectories"), missing=math.nan)
         if species is None:
             return values
         if isinstance(species, str):
@@ -91,12 +90,24 @@ class EnsembleData(Recorded):
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
         """Counts or amounts of a species at the last sample time ``[trajectory]``.
 
-        -1, of amounts NaN, where a trajectory ended early.
+        -1, of amounts NaN, where a trajectory ended early, which a warning tells of a file. An
+        unfinished run gives the trajectories that are there.
+
+        Raises
+        ------
+        ConfigError
+            The species is not known, or its counts were not recorded.
+        InputFileError
+            It is an unfinished sweep of counts, or nothing of the run is there yet.
         """
         index = self._index(name, self.species)
-        if "final" in self.data:
-            return np.asarray(self.data["final"][..., index])
-        return np.asarray(self._recorded(self.place_of(name)[0], "final")[..., -1, index])
+        stored = "final" if "final" in self.data else self.place_of(name)[0]
+        dataset = self.recorded(stored, "final")
+        place = (index,) if stored == "final" else (-1, index)
+        found = self.rows_there(dataset, place, missing=math.nan if self.continuous else None)
+        if not self.continuous:
+            self._warn_of_ends()
+        return found
 
     def summary(self, name: str) -> FloatArray:
         """A recorded number per trajectory, f64 ``[trajectory]``.
@@ -109,19 +120,16 @@ class EnsembleData(Recorded):
 
         Returns
         -------
-        NaN where a trajectory has no such number (docs/summaries.md says when), or ended early.
+        NaN where a trajectory has no such number (docs/summaries.md says when), or ended early, or
+        where an unfinished sweep has not been yet.
 
         Raises
         ------
         ConfigError
             No summary, or more than one, has this name.
         """
-        dataset = self._recorded(f"summary/{self.summary_name(name)}", f"summary:{name}")
-        values = np.array(dataset[()], np.float64)
-        flat = values.reshape(-1)
-        for b in np.flatnonzero(~self.completed_blocks):
-            flat[b * self.block : (b + 1) * self.block] = np.nan
-        return values
+        dataset = self.recorded(f"summary/{self.summary_name(name)}", f"summary:{name}")
+        return np.asarray(self.rows_there(dataset, missing=math.nan), np.float64)
 
     def summary_moments(self, name: str) -> Moments:
         """Number, mean and standard deviation (n - 1) of a summary where it is not NaN.
@@ -218,6 +226,7 @@ class EnsembleData(Recorded):
         """
         self._check(name)
         key = f"statistics/histogram/{name}"
+        self.require_some()
         if key not in self.data:
             raise ConfigError(
                 f"{self.name}: neither trajectories nor a histogram of {name} were recorded "
@@ -259,11 +268,24 @@ class EnsembleData(Recorded):
 
     # --- helpers ---
 
+    def _warn_of_ends(self) -> None:
+        """Warn, once, where samples of a file are -1: trajectories that ended early."""
+        if self.path is None or self._warned_of_ends:
+            return
+        self._warned_of_ends = True
+        if early := int(ended_early(self.status).sum()):
+            warn(
+                f"{self.name}: {early} of {self.status.size} trajectories ended early, and their "
+                "counts are -1 from then on: leave these out of averages"
+            )
+
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         self._check(name)
+        _, group, names = self.place_of(name)
+        if f"{group}/n" in self.data:
+            self.require_some()
         if self.swept:
             return pointwise.moments(self, name)
-        _, group, names = self.place_of(name)
         index = names.index(name)
         apart = "group" in self.attributes  # a portion of a run that goes on until it converges
         if f"{group}/exponent" in self.data:

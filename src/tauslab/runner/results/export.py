@@ -12,6 +12,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.files.extras import installing
 from tauslab.runner.results import columns
 from tauslab.runner.results.recorded import Recorded, Reopen
+from tauslab.runner.results.validity import ended_early
 
 if TYPE_CHECKING:
     import dask.array
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _SUMMARIES = "summary/"
+_COUNTS = ("counts", "final")  # whole numbers, of which those below 0 stand for what is not there
 _MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
@@ -72,6 +74,7 @@ def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.arra
         names = [key for key in result.data if not key.startswith(("model/", "progress/"))]
         raise ConfigError(f"{result.name} has no dataset {name!r}; it has {', '.join(names)}")
     result.require_samples()
+    result.require_some()
     data = result.data[name]
     shape: tuple[int, ...] = tuple(data.shape)
     chunks = shape
@@ -81,16 +84,30 @@ def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.arra
         rows = (size,) if not result.swept else _rows_of_chunk(result, size)
         chunks = (*rows, *shape[len(rows) :])
     from_array: Any = dask.array.from_array
-    array: dask.array.Array
     if result.path is None:
-        array = from_array(np.asarray(data), chunks=chunks)
-        return array
+        return _there(result, name, from_array(np.asarray(data), chunks=chunks))
     # The time of the last change keeps two states of a file apart in dask's caches.
     path = os.fspath(result.path.resolve())
     assert result.reopen is not None
     source = FileArray(result.reopen, path, name, shape, np.dtype(data.dtype.str))
     label = f"tauslab-{name}-{dask.base.tokenize(path, name, result.path.stat().st_mtime_ns)}"
-    array = from_array(source, chunks=chunks, name=label)
+    return _there(result, name, from_array(source, chunks=chunks, name=label))
+
+
+def _there(result: Recorded, name: str, array: dask.array.Array) -> dask.array.Array:
+    """Without trajectories of unfinished blocks; NaN for counts of those that ended early."""
+    import dask.array
+
+    if dimensions(name)[:1] != ("trajectory",):
+        return array
+    if not result.complete:
+        result.require_whole_points()
+        done = result.completed_blocks
+        runs = columns.rows(array.shape, array.dtype.itemsize, result.block, done)
+        concatenate: Any = dask.array.concatenate
+        array = concatenate([array[rows] for rows in runs])
+    if name in _COUNTS and ended_early(result.status).any():
+        array = dask.array.where(array < 0, np.nan, array)
     return array
 
 
@@ -104,10 +121,13 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
     import xarray
 
     result.require_samples()
+    result.require_some()
+    if not result.complete:
+        result.require_whole_points()
     coordinates: dict[str, Any] = {"time": result.times, "species": list(result.species)}
     if result.observables:
         coordinates["observable"] = list(result.observables)
-    if result.path is not None:
+    if result.path is not None and result.complete:
         if not chunked and isinstance(result.data, Verifiable):  # xarray reads the file itself
             result.data.verify()
         dataset = _open(result)
@@ -119,16 +139,27 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
     variables = {
         name.removeprefix("statistics/").removeprefix("amounts/"): (
             (*lead, *dims),
-            np.asarray(result.data[name]),
+            _values(result, name, chunked=chunked),
         )
         for name, dims in _DIMENSIONS.items()
         if name in result.data
     }
     variables |= {
-        name: ((*lead, "trajectory"), result.data[_SUMMARIES + name]) for name in result.summaries
+        name: ((*lead, "trajectory"), _values(result, _SUMMARIES + name, chunked=chunked))
+        for name in result.summaries
     }
     dataset = xarray.Dataset(variables, coordinates, dict(result.attributes))
     return _with_units(_with_points(dataset, result), result)
+
+
+def _values(result: Recorded, name: str, *, chunked: bool) -> Any:
+    """What a dataset holds of finished blocks; NaN for counts of trajectories that ended early."""
+    rows = dimensions(name)[:1] == ("trajectory",)
+    if chunked and rows and result.path is not None:
+        return to_dask(result, name)
+    values = result.rows_there(result.data[name]) if rows else np.asarray(result.data[name][()])
+    early = name in _COUNTS and ended_early(result.status).any()
+    return np.where(values < 0, np.nan, values) if early else values
 
 
 def _with_units(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
@@ -164,7 +195,7 @@ def _with_points(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
 def _open(result: Recorded) -> xarray.Dataset:
     """Datasets of the file's root, of its summaries, and of its statistics with named dimensions.
 
-    Nothing is masked or decoded: a fill value stays -1, and counts stay integers.
+    Counts stay integers, unless trajectories ended early: then a fill value is NaN.
     """
     import xarray
 
@@ -187,5 +218,17 @@ def _open(result: Recorded) -> xarray.Dataset:
         for one in opened:
             one.close()
 
+    if ended_early(result.status).any():
+        merged = merged.assign({k: _masked(merged[k].variable) for k in _COUNTS if k in merged})
     merged.set_close(close)
     return merged
+
+
+def _masked(counts: xarray.Variable) -> xarray.Variable:
+    """With NaN in place of -1, when it is read."""
+    import xarray
+
+    filled = counts.copy(deep=False)
+    filled.attrs = {**counts.attrs, "_FillValue": counts.dtype.type(-1)}
+    decoded = xarray.decode_cf(xarray.Dataset({"counts": filled}), decode_times=False)
+    return decoded["counts"].variable

@@ -154,7 +154,7 @@ def _completeness(result: Result) -> tuple[str, str]:
         f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(missing, cuts)
     ]
     return "unfinished", (
-        f"{int(done.sum())} of {len(done)} blocks are there, missing "
+        f"{result.unfinished} are there, missing "
         f"{_listed(runs, _MOST_RUNS)}; {opt('resume')} completes it"
     )
 

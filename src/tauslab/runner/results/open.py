@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.model.errors import InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile, safe_attributes
-from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import ended_by_signals, open_hdf5
 from tauslab.runner.output.checking.verified import VerifiedRows
-from tauslab.runner.output.writers.resume import part_files, parts_folder
+from tauslab.runner.output.writers.resume import parts_folder
 from tauslab.runner.results.result import Result
+from tauslab.runner.results.unfinished import FinishedBlocks
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -41,7 +40,7 @@ class FileData(Mapping[str, Any]):
 
     def __init__(self, sealed: SealedFile, file: h5py.File) -> None:
         self._file, self._path, self._sealed = file, sealed.path, sealed
-        self._instead: dict[str, Any] = {}
+        self._finished: FinishedBlocks | None = None
         self._names = frozenset(sealed.names)
         self._rows = sorted(name for name in self._names if is_row_name(name))
         self._verified: dict[str, VerifiedRows] = {}
@@ -52,8 +51,13 @@ class FileData(Mapping[str, Any]):
             raise KeyError(name)
         if self.closed:
             raise InputFileError(f"{self._path} was closed: open it again")
-        if name in self._instead:
-            return self._instead[name]
+        if self._finished is not None and name == "progress/blocks":
+            return self._finished.done.astype(np.uint8)
+        if self._finished is not None and name.startswith("statistics/"):
+            with reading(self._path, InputFileError):
+                sums = self._finished.statistics
+            if name in sums:
+                return sums[name]
         if name in self._rows:
             return self._verified.setdefault(name, self._compared(name))
         with reading(self._path, InputFileError):
@@ -82,9 +86,9 @@ class FileData(Mapping[str, Any]):
         """Whether there is nothing more to read."""
         return not self._file
 
-    def show(self, name: str, values: Any) -> None:
-        """Show other values than the file holds."""
-        self._instead[name] = values
+    def show_unfinished(self, finished: FinishedBlocks) -> None:
+        """Show blocks and statistics of an unfinished run, whose file has them in other places."""
+        self._finished = finished
 
     def __contains__(self, name: object) -> bool:
         """Whether there is such a dataset; the file is not touched."""
@@ -135,38 +139,12 @@ def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Resul
                 allow_parts(path)
             if storage != "plain" and not checked:
                 _check_parts(path, file, data, sealed)
-            if storage == "parts":
-                data.show("progress/blocks", _marks_in_parts(path, file, sealed))
+            if not sealed.complete:
+                data.show_unfinished(FinishedBlocks(path, file, sealed))
             return Result(data, sealed.attributes, path, file.close, open_result)
     except BaseException:
         file.close()
         raise
-
-
-def _marks_in_parts(path: Path, file: h5py.File, sealed: SealedFile) -> npt.NDArray[np.uint8]:
-    """Marks of an unfinished run of several ranks, which lie in its parts."""
-    marks: npt.NDArray[np.uint8] = file["progress/blocks"][()]
-    run = sealed.attributes["run"]
-    for where in part_files(parts_folder(path)):
-        try:
-            _note_marks(where, run, marks)
-        except (OSError, RuntimeError, KeyError, ValueError, IndexError) as error:
-            warn(f"{error}; {opt('resume')} runs the blocks of {where} again")
-    return marks
-
-
-def _note_marks(where: Path, run: Any, marks: npt.NDArray[np.uint8]) -> None:
-    with open_hdf5(where) as part, ended_by_signals():
-        if safe_attributes(part).get("run") != run:
-            return
-        names = SealedFile(where, part).names
-        if "progress/blocks" not in names:
-            return
-        done = part["progress/blocks"][()] == 1
-        # A part without ids was the whole file of an earlier attempt on one rank.
-        ids = part["progress/block_ids"] if "progress/block_ids" in names else np.arange(len(done))
-        found = ids[()][done]
-        marks[found[(found >= 0) & (found < len(marks))]] = 1
 
 
 def allow_parts(path: Path) -> None:

@@ -23,7 +23,7 @@ _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
     """Mean and variance ``[point, time]``, stored or from samples."""
     _, group, names = result.place_of(name)
-    if f"{group}/mean" in result.data and result.complete:
+    if f"{group}/mean" in result.data:
         found = [result.data[f"{group}/{key}"] for key in ("mean", "variance")]
         index = names.index(name)
         mean, variance = (np.asarray(values[..., index], np.float64) for values in found)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.option_names import assigned, opt
+from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.options.values.texts import some
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.output.format.layout import Layout
@@ -23,6 +23,7 @@ from tauslab.runner.results.columns import BoolArray, Column, FloatArray
 _MANY_SPECIES = 12  # more than a look takes in
 
 _TIME_TOLERANCE = 1e-9
+_NO_STATUS = 255
 
 
 class Reopen(Protocol):
@@ -65,6 +66,7 @@ class Recorded:
         self.path = path
         self.attributes = {name: _plain(value) for name, value in attributes.items()}
         self._close, self.reopen, self.layout = close, reopen, layout
+        self.warned = self._warned_of_ends = False
 
     # --- what was run ---
 
@@ -213,12 +215,14 @@ class Recorded:
 
     @property
     def status(self) -> npt.NDArray[np.uint8]:
-        """How each trajectory ended, ``[trajectory]``.
+        """How each trajectory ended, ``[trajectory]``, of an unfinished run each that is there.
 
         0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade,
-        8 delay_queue, 9 negative_delay, 10 delay_history; 255 where nothing was written yet.
+        8 delay_queue, 9 negative_delay, 10 delay_history; of an unfinished sweep 255 where a
+        trajectory is not there yet.
         """
-        return np.asarray(self.data["status"][()], np.uint8)
+        self.require_samples()
+        return np.asarray(self.rows_there(self.data["status"], missing=_NO_STATUS), np.uint8)
 
     @property
     def complete(self) -> bool:
@@ -236,6 +240,89 @@ class Recorded:
     def block(self) -> int:
         """Trajectories in a storage block."""
         return int(self.attributes.get("block", self.n))
+
+    @property
+    def unfinished(self) -> str:
+        """How much of an unfinished run is there, in words; empty where all is."""
+        if self.complete:
+            return ""
+        done = self.completed_blocks
+        return f"{int(done.sum()):,} of {len(done):,} blocks"
+
+    def require_some(self) -> None:
+        """Refuse an unfinished run without a finished block; warn, once, of one with some.
+
+        Raises
+        ------
+        InputFileError
+            There is nothing that could be averaged.
+        """
+        if self.complete:
+            return
+        if not self.completed_blocks.any():
+            raise InputFileError(
+                f"{self.name} is unfinished and holds no completed block yet: complete it with "
+                f"{opt('resume')}"
+            )
+        if self.warned:
+            return
+        self.warned = True
+        warn(
+            f"{self.name} is unfinished: its numbers are those of {self.unfinished}; "
+            f"{opt('resume')} completes it"
+        )
+
+    def rows_there(
+        self, dataset: Any, of_row: tuple[Any, ...] = (), *, missing: float | None = None
+    ) -> npt.NDArray[Any]:
+        """A dataset with a row per trajectory, without trajectories of unfinished blocks.
+
+        Parameters
+        ----------
+        of_row
+            Index of what is taken of each row.
+        missing
+            Stands for what an unfinished sweep lacks, whose points have unlike numbers of rows.
+
+        Raises
+        ------
+        InputFileError
+            It is an unfinished sweep, and there is no value for what is missing; or no block is
+            finished.
+        """
+        if self.complete and not of_row:
+            return np.asarray(dataset[()])
+        self.require_some()
+        if missing is None:
+            self.require_whole_points()
+        flat, inside = self._flat(dataset), (slice(None), *of_row)
+        size, done = dataset.dtype.itemsize, self.completed_blocks
+        there = list(columns.rows(flat.shape, size, self.block, done))
+        number = flat.shape[0] if self.swept else sum(rows.stop - rows.start for rows in there)
+        inner = np.empty((0, *flat.shape[1:]))[inside].shape[1:]
+        values = np.full((number, *inner), missing or 0, dataset.dtype)
+        at = 0
+        for rows in there:
+            at = rows.start if self.swept else at
+            piece = flat[rows][inside]
+            values[at : at + len(piece)] = piece
+            at += len(piece)
+        return values.reshape(self.n_points, self.n, *inner) if self.swept else values
+
+    def require_whole_points(self) -> None:
+        """Refuse an unfinished sweep, whose points have unlike numbers of trajectories.
+
+        Raises
+        ------
+        InputFileError
+            It is one.
+        """
+        if self.swept and not self.complete:
+            raise InputFileError(
+                f"{self.name} is an unfinished sweep ({self.unfinished}) and has no array over all "
+                "trajectories of all points: take means, quantiles, histograms or to_pandas(), or "
+                f"complete it with {opt('resume')}"
+            )
 
     # --- samples ---
 
@@ -287,20 +374,12 @@ class Recorded:
 
     # --- helpers ---
 
-    def _with_sentinels(self, counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Counts with -1 where a block is not complete: a large file holds zeros there."""
-        flat = counts.reshape(math.prod(counts.shape[:-2]), *counts.shape[-2:])
-        for b in np.flatnonzero(~self.completed_blocks):
-            flat[b * self.block : (b + 1) * self.block] = -1
-        return counts
-
     def _samples(self, name: str) -> tuple[Any, int]:
         """Flat dataset that holds a species or observable, and its place there."""
         self._check(name)
         stored, _, names = self.place_of(name)
-        dataset = self._flat(self._recorded(stored, "trajectories"))
-        if not self.completed_blocks.any():
-            raise InputFileError(f"{self.name} is unfinished and holds no completed block yet")
+        dataset = self._flat(self.recorded(stored, "trajectories"))
+        self.require_some()
         return dataset, names.index(name)
 
     def _numbered(
@@ -324,7 +403,8 @@ class Recorded:
     def _flat(self, dataset: Any) -> Any:
         return FlatRows(dataset) if self.swept else dataset
 
-    def _recorded(self, dataset: str, option: str) -> Any:
+    def recorded(self, dataset: str, option: str) -> Any:
+        """A dataset; refuses what was not recorded, as `option` would."""
         if dataset not in self.data:
             raise self._missing(option)
         self.require_samples()

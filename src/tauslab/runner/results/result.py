@@ -205,7 +205,7 @@ class Result(EnsembleData):
             return f"<Result {self.name}: closed>"
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
         where = f" at {self.n_points} points" if self.swept else ""
-        state = "" if self.complete else ", unfinished"
+        state = "" if self.complete else f", unfinished: {self.unfinished}"
         place = "in memory" if self.path is None else self.name
         number = f"{self.n} trajector{'y' if self.n == 1 else 'ies'}"
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,13 @@ Columns = list[npt.NDArray[Any]]
 class ResultTable:
     """A header, and rows in pieces: an array of one length per column.
 
-    A count below 0 and a NaN are values that are not there.
+    A count below 0 and a NaN are values that are not there. `unfinished` says of an unfinished run
+    how much of it the table holds.
     """
 
     header: tuple[str, ...]
     pieces: Iterator[Columns]
+    unfinished: str = ""
 
 
 def table_of(
@@ -64,20 +66,24 @@ def table_of(
         what = next((form for form in WHAT if _holds(result, form)), WHAT[0])
     if what not in WHAT:
         raise ConfigError(f"{assigned('what')}{what!r} is not known; allowed are {', '.join(WHAT)}")
+    if what != "statistics":
+        result.require_samples()
+    result.require_some()
     if what == "summaries":
-        return _summaries(result, names)
+        return replace(_summaries(result, names), unfinished=result.unfinished)
     known = result.species + (() if what == "final" else result.observables)
     for name in names:
         if name not in known:
             raise ConfigError(f"{name!r} is not in {result.name}; it has {some(known, 20)}")
     chosen = tuple(names) or known
-    if what == "statistics":
-        return _statistics(result, chosen)
-    return _final(result, chosen) if what == "final" else _trajectories(result, chosen)
+    make = {"statistics": _statistics, "final": _final}.get(what, _trajectories)
+    return replace(make(result, chosen), unfinished=result.unfinished)
 
 
 def write_table(table: ResultTable, path: Path) -> None:
     """Write ``.csv`` or ``.tsv``, under a temporary name at first; what is not there is empty.
+
+    Of an unfinished run a first line, a comment after ``#``, says how much of it is there.
 
     Raises
     ------
@@ -90,6 +96,8 @@ def write_table(table: ResultTable, path: Path) -> None:
     if separator is None:
         raise ConfigError(f"{path}: tables are written as {' or '.join(SEPARATORS)}")
     with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        if table.unfinished:
+            file.write(f"# unfinished: {table.unfinished}\n")
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow(table.header)
         for piece in table.pieces:
@@ -109,6 +117,8 @@ def to_pandas(table: ResultTable) -> pd.DataFrame:
         data[index] = np.where(values < 0, math.nan, values) if lacks else values
     frame = pd.DataFrame(data)
     frame.columns = pd.Index(table.header)
+    if table.unfinished:
+        frame.attrs["unfinished"] = table.unfinished
     return frame
 
 
@@ -156,7 +166,6 @@ def _numbers(result: EnsembleData, rows: slice) -> tuple[Columns, npt.NDArray[np
 
 
 def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
-    result.require_samples()
     for name in names:
         result.column(name)  # refuses what was not recorded
     times = result.times

@@ -45,6 +45,12 @@ def warning_of(result: Recorded) -> str:
     )
 
 
+def ended_early(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which trajectories have fill values from some sample time on."""
+    early: npt.NDArray[np.bool_] = (status > _LAST_VALID) & (status != STATUS_VALUES["missing"])
+    return early
+
+
 def told_of_early_ends(result: Recorded) -> str:
     """What is said where some trajectories ended early, and others did not; else nothing.
 
@@ -52,7 +58,7 @@ def told_of_early_ends(result: Recorded) -> str:
     ended are told by `warning_of`.
     """
     status = np.atleast_2d(result.status)
-    early = status[(status > _LAST_VALID) & (status != STATUS_VALUES["missing"])]
+    early = status[ended_early(status)]
     if not early.size or not np.any(status <= _LAST_VALID, axis=-1).all():
         return ""
     return (
@@ -70,8 +76,7 @@ def warn_of_left_out(result: Recorded, name: str, summed: npt.NDArray[Any]) -> N
         Samples that are in the mean ``[point, time]``.
     """
     status = np.atleast_2d(result.status)
-    done = result.completed_blocks[np.arange(status.size) // result.block].reshape(status.shape)
-    there = ((status <= _LAST_VALID) & done).sum(axis=-1)[:, None]
+    there = (status <= _LAST_VALID).sum(axis=-1)[:, None]
     left_out = int(np.maximum(there - summed.astype(np.int64), 0).sum())
     if left_out:
         warn(

@@ -234,9 +234,16 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(run, device, tmp_path, record
     asked = iter([False, False, True])
     with pytest.raises(ts.StoppedEarly, match="resume=True"):
         run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
-    with ts.open(path) as unfinished:
+    with ts.open(path) as unfinished, run(n=400) as every:
         assert not unfinished.complete
-        assert 0 < unfinished.completed_blocks.sum() < 20
+        done = np.repeat(unfinished.completed_blocks, 20)
+        assert 0 < done.sum() < 400
+        there = every.counts()[done]
+        with pytest.warns(UserWarning, match=f"{done.sum() // 20} of 20 blocks"):
+            assert unfinished.mean("X").tolist() == there[:, :, 0].mean(axis=0).tolist()
+        assert np.array_equal(unfinished.final("X"), there[:, -1, 0])
+        cells, edges = unfinished.histogram("X", TIMES[-1])
+        assert cells.tolist() == np.histogram(there[:, -1, 0], edges)[0].tolist()
     with run(n=400, record=record, output=path, resume=True) as resumed:
         assert resumed.complete
         assert lines(resumed) == whole
@@ -293,7 +300,7 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
 
 
 @pytest.mark.usefixtures("one_block_launches")
-def test_counts_of_an_unfinished_run_are_minus_one_where_nothing_was_written(tmp_path, monkeypatch):
+def test_an_unfinished_run_gives_the_trajectories_that_are_there(tmp_path, monkeypatch, run):
     """Also in a large file, whose rows are not filled beforehand."""
     monkeypatch.setattr("tauslab.runner.output.format.schema.PREFILL_BYTES", 0)
     path = tmp_path / "run.h5"
@@ -303,11 +310,11 @@ def test_counts_of_an_unfinished_run_are_minus_one_where_nothing_was_written(tmp
     asked = iter([False, True])
     with pytest.raises(ts.StoppedEarly):
         run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
-    with ts.open(path) as unfinished:
-        done = np.repeat(unfinished.completed_blocks, 10)
-        assert (unfinished.counts("X")[~done] == -1).all()
-        assert (unfinished.counts()[done] >= 0).all()
-        assert 0 < done.sum() < 100
+    with ts.open(path) as unfinished, pytest.warns(UserWarning, match="unfinished"):
+        counts = unfinished.counts("X")
+    done = np.repeat(unfinished.completed_blocks, 10)
+    assert 0 < done.sum() < 100
+    assert np.array_equal(counts, run(n=100).counts("X")[done])
 
 
 def test_a_resumed_run_without_a_seed_goes_on_with_the_seed_of_the_file(run, tmp_path):

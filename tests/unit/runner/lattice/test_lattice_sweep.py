@@ -96,7 +96,11 @@ def test_a_stop_in_a_sweep_changes_nothing(tmp_path, monkeypatch, whole, frame_e
         swept(path, frame_every=frame_every, stop=lambda: next(asked) >= after)
     with ts.open(path) as result, ts.open(whole) as complete:
         assert "unfinished" in repr(result)
-        found, wanted = result.replica_counts("A"), complete.replica_counts("A")
+        with pytest.warns(UserWarning, match="unfinished"):
+            found, wanted = result.replica_samples_of("A"), complete.replica_counts("A")
+        for read in (result.counts, result.replica_counts):
+            with pytest.raises(InputFileError, match="not all of its runs"):
+                read("A")
         there = found >= 0
         assert 0 < there.sum() < there.size
         assert (found[there] == wanted[there]).all()

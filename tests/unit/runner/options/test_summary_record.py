@@ -113,7 +113,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(full, tmp_path):
     with ts.open(path) as broken:
         left = int(broken.completed_blocks.sum())
         assert 0 < left < 10
-        assert np.isfinite(broken.summary("maximum")).sum() == 4 * left
+        with pytest.warns(UserWarning, match=f"{left} of 10 blocks"):
+            assert np.array_equal(broken.summary("maximum"), full.summary("maximum")[: 4 * left])
     done = run(record=RECORD, block=4, output=path, resume=True)
     assert summaries(done) == summaries(full)
     with pytest.raises(ts.ConfigError, match="its record is"):

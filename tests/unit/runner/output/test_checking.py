@@ -138,6 +138,7 @@ def test_a_view_shows_parts_beside_it_only(tmp_path, part):
     refused(tmp_path / "a.h5", "which is no part of it")
 
 
+@pytest.mark.filterwarnings("ignore:.* ended early")
 def test_values_are_compared_as_they_are_read(path):
     """A count of one block: what does not need that block can be read."""
     with h5py.File(path, "r+") as file:

@@ -94,7 +94,7 @@ def test_a_bad_part_is_noticed(job, tmp_path, spoil, message):
 def test_a_bad_part_of_an_unfinished_result_is_noticed(job, tmp_path):
     job.run(tmp_path / "a.h5", 2, stop_after=2)
     spoil_cut(tmp_path / "a.h5.parts" / "r0001-000.h5", None)
-    with pytest.warns(UserWarning, match=r"r0001-000\.h5 is truncated"):
+    with pytest.warns(UserWarning, match=r"r0001-000\.h5 .*truncated"):
         result = open_result(tmp_path / "a.h5")
     assert result.completed_blocks.sum() == 2  # those of the first part
     result.close()

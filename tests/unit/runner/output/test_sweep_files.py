@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sample_job import Job, digest, sweep_job
 
-from tauslab import ConfigError
+from tauslab import ConfigError, InputFileError
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.output.format.schema import chunk_shape
 from tauslab.runner.output.writers.parts import PartsOptions
@@ -95,10 +95,15 @@ def test_an_unfinished_sweep_shows_its_complete_blocks(tmp_path):
     job.per_launch = 4
     job.run(path, stop_after=1)
     with open_result(path) as result:
-        counts = result.counts("X")
-        assert counts.shape == (POINTS, N, 4)
-        assert np.array_equal(counts.reshape(24, 4)[:8], job.arrays["counts"][:8, :, 0])
-        assert (counts.reshape(24, 4)[8:] == -1).all()
+        with pytest.warns(UserWarning, match="unfinished"):
+            mean = result.mean("X")
+        first = job.arrays["counts"][:N, :, 0]
+        assert np.array_equal(mean[0], [v[v >= 0].mean() for v in first.T])
+        for read in (lambda: result.counts("X"), lambda: result.final("X"), result.to_xarray):
+            with pytest.raises(InputFileError, match="unfinished sweep"):
+                read()
+        assert (result.status.ravel()[8:] == 255).all()
+        assert len(result.to_pandas("trajectories")) == 8 * 4
         assert np.allclose(result.mean("X")[1, 0], job.arrays["counts"][6:8, 0, 0].mean())
         assert np.isnan(result.mean("X")[2:]).all()
         assert np.isnan(result.quantile("X", 0.5)[3]).all()

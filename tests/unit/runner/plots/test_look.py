@@ -191,9 +191,10 @@ def test_axes_of_the_user_are_drawn_in():
 def test_an_unfinished_run_says_how_much_there_is(tmp_path):
     path = make.write(tmp_path / "half.h5", make.samples(100), done=[0, 2, 3])
     with open_result(path) as result:
-        figure = plot_result(result, "mean", ["X"])
-        assert figure.get_supxlabel() == "unfinished: about 48 of 100 trajectories are there"
-    assert plot_result(of_counts(random_counts(1), ["X"])).get_supxlabel() == ""
+        with pytest.warns(UserWarning, match="3 of 7 blocks"):
+            figure = plot_result(result, "mean", ["X"])
+        assert figure.get_suptitle() == "unfinished: 3 of 7 blocks"
+    assert plot_result(of_counts(random_counts(1), ["X"])).get_suptitle() == ""
 
 
 def test_names_that_look_like_markup_are_drawn():

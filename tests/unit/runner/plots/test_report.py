@@ -82,11 +82,13 @@ def test_the_page_of_an_ensemble(tmp_path, capsys):
     assert main(["report", str(path), "--overwrite"]) == 0
 
 
-def test_the_page_of_an_unfinished_run_says_so(tmp_path):
+@pytest.mark.filterwarnings("always:.*2 of 7 blocks")
+def test_the_page_of_an_unfinished_run_says_so(tmp_path, capsys):
     path = ensemble(tmp_path / "half.h5", done=[0, 1])
     assert main(["report", str(path)]) == 0
+    assert "2 of 7 blocks" in capsys.readouterr().err
     words = " ".join(check_page(tmp_path / "half.html").words)
-    assert "This run is unfinished" in words
+    assert "2 of 7 blocks" in words
     assert "none before the run is complete" in words
 
 

@@ -16,6 +16,7 @@ import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError, OutputError
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes
+from tauslab.runner.cli.main import main
 from tauslab.runner.options.record import HistogramSpec
 from tauslab.runner.output.format.layout import Layout
 from tauslab.runner.output.format.schema import file_specs, root_attributes
@@ -23,6 +24,7 @@ from tauslab.runner.results import columns
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result
+from tauslab.runner.results.tables import table_of, write_table
 
 N = 100
 
@@ -54,6 +56,7 @@ def test_what_was_run(result):
     assert "ssa, 100 trajectories, 4 times, 2 species (X, Y)" in repr(result)
 
 
+@pytest.mark.filterwarnings("ignore:.* ended early")
 def test_counts_by_name(result):
     expected = make.samples(N)["counts"]
     assert np.array_equal(result.counts(), expected)
@@ -243,6 +246,7 @@ def test_sample_time_is_found_or_the_nearest_is_named(result):
         lambda r: r.quantile("Q", 0.5),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* ended early")
 def test_unknown_names_are_listed(result, call):
     with pytest.raises(ConfigError, match=r"'Q' is not recorded.*X, Y"):
         call(result)
@@ -255,8 +259,8 @@ def test_xarray(result):
     assert isinstance(dataset, xarray.Dataset)
     x = dataset["counts"].sel(species="X")
     assert x.dims == ("trajectory", "time")
-    assert x.dtype == np.int32
-    assert np.array_equal(x, arrays["counts"][:, :, 0])
+    assert np.array_equal(x.mean("trajectory"), result.mean("X"))  # fill values enter no average
+    assert np.array_equal(x.fillna(-1), arrays["counts"][:, :, 0])
     assert dataset["observables"].sel(observable="half", time=0.5).dims == ("trajectory",)
     assert dataset["species"].dtype.kind == "U"
     assert dataset["status"].dims == ("trajectory",)
@@ -284,7 +288,9 @@ def test_dask(result):
     assert array.chunks[1:] == ((4,), (2,))
     expected = make.samples(N)["counts"]
     result.close()  # tasks do not lean on this object's file
-    assert np.array_equal(array.compute(scheduler="threads", num_workers=4), expected)
+    expected = np.where(expected < 0, np.nan, expected)
+    found = array.compute(scheduler="threads", num_workers=4)
+    assert np.array_equal(found, expected, equal_nan=True)
     assert pickle.loads(pickle.dumps(array))[:3].compute().tolist() == expected[:3].tolist()
 
 
@@ -304,10 +310,44 @@ def test_unfinished_file_shows_its_completed_blocks(tmp_path):
     with open_result(path) as result:
         assert not result.complete
         assert result.completed_blocks.tolist() == [True, False, True, False, False, False, True]
-        assert "unfinished" in repr(result)
+        assert "unfinished: 3 of 7 blocks" in repr(result)
         column = make.samples(N)["counts"][:, :, 0]
         there = np.concatenate([column[:16], column[32:48]])
-        assert result.quantile("X", 1.0).tolist() == there.max(0).tolist()
+        with pytest.warns(UserWarning, match="3 of 7 blocks"):
+            assert result.quantile("X", 1.0).tolist() == there.max(0).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.* (is unfinished|ended early)")
+def test_other_libraries_get_no_fill_values_of_an_unfinished_file(tmp_path):
+    pytest.importorskip("dask.array")
+    arrays = make.samples(N, early_ends=False)
+    there = np.concatenate([np.arange(16), np.arange(32, 48), np.arange(96, N)])
+    counts = arrays["counts"][there]
+    with open_result(make.write(tmp_path / "r.h5", arrays, done=[0, 2, 6])) as result:
+        assert np.array_equal(result.to_dask().compute(), counts)
+        for chunked in (False, True):
+            dataset = result.to_xarray(chunked=chunked)
+            assert np.array_equal(dataset["counts"], counts)
+            assert np.array_equal(dataset["final"], counts[:, -1])
+        assert np.array_equal(result.final("Y"), counts[:, -1, 1])
+        assert np.array_equal(result["half"], arrays["observables"][there, :, 1])
+        assert result.status.shape == (36,)
+        frame = result.to_pandas("trajectories", ["X"])
+        assert frame["X"].mean() == counts[:, :, 0].mean()
+        assert frame.attrs["unfinished"] == "3 of 7 blocks"
+        write_table(table_of(result, "final", ["X"]), tmp_path / "r.csv")
+    head, _, *rows = (tmp_path / "r.csv").read_text().splitlines()
+    assert head == "# unfinished: 3 of 7 blocks"
+    assert [int(row.split(",")[-1]) for row in rows] == counts[:, -1, 0].tolist()
+
+
+@pytest.mark.parametrize("command", ["export", "plot"])
+def test_nothing_is_made_of_a_file_without_a_finished_block(tmp_path, command, capsys):
+    arrays = make.samples(N) | make.statistics(make.samples(N)["counts"])
+    path = make.write(tmp_path / "r.h5", arrays, done=[])
+    assert main([command, str(path)]) == 2
+    assert "no completed block" in capsys.readouterr().err
+    assert [found.name for found in tmp_path.iterdir()] == ["r.h5"]
 
 
 def test_unfinished_file_without_samples_says_so(tmp_path):
@@ -331,10 +371,11 @@ def test_unfinished_run_of_several_ranks_shows_the_marks_of_its_parts(tmp_path):
             put_attributes(file, {"run": run})
             file["progress/block_ids"] = np.array([2 * index, 2 * index + 1, -1])
             file["progress/blocks"] = np.array([1, index, 0], np.uint8)
+            file["progress/checksums"] = np.zeros((3, 4), np.uint32)
             seal(file)
     with open_result(path) as result:
         assert np.flatnonzero(result.completed_blocks).tolist() == [0, 2, 3]
-        for read in (result.counts, result.to_xarray, lambda: result.mean("X")):
+        for read in (result.counts, result.to_xarray, result.to_pandas, lambda: result.mean("X")):
             with pytest.raises(InputFileError, match="still lie in parts"):
                 read()
 
@@ -397,6 +438,7 @@ def virtual(folder: Path) -> tuple[Path, Path]:
     return path, parts / "1.h5"
 
 
+@pytest.mark.filterwarnings("ignore:.* ended early")
 def test_virtual_file_is_read_through_its_parts(tmp_path):
     path, _ = virtual(tmp_path)
     with open_result(path) as result:

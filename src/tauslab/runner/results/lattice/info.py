@@ -25,6 +25,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
     return {
         "path": str(result.path),
         "complete": result.complete,
+        "unfinished": result.unfinished,
         "samples": len(result.times),
         "t_end": float(result.times[-1]) if len(result.times) else 0.0,
         "frames": len(result.frame_times),
@@ -86,7 +87,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     lost = truncation_text(found["truncated_passes"])
     lines += [] if lost is None else [f"warning: {lost}"]
     lines += profile_lines(found["profile"])
-    lines.append("complete" if found["complete"] else f"unfinished; {opt('resume')} completes it")
+    left = f"unfinished: {found['unfinished']}; {opt('resume')} completes it"
+    lines.append("complete" if found["complete"] else left)
     return lines
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
-from tauslab.model.option_names import Spelling, assigned, know, opt
+from tauslab.model.option_names import Spelling, assigned, know, opt, warn
 from tauslab.model.readers.toml_values import Naming, load_toml
 from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
@@ -43,7 +43,7 @@ class RecordedLattice:
     ) -> None:
         self.path = Path(path)
         self._forget: Callable[[], object] | None = None
-        self._first = True
+        self._first, self._warned = True, False
         self._whole: RecordedLattice | None = None  # of which this is a point
         self._opened: h5py.File = open_hdf5(self.path)
         try:
@@ -179,6 +179,18 @@ class RecordedLattice:
         return self._file.complete
 
     @property
+    def unfinished(self) -> str:
+        """How much of an unfinished run is there, in words; empty where all is."""
+        if self.complete:
+            return ""
+        marks, samples = self._file[MARKS][()], len(self.all_times)
+        reached = self.times[-1] if len(self.times) else 0
+        return (
+            f"{int(marks.sum()):,} of {marks.size * samples:,} samples, t = {reached:g} of "
+            f"{self.all_times[-1]:g} s"
+        )
+
+    @property
     def profile(self) -> list[dict[str, Any]]:
         """What each rank did: its planes, how these travelled, its speed; empty in old files."""
         prefix, file = "profile/", self._file
@@ -225,21 +237,40 @@ class RecordedLattice:
     def counts(self, species: str, site_type: str | None = None) -> IntArray:
         """Particles of a species ``[sample]``, on the whole lattice or in a site type.
 
-        Of all points of a sweep ``[point, sample]``, -1 where one is not so far yet.
+        Of all points of a sweep ``[point, sample]``.
 
         Raises
         ------
         ConfigError
             There is no such species or site type.
+        InputFileError
+            The run is unfinished, and has no sample yet or points that are not so far.
         """
+        return self._all_there(self.samples_of(species, site_type))
+
+    def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
+        """As `counts`, with -1 where a point of an unfinished sweep is not so far yet."""
         name, index = self._counted(species, site_type)
         return np.asarray(self._read(name, (slice(len(self.times)), *index)), np.int64)
 
+    def _all_there(self, values: IntArray) -> IntArray:
+        if (values < 0).any():
+            raise InputFileError(
+                f"{self.name} is unfinished ({self.unfinished}), and not all of its runs are so "
+                "far: take mean(), quantile(), to_pandas() or to_xarray(), or complete it with "
+                f"{opt('resume')}"
+            )
+        return values
+
     def replica_counts(self, species: str, site_type: str | None = None) -> IntArray:
-        """As `counts`, of all replicas ``[replica, sample]``; -1 where one is not so far yet.
+        """As `counts`, of all replicas ``[replica, sample]``; raises what it does.
 
         Of all points of a sweep ``[point, replica, sample]``.
         """
+        return self._all_there(self.replica_samples_of(species, site_type))
+
+    def replica_samples_of(self, species: str, site_type: str | None = None) -> IntArray:
+        """As `replica_counts`, with -1 where a replica of an unfinished run is not so far yet."""
         name, index = self._counted(species, site_type)
         lead = self._lead[:1] if self.swept else ()
         with reading(self.path, InputFileError):
@@ -277,23 +308,39 @@ class RecordedLattice:
         levels = np.atleast_1d(np.asarray(q))
         if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
             raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
-        samples = self.replica_counts(species, site_type)
+        samples = self.replica_samples_of(species, site_type)
         found = sorted_quantiles(samples, levels.tolist())
         return found if np.ndim(q) else found[..., 0, :]
 
     def _of_replicas(self, species: str, site_type: str | None) -> Any:
-        values = self.replica_counts(species, site_type)
+        values = self.replica_samples_of(species, site_type)
         return np.ma.masked_less(values, 0)
 
     def _counted(self, species: str, site_type: str | None) -> tuple[str, tuple[int, ...]]:
         """Dataset of counts, and the index behind that of samples."""
         which = self.number(species)
+        self._require_some()
         if site_type is None:
             return "counts", (which,)
         if site_type not in self.site_types:
             known = ", ".join(self.site_types) or "none"
             raise ConfigError(f"{site_type!r} is not a site type of {self.name}; it has {known}")
         return "counts_by_site_type", (self.site_types.index(site_type), which)
+
+    def _require_some(self) -> None:
+        """Refuse an unfinished run without a sample; warn, once, of one with some."""
+        if self.complete or self._warned:
+            return
+        if not len(self.times):
+            raise InputFileError(
+                f"{self.name} is unfinished and holds no sample yet: complete it with "
+                f"{opt('resume')}"
+            )
+        self._warned = True
+        warn(
+            f"{self.name} is unfinished: its numbers are those of {self.unfinished}; "
+            f"{opt('resume')} completes it"
+        )
 
     def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
         if name not in self._file:

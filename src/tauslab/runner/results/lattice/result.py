@@ -111,7 +111,7 @@ class LatticeResult(RecordedLattice):
             at = ", ".join(f"{name} = {value:g}" for name, value in self.values.items())
             replicas = f"point {self.point} ({at}), {replicas}"
         until = f" to t = {self.times[-1]:g} s" if len(self.times) else ""
-        state = "" if self.complete else f", unfinished (t_end = {self.all_times[-1]:g} s)"
+        state = "" if self.complete else f", unfinished: {self.unfinished}"
         if self.truncated_passes:
             state += f", reactions lost in {self.truncated_passes} passes of sites"
         return (

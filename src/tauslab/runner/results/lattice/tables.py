@@ -33,16 +33,16 @@ def lattice_table(
         return _sweep_table(result, chosen)
     if not every_replica or result.n_replicas == 1:
         piece = [result.times, *(result.counts(name) for name in chosen)]
-        return ResultTable(("time", *chosen), iter([piece]))
-    counts = [result.replica_counts(name) for name in chosen]
+        return ResultTable(("time", *chosen), iter([piece]), result.unfinished)
+    counts = [result.replica_samples_of(name) for name in chosen]
     replica, sample = np.nonzero(counts[0] >= 0)
     piece = [replica, result.times[sample], *(values[replica, sample] for values in counts)]
-    return ResultTable(("replica", "time", *chosen), iter([piece]))
+    return ResultTable(("replica", "time", *chosen), iter([piece]), result.unfinished)
 
 
 def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTable:
     """A row per point, replica and time; the swept values come first."""
-    counts = [result.replica_counts(name) for name in chosen]
+    counts = [result.replica_samples_of(name) for name in chosen]
     point, replica, sample = np.nonzero(counts[0] >= 0)
     several = [("replica", replica)] if result.n_replicas > 1 else []
     columns = [
@@ -51,7 +51,8 @@ def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTabl
         ("time", result.times[sample]),
         *((name, v[point, replica, sample]) for name, v in zip(chosen, counts, strict=True)),
     ]
-    return ResultTable(tuple(name for name, _ in columns), iter([[v for _, v in columns]]))
+    header = tuple(name for name, _ in columns)
+    return ResultTable(header, iter([[v for _, v in columns]]), result.unfinished)
 
 
 def column_name(swept: str, taken: Sequence[str]) -> str:
@@ -60,8 +61,12 @@ def column_name(swept: str, taken: Sequence[str]) -> str:
 
 
 def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result:
-    """Counts of all replicas as an ensemble in memory; those not reached yet are -1."""
-    counts = np.stack([result.replica_counts(name, site_type) for name in result.species], axis=-1)
+    """Counts of all replicas as an ensemble in memory, a block per replica.
+
+    Of an unfinished run, blocks of replicas that are not as far as the one meant are unfinished.
+    """
+    samples = [result.replica_samples_of(name, site_type) for name in result.species]
+    counts = np.stack(samples, axis=-1)
     require_memory(counts.nbytes, f"counts of {result.n_replicas * result.n_points} runs")
     small = counts.max(initial=0) <= np.iinfo(np.int32).max
     ended = counts[..., -1, 0] >= 0 if counts.shape[-2] else np.zeros(counts.shape[:-2], np.bool_)
@@ -71,12 +76,17 @@ def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result
         "counts": counts.astype(np.int32) if small else counts,
         "status": np.where(ended, 0, 255).astype(np.uint8),
     }
+    if not result.complete:
+        data["progress/complete"], data["progress/blocks"] = np.uint8(0), ended.reshape(-1) * 1
     kept = {name: value for name, value in result.attributes.items() if name in _KEPT}
     attributes = {"method": "rdme", "amount_unit": "particles", "time_unit": "s", **kept}
+    attributes |= {} if result.complete else {"block": 1}
     if result.whole_sweep:
         data |= {f"sweep/{name}": values for name, values in result.points.items()}
         attributes |= {n: v for n, v in result.attributes.items() if n in ("sweep", "grid")}
-    return Result(data, attributes)
+    found = Result(data, attributes)
+    found.warned = True  # of `result`, when its counts were read
+    return found
 
 
 def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.Dataset:
@@ -84,7 +94,7 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
     import xarray
 
     def replicas(site_type: str | None) -> Any:
-        found = [result.replica_counts(name, site_type) for name in result.species]
+        found = [result.replica_samples_of(name, site_type) for name in result.species]
         values = np.stack(found, axis=-1)
         return values if (values >= 0).all() else np.where(values < 0, np.nan, values)
 
@@ -163,11 +173,13 @@ def lattice_result_html(result: RecordedLattice) -> str:
         **_points_facts(result),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
-        "state": "complete" if result.complete else f"unfinished; {opt('resume')} completes it",
+        "state": "complete"
+        if result.complete
+        else f"unfinished: {result.unfinished}; {opt('resume')} completes it",
     }
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():
-        counts = result.counts(name)
+        counts = result.samples_of(name)
         ends = (counts[..., 0], counts[..., -1])
         rows.append((name, *(span(end) for end in ends)))
     more = len(result.species) - _SHOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ def samples_by_name(result: EnsembleData, name: str) -> npt.NDArray[Any]:
     if name in result.species:
         return result.amounts(name) if result.continuous else result.counts(name)
     if name in result.observables:
-        whole = result.samples_at_points(name, slice(0, result.n_points))
-        return whole if result.swept else whole[0]
+        dataset = result.recorded("observables", "trajectories")
+        of_row = slice(None), result.observables.index(name)
+        return result.rows_there(dataset, of_row, missing=math.nan)
     if result.summaries and name not in result.foremost:
         return result.summary(name)
     raise ConfigError(
@@ -55,7 +57,9 @@ def result_html(result: EnsembleData, short: str) -> str:
         "swept": ", ".join(result.points),
         "times": at.rstrip(),
         "seed": result.seed,
-        "state": "complete" if result.complete else f"unfinished; {opt('resume')} completes it",
+        "state": "complete"
+        if result.complete
+        else f"unfinished: {result.unfinished}; {opt('resume')} completes it",
     }
     settings = [(k, v) for k, v in sorted(result.attributes.items()) if k not in _HIDDEN]
     parts = [_means(result), folded("settings", table(("name", "value"), settings))]
@@ -66,13 +70,15 @@ def _means(result: EnsembleData) -> str:
     """Mean and standard deviation of the first quantities at the last sample time."""
     stored = "amounts" if result.continuous else "counts"
     small = stored in result.data and result.data[stored].nbytes <= _READ_AGAIN
-    if not (small or "statistics/n" in result.data) or not result.complete:
+    held = result.complete or result.completed_blocks.any()
+    if not (small or "statistics/n" in result.data) or not held:
         return ""
     rows = []
     for name in result.foremost[:_SHOWN]:
         mean, sd = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
         rows.append((name, span_text(mean), span_text(sd) if result.n > 1 else ""))
     last = f"mean at t = {result.times[-1]:g} {result.time_unit}".rstrip()
+    last += f" ({result.unfinished})" if result.unfinished else ""
     header = ("quantity", last, "standard deviation")
     return table(header, rows, more=len(result.foremost) - _SHOWN)
 
