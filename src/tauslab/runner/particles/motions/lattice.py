@@ -19,6 +19,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.diagnosis.time_step import loss_warning
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import warn
+from tauslab.runner.lattice.judging import Judge
 from tauslab.runner.options.lattice import MOST_REPLICAS, set_parameters
 from tauslab.runner.particles.motions.motion import Rows
 from tauslab.runner.particles.shares import Shares
@@ -71,6 +72,7 @@ class LatticeMotion:
         self._replicas: LatticeReplicas | None = None
         self._by_type: IntArray = np.zeros(0, np.int64)
         self.prepare(rows, n)
+        self._judge = Judge(self.lattice)
 
     # ---------------------------------------------------------------- looking
 
@@ -259,6 +261,8 @@ class LatticeMotion:
         numbers = range(first + own.start, first + own.stop)
         self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
         self._done = due
+        self._judge.add(lattices.waiting, int(self._by_type.sum()))
+        self._judge.speak(self._comm)
         return np.zeros(self.n, np.uint8)
 
     def take(self, ancestors: IntArray) -> None:
