@@ -103,6 +103,11 @@ class LatticeReplicas:
         return int(self.particles.shape[0])
 
     @property
+    def waiting(self) -> int:
+        """Particles of all lattices that wait for a slot."""
+        return sum(map(len, self.rest.waiting))
+
+    @property
     def cells(self) -> Any:
         """Species + 1, 0 for an empty slot, ``[lattice, z, y, x, slot]`` on the device."""
         shape = (len(self), *self.lattice.shape, self.lattice.slots)

@@ -23,6 +23,7 @@ from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import StoppedEarly
 from tauslab.model.option_names import opt
 from tauslab.runner.lattice.group import Group
+from tauslab.runner.lattice.judging import Judge
 from tauslab.runner.options.hook_view import LatticeView
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.lattice.parts import CHECKPOINT, Begun
@@ -84,18 +85,12 @@ class ReplicaRuns:
         self._memory: dict[str, Any] = {}  # of hooks
         self._mine = range(self._group.index, self._task.runs, self._group.grid.replicas)
         self._made, self.seconds = Fraction(0), 0.0  # steps of the model, and what they took
-        self.waiting = self.particles = 0  # at all samples: those without a slot, and all
-        self._truncated: dict[int, int] = {}  # passes of sites since the start, by run
+        self.judge = Judge(groups[0].task.lattice)
 
     @property
     def _task(self) -> LatticeTask:
         """That of the point of the present run."""
         return self._group.task
-
-    @property
-    def truncated(self) -> int:
-        """Passes of sites that ended before their time, in the runs of this group."""
-        return sum(self._truncated.values())
 
     def profile(self) -> dict[str, Any]:
         """Columns of `/profile` of this rank; steps of the model."""
@@ -281,7 +276,7 @@ class ReplicaRuns:
         self.seconds += took
         for group, each in zip(self._running, samples, strict=True):
             if group.rank == 0:
-                self._truncated[group.run] = int(each.truncated[-1])
+                self.judge.truncated[group.run] = int(each.truncated[-1])
         if len(sampled):
             chosen = np.isin(marks, sampled)
             first = int(sampled[0]) // every
@@ -299,8 +294,7 @@ class ReplicaRuns:
     def _samples(self, group: Group, first: int, samples: Samples) -> None:
         if group.rank == 0:
             self._writer.write_samples(group.run, first, samples)
-            self.waiting += int(samples.waiting.sum())
-            self.particles += int(samples.counts.sum())
+            self.judge.add(samples.waiting.sum(), samples.counts.sum())
 
     def _keep_frame(self, done: int) -> None:
         every = self._task.options.frame_every

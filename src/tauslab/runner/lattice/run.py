@@ -15,9 +15,8 @@ from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.host_cores import allowed_cores
 from tauslab.model.host_memory import in_bytes, require_memory
-from tauslab.model.lattice.diagnosis.truncation import truncation_text
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.option_names import assigned, opt, warn
+from tauslab.model.option_names import assigned, opt
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
@@ -34,7 +33,6 @@ from tauslab.runner.ranks.together import agree, in_turn
 from tauslab.runner.ranks.waiting.compiling import telling_of_compilers
 from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 
-_CROWDED = 0.01  # part of the particles that wait, from which a run says so
 _MOST_COMPRESSING = 16
 
 
@@ -244,19 +242,6 @@ def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> 
     return replicas_at_a_time(backend, task.lattice, own)
 
 
-def _tell_of_waiting(
-    task: LatticeTask, sampled: Sequence[tuple[int, int]], comm: Communicator
-) -> None:
-    """Warn where slots take a part in the result; `sampled`: those that wait, and all, by rank."""
-    waiting, particles = map(sum, zip(*sampled, strict=True))
-    if comm.rank == 0 and waiting > _CROWDED * particles:
-        warn(
-            f"{task.model.name}: {100 * waiting / particles:.2g} % of the particles waited for one "
-            f"of the {task.lattice.slots} slots of their site, on average, and what waits neither "
-            "hops nor reacts: take more slots, or smaller sites"
-        )
-
-
 def _replicas(
     groups: Sequence[Group],
     comm: Communicator,
@@ -283,8 +268,5 @@ def _replicas(
         one.close()  # all that ranks share goes before the file may fail
     if not reasons:
         on_root(comm, lambda: writer.finish(rows or []))
-    _tell_of_waiting(group.task, comm.allgather((runs.waiting, runs.particles)), comm)
-    told = truncation_text(sum(comm.allgather(runs.truncated)))
-    if told is not None and comm.rank == 0:
-        warn(f"{group.task.model.name}: {told}")
+    runs.judge.speak(comm)
     return reasons[0] if reasons else None

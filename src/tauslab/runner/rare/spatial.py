@@ -14,6 +14,7 @@ from tauslab.model.host_memory import in_bytes
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt
+from tauslab.runner.lattice.judging import Judge
 from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
@@ -64,6 +65,7 @@ class LatticeWalks:
     ) -> None:  # fmt: skip
         self._lattices, self._passes, self._ends, self._every = lattices, task.passes, ends, every
         self._target, self.fired = target, 0
+        self.judge = Judge(lattices.lattice)
         lattices.begin([(lattices.lattice, 0)], seed)
         self.start: Int32Array = np.append(_columns(lattices.count())[0], _NEW).astype(np.int32)
 
@@ -78,6 +80,8 @@ class LatticeWalks:
         marks = (self._passes * looks).tolist()
         counts = lattices.run_sampled(marks, range(len(states)), seed=seed)
         self.fired += int(lattices.rest.fired.sum() - before)
+        self.judge.add(lattices.waiting, counts[-1].sum())
+        self.judge.truncated[turn] = int(lattices.rest.truncated.sum())
         columns = np.stack([_columns(each) for each in counts])  # [look, walker, column]
         there = self._target.reached(columns.reshape(-1, columns.shape[2]))
         there = np.asarray(there).reshape(columns.shape[:2])
@@ -182,6 +186,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
                 given, comm, WEIGHTED, task.sha256, progress.text, progress.sign
             ))  # fmt: skip
             course, events = _runs(rules, walks, given, seed, comm, bar, file)
+        walks.judge.speak(comm)
     return weighted_result(course, given, times, first, settings, seed, events, comm.rank)
 
 

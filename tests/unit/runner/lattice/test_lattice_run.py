@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from contextlib import closing
 from pathlib import Path
 
@@ -253,22 +252,6 @@ def test_fast_pairs_are_warned_of_by_the_run_and_by_check(tmp_path, capsys):
         assert "--max-hop 0.5" in capsys.readouterr().err
         assert main([*refused, "--set", "no=1"]) == 2
         assert "no parameter or species of that name" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("count", "told"), [(15, 0), (500, 1)])
-def test_a_crowded_run_says_how_many_wait(count, told):
-    """Of 15 particles, about 19 at the end, no 9 meet in a site; 500 have 512 slots."""
-    lattice = ts.Lattice("full", shape=(4, 4, 4), spacing=1e-7, step=1e-3, slots=8)
-    lattice.add_species("A")
-    lattice.add_diffusion("A", 1e-12)
-    lattice.add_reaction("A -> 2 A", rate=5.0)
-    lattice.place("A", count=count)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        ts.run(lattice, t_end=0.05, seed=1, device="cpu", quiet=True).close()
-    assert len(seen) == told
-    if told:
-        assert re.search(r"full: [\d.]+ % of the particles waited .* 8 slots", str(seen[0].message))
 
 
 def still(**given):

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy, site_propensities
+from tauslab.model.lattice.diagnosis.occupancy import (
+    CROWDED,
+    expected_occupancy,
+    site_propensities,
+)
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
 from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_warning
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
@@ -162,6 +166,19 @@ def _splitting(lattice: LatticeData, found: Splitting) -> dict[str, Any]:
     }
 
 
+def waiting_part(mean: float, slots: int) -> float:
+    """Expected part of the particles without a slot, where sites hold a Poisson number.
+
+    >>> f"{waiting_part(5.0, 8):.3f}, {waiting_part(5.0, 16):.1g}"
+    '0.024, 3e-06'
+    """
+    if mean <= 0:
+        return 0.0
+    # E(N - s; N > s) = m P(N >= s) - s P(N >= s + 1)
+    excess = mean * poisson_tail(mean, slots - 1) - slots * poisson_tail(mean, slots)
+    return max(0.0, excess / mean)
+
+
 def _particles(lattice: LatticeData, values: LatticeValues) -> dict[str, int]:
     counts = dict.fromkeys(lattice.species, 0)
     for placed in values.placed:
@@ -190,6 +207,7 @@ def _occupancy(lattice: LatticeData, values: LatticeValues) -> Iterator[dict[str
                     "site_type": name,
                     "mean": mean,
                     "probability_above_slots": tail,
+                    "waiting_part": waiting_part(mean, lattice.slots),
                     "sites_above_slots": tail * int(sites),
                 }
 
@@ -255,6 +273,12 @@ def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:
             f"site, {facts['slots']} slots, above them P = {found['probability_above_slots']:.2g}"
             + (f" ({over:.3g} sites)" if over >= 1 else "")
         )
+        if found["waiting_part"] > CROWDED:
+            lines.append(
+                f"warning: {100 * found['waiting_part']:.2g} % of the particles in "
+                f"{found['site_type']} are expected to wait for a slot, {found['state']}, and what "
+                "waits neither hops nor reacts: take more slots, or smaller sites"
+            )
     return lines
 
 

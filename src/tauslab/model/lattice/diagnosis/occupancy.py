@@ -8,6 +8,8 @@ from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.values import LatticeValues
 
+CROWDED = 0.01  # part of the particles that wait for a slot, from which results suffer
+
 
 def expected_occupancy(lattice: LatticeData, values: LatticeValues) -> FloatArray:
     """Particles expected in a site ``[state, site type, species]``, in two states.

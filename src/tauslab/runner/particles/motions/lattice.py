@@ -16,9 +16,9 @@ from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice.diagnosis.truncation import truncation_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import warn
+from tauslab.runner.lattice.judging import Judge
 from tauslab.runner.options.lattice import MOST_REPLICAS, set_parameters
 from tauslab.runner.output.state import State
 from tauslab.runner.particles.motions.motion import Rows
@@ -71,8 +71,9 @@ class LatticeMotion:
         self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
         self._replicas: LatticeReplicas | None = None
         self._by_type: IntArray = np.zeros(0, np.int64)
-        self._told_of_splitting = self._told_of_truncation = False
+        self._told_of_splitting = False
         self.prepare(rows, n)
+        self._judge = Judge(self.lattice)
 
     # ---------------------------------------------------------------- looking
 
@@ -266,17 +267,10 @@ class LatticeMotion:
         numbers = range(first + own.start, first + own.stop)
         self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
         self._done = due
-        self._tell_of_truncation(int(lattices.rest.truncated.sum()))
+        self._judge.truncated[0] = int(lattices.rest.truncated.sum())
+        self._judge.add(lattices.waiting, int(self._by_type.sum()))
+        self._judge.speak(self._comm)
         return np.zeros(self.n, np.uint8)
-
-    def _tell_of_truncation(self, own: int) -> None:
-        """Warn, once, where some lattice lost reactions."""
-        if self._told_of_truncation or not self._model.reactions:
-            return
-        told = truncation_text(sum(self._comm.allgather(own)))
-        if told is not None:
-            warn(f"{self._model.name}: {told}")
-        self._told_of_truncation = told is not None
 
     def take(self, ancestors: IntArray) -> None:
         """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""

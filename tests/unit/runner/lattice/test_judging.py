@@ -1,0 +1,66 @@
+"""Every kind of run of a lattice says what its result suffers from, and says it once."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import tauslab as ts
+from tauslab.model.lattice.diagnosis.check import lattice_report, waiting_part
+from tauslab.runner.lattice.judging import Tally
+
+STEP = 1e-3
+
+
+def boxes(count):
+    """Eight sites of eight slots; particles are made so seldom that none is."""
+    lattice = ts.Lattice("boxes", shape=(2, 2, 2), spacing=1e-7, step=STEP, slots=8)
+    lattice.add_species("A")
+    lattice.add_diffusion("A", 1e-12)
+    lattice.add_reaction("-> A", rate=1e-9, volume="site")
+    lattice.place("A", count=count)
+    return lattice
+
+
+def by_run(lattice):
+    ts.run(lattice, t_end=4 * STEP, seed=1, replicas=2, device="cpu").close()
+
+
+def by_ensemble(lattice):
+    with ts.Ensemble(lattice, 2, seed=1, device="cpu") as particles:
+        particles.advance(2 * STEP)
+        particles.advance(4 * STEP)
+
+
+def by_weighted_ensemble(lattice):
+    ts.weighted_ensemble(
+        lattice, target="A > 1000", t_end=4 * STEP, rounds=2, walkers=2, runs=2, bins=1, seed=1,
+        device="cpu", quiet=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("run", [by_run, by_ensemble, by_weighted_ensemble])
+@pytest.mark.parametrize("count", [16, 60])
+def test_particles_that_wait_are_told_once(run, count):
+    """Of 60 particles in 64 slots some wait as soon as they hop; of 16 none, or nearly so."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run(boxes(count))
+    told = [str(one.message) for one in seen if "slots" in str(one.message)]
+    assert len(told) == (count == 60)
+    if told:
+        name, share = told[0].split()[:2]
+        assert name == "boxes:"
+        assert 1 < float(share) < 30
+
+
+def test_check_expects_what_a_run_counts():
+    """A Poisson number of mean 5 exceeds 8 by 0.12211 on average: summed term by term."""
+    assert waiting_part(5.0, 8) == pytest.approx(0.12210929 / 5)
+    assert any(line.startswith("warning") and "slot" in line for line in lattice_report(boxes(40)))
+    assert not any("wait for a slot" in line for line in lattice_report(boxes(16)))
+
+
+def test_tallies_add_up():
+    assert Tally(1, 10) + Tally(2, 30) == Tally(3, 40)
