@@ -138,8 +138,8 @@ told = []
 for call in calls:
     try:
         call()
-    except ts.OutputError as error:
-        told.append("cannot be written" in str(error))
+    except (ts.OutputError, ts.ConfigError) as error:
+        told.append("here.h5 " in str(error))
 print("rank", ranks().rank, told)
 """
 

@@ -114,6 +114,16 @@ class StoppedEarly(TauslabError, RuntimeError):
         self.done = done
 
 
+class StoppedAtOnce(BaseException):
+    """A request to stop that came before there was anything to keep.
+
+    A signal raises it wherever this process is, so it is no `Exception`: nobody who handles the
+    errors of a library, a thread or a file may take it for one.
+    """
+
+    exit_code = 75
+
+
 def reason_of(error: BaseException) -> str:
     """What an exception of a library says, in one line; its class where it says nothing.
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from tauslab.model.arrays import Array, Uint32Array
 from tauslab.model.errors import InputFileError, ModelError, TauslabError
+from tauslab.model.files.locking import open_h5
 from tauslab.model.files.text import plain, text_array
 
 if TYPE_CHECKING:
@@ -371,9 +372,7 @@ def require_sound_heaps(path: Path, kind: type[TauslabError] = InputFileError) -
 
 def final_seals(path: Path, contents: Mapping[str, Array]) -> Uint32Array:
     """The seals of a file whose run ends, with those of what it then gets, by dataset."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
+    with open_h5(path) as file:
         sums: Uint32Array = file[SEALS][()]
         for at, entry in enumerate(file[SEALED][()].tolist()):
             name = entry.decode().removeprefix(LATER)

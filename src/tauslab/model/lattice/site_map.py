@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tauslab.model.arrays import IntArray
 from tauslab.model.errors import ModelError
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.locking import open_h5
 
 SiteArray = npt.NDArray[np.uint8]
 _PIECE = 1 << 20  # bytes that are hashed at a time
@@ -120,9 +121,7 @@ class FileSites:
 
     def planes(self, z0: int, z1: int) -> SiteArray:
         """Planes z0 to z1 - 1, read from the file."""
-        import h5py
-
-        with reading(self.path), h5py.File(self.path, "r") as file:
+        with reading(self.path), open_h5(self.path) as file:
             planes = np.asarray(file[self.name][z0:z1], dtype=np.uint8)
         if len(planes) and (count_types(planes) != self.per_plane[z0:z1]).any():
             raise ModelError(

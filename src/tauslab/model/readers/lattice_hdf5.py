@@ -12,6 +12,7 @@ import numpy as np
 
 from tauslab.model.errors import ModelError
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.locking import open_h5
 from tauslab.model.files.seals import require_undamaged
 from tauslab.model.lattice.file import GROUP
 from tauslab.model.lattice.lattice import Lattice
@@ -28,11 +29,9 @@ def read_lattice_file(path: str | Path) -> Lattice:
     ModelError
         The file is not HDF5, or its model is not whole.
     """
-    import h5py
-
     path = Path(path)
     try:
-        with h5py.File(path, "r") as file, reading(path):
+        with open_h5(path) as file, reading(path):
             require_undamaged(path, file)
             if f"{GROUP}/sites" not in file or f"{GROUP}/canonical" not in file:
                 raise ModelError(f"{path}: holds no lattice model, as /model/sites")

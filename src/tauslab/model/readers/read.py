@@ -13,6 +13,7 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import DEEPEST
 from tauslab.model.files.alike import beside
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.locking import open_h5
 from tauslab.model.files.seals import require_format, require_undamaged, safe_attributes
 from tauslab.model.files.text import plain
 from tauslab.model.names import check_names
@@ -127,10 +128,9 @@ def _read_own_toml(path: Path) -> Network | Lattice:
 
 
 def _read_hdf5(path: Path) -> Network | Lattice:
-    import h5py
 
     try:
-        with h5py.File(path, "r") as file, reading(path):
+        with open_h5(path) as file, reading(path):
             require_undamaged(path, file)
             lattice = "model/canonical" in file and "model/sites" in file
     except OSError as error:
@@ -157,13 +157,11 @@ def read_result_model(path: str | Path) -> Network:
     ModelError
         The file is not HDF5, not one of ours, or holds no model.
     """
-    import h5py
-
     from tauslab.model.readers.network_toml import read_toml_text
 
     path = Path(path)
     try:
-        with h5py.File(path, "r") as file, reading(path):
+        with open_h5(path) as file, reading(path):
             require_undamaged(path, file)
             require_format(path, safe_attributes(file), "a result", ModelError)
             if "model/canonical" not in file or "model/source" not in file:

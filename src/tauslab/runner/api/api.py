@@ -19,7 +19,7 @@ from tauslab.runner.options.lattice import LatticeKeywords
 from tauslab.runner.options.places import device_settings, executor_settings, output_settings
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.output.targets import require_no_input
-from tauslab.runner.ranks.all_ranks import ranks, ranks_for
+from tauslab.runner.ranks.all_ranks import ranks, ranks_for, ranks_of
 
 if TYPE_CHECKING:
     from tauslab._unions import AnyResult, Model
@@ -119,7 +119,8 @@ def run(
     >>> float(result.mean("X")[0])
     100.0
     """
-    comm = ranks_for("mpi" if options.get("executor") is None else "dask")
+    comm = ranks_of(options.get("comm", "world"), "ts.run", model=model, **options)
+    options["comm"] = comm
     if isinstance(model, str | os.PathLike):
         model = read_together(comm, Path(model))
     if isinstance(model, Network):
@@ -176,8 +177,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     from tauslab.runner.results.validity import warning_of
 
     given = chosen(NetworkKeywords, options, "run")
-    executor = executor_settings(given.executor)
-    comm = ranks_for("mpi" if executor is None else "dask")
+    comm = ranks_of(given.comm, "ts.run", **options)
     result = run_job(model, _settings(model, given, options), comm)
     try:
         found = warning_of(result)
@@ -203,4 +203,5 @@ def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, An
         "dask": executor_settings(given.executor),
         "command": PYTHON_COMMAND,
     }
-    return ensemble_options(network, options, place)
+    asked = {name: value for name, value in options.items() if name != "comm"}
+    return ensemble_options(network, asked, place)

@@ -30,8 +30,9 @@ from tauslab.runner.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.runner.options.places import Device, device_settings, file_settings
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.unknown import checks_keywords
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 from tauslab.runner.ranks.job import open_backend
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.results.dbn.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
 from tauslab.runner.results.dbn.network import DynamicNetwork, FloatArray
 
@@ -58,6 +59,7 @@ def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNet
         The machine lacks something, or failed.
     """
     given = chosen(DbnKeywords, options, "dbn.build")
+    ranks = ranks_of(given.comm, "dbn.build", model=model, **options)
     network = _network(model)
     intervals = given.intervals
     settings = DbnOptions(
@@ -74,7 +76,7 @@ def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNet
         **file_settings(given.output),
         **{one.name: getattr(given, one.name) for one in fields(DbnChoices)},
     )
-    return build_network(network, settings, ranks())
+    return build_network(network, settings, ranks)
 
 
 @checks_keywords
@@ -93,6 +95,7 @@ def check_property(  # noqa: PLR0913
     seed: int | None = None,
     device: Device = "auto",
     most: int = MOST_SAMPLES,
+    comm: Comm = "world",
 ) -> Verdict:
     """Test whether trajectories have a property with a probability of at least ``test.p``.
 
@@ -112,7 +115,7 @@ def check_property(  # noqa: PLR0913
         one.
     unknown, ranges
         Of ``ode`` alone, as for `build`.
-    t_end, points, times, set, seed, device
+    t_end, points, times, set, seed, device, comm
         As for `tauslab.run`.
     most
         Trajectories at most.
@@ -122,6 +125,11 @@ def check_property(  # noqa: PLR0913
     ConfigError, ModelError
         The property, the model or an option is not allowed.
     """
+    ranks = ranks_of(
+        comm, "dbn.check_property", model=model, formula=formula, test=test, method=method,
+        unknown=unknown, ranges=ranges, t_end=t_end, points=points, times=times, set=set, seed=seed,
+        most=most,
+    )  # fmt: skip
     network, parsed = _network(model), parse_property(formula)
     at = sample_times(times, t_end, points, model_t_end=network.t_end)
     ahead = at[0] + horizon(parsed)
@@ -137,15 +145,17 @@ def check_property(  # noqa: PLR0913
         for name, value in (set or {}).items():
             if np.ndim(value):
                 raise ConfigError(f"{opt('set', key=name)}: one number, for all trajectories")
-        runs = _StochasticRuns(network, equations, at, set or {}, _drawn(seed), device)
+        runs = _StochasticRuns(
+            network, equations, at, set or {}, with_seed(seed, None, ranks), device, ranks
+        )
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(
         times=at, unknown=_listed("unknown", unknown), ranges=_by_name("ranges", ranges),
         method=_equations(equations),
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
-        seed=_drawn(seed), **device_settings(device),
+        seed=with_seed(seed, None, ranks), **device_settings(device),
     )  # fmt: skip
-    backend = open_backend(options.device, options.threads, ranks())
+    backend = open_backend(options.device, options.threads, ranks)
     try:
         runs_of_equations = _EquationRuns(prepare_dbn(network, options), backend)
         return check(parsed, test, at, runs_of_equations.simulate, batch=BATCH, most=most)
@@ -178,10 +188,12 @@ class _StochasticRuns:
         settings: Mapping[str, Values],
         seed: int,
         device: Device,
+        comm: Communicator,
     ) -> None:
         self._network, self._seed, self._times = network, seed, times
         self._options: dict[str, Any] = {
             "method": method, "set": settings, "device": device, "record": "trajectories",
+            "comm": comm,
         }  # fmt: skip
 
     def simulate(self, first: int, count: int) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
@@ -242,7 +254,3 @@ def _by_name(name: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _network(model: Network | str | os.PathLike[str]) -> Network:
     return model if isinstance(model, Network) else readers.read_network(Path(model))
-
-
-def _drawn(seed: int | None) -> int:
-    return with_seed(seed, None, ranks())

@@ -13,7 +13,7 @@ from tauslab.runner.options.ensemble import PYTHON_COMMAND
 from tauslab.runner.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.runner.options.places import GPU, device_settings, file_settings
 from tauslab.runner.options.values.python_values import points_of
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.ranks.all_ranks import ranks_of
 from tauslab.runner.results.lattice.result import LatticeResult
 
 
@@ -51,6 +51,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
     100
     """
     given = chosen(LatticeKeywords, options, "run for a lattice")
+    comm = ranks_of(given.comm, "ts.run", **options)
     same = {one.name: getattr(given, one.name) for one in fields(LatticeChoices)}
     settings = LatticeOptions(
         **same,
@@ -62,4 +63,4 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
         **file_settings(given.output),
         command=PYTHON_COMMAND,
     )
-    return run_lattice(model, settings, ranks(), given.stop or (lambda: False))
+    return run_lattice(model, settings, comm, given.stop or (lambda: False))

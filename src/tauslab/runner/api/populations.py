@@ -24,7 +24,7 @@ from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.populations.division import Division, Fraction
 from tauslab.runner.populations.growth import Population
 from tauslab.runner.populations.result import PopulationResult
-from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 from tauslab.runner.ranks.job import agreed_seed
 
 _FOLLOW = ("population", "tree", "lineage")
@@ -46,6 +46,7 @@ def population(  # noqa: PLR0913 - keywords
     seed: int | None = None,
     device: Device = "auto",
     max_steps: int | None = None,
+    comm: Comm = "world",
 ) -> PopulationResult:
     """Simulate cells that grow and divide, exactly, each by the model of one cell.
 
@@ -82,7 +83,7 @@ def population(  # noqa: PLR0913 - keywords
     parameters
         Values of parameters and initial amounts by name: one for all cells, or an array ``[cell]``;
         daughters inherit them.
-    initial, seed, device, max_steps
+    initial, seed, device, max_steps, comm
         As of `tauslab.Ensemble`.
 
     Returns
@@ -109,6 +110,11 @@ def population(  # noqa: PLR0913 - keywords
     >>> len(found.snapshots[1]), len(found.divisions)
     (100, 50)
     """
+    ranks = ranks_of(
+        comm, "ts.population", model=model, times=times, division=division, cells=cells,
+        follow=follow, partition=partition, fraction=fraction, most=most, parameters=parameters,
+        initial=initial, seed=seed, max_steps=max_steps,
+    )  # fmt: skip
     network = network_of(model, "ts.population")
     one_of("follow", follow, _FOLLOW)
     within("cells", whole(cells), 1, MOST_TRAJECTORIES // 4)
@@ -128,14 +134,13 @@ def population(  # noqa: PLR0913 - keywords
                 "true: it must be false first, or have initial=False"
             )
     looks = sample_times(times)
-    comm = ranks_for("mpi")
     options = Options(
-        times=np.zeros(1), n=whole(cells), seed=agreed_seed(seed, lambda: None, comm), set=rows,
+        times=np.zeros(1), n=whole(cells), seed=agreed_seed(seed, lambda: None, ranks), set=rows,
         method=SSA(), **device_settings(device), **steps,
     )  # fmt: skip
     grown = Population(
         dividing, options, rows, fraction=Fraction.parse(fraction), follow=follow, most=most,
-        laws=laws, comm=comm,
+        laws=laws, comm=ranks,
     )  # fmt: skip
     try:
         return grown.run(looks.tolist())

@@ -12,13 +12,12 @@ from tauslab.model.readers import read as readers
 from tauslab.runner.api.cme import network_of
 from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.options.values.python_values import whole
-from tauslab.runner.ranks.all_ranks import ranks_for
-from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.all_ranks import ranks_of
 from tauslab.runner.rare.estimate import RareResult
-from tauslab.runner.rare.keywords import RareKeywords, SplittingKeywords, WeightedKeywords
+from tauslab.runner.rare.keywords import SplittingKeywords, WeightedKeywords
 from tauslab.runner.rare.run import run_splitting, run_weighted
 from tauslab.runner.rare.spatial import run_spatial
-from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.results.arrays.file import writing_result
 
 _COUNTS = ("walkers", "rounds", "runs", "max_steps", "look_every")
 
@@ -69,11 +68,15 @@ def weighted_ensemble(
     True
     """
     given = chosen(WeightedKeywords, _whole_numbers(options), "weighted_ensemble")
-    _check_output(given)
-    checked = model if isinstance(model, Lattice) else _read(model)
-    if isinstance(checked, Lattice):
-        return _kept(run_spatial(checked, given), given)
-    return _kept(run_weighted(network_of(checked, "ts.weighted_ensemble"), given), given)
+    ranks = ranks_of(given.comm, "ts.weighted_ensemble", model=model, **options)
+    with writing_result(given.output, ranks) as write:
+        checked = model if isinstance(model, Lattice) else _read(model)
+        if isinstance(checked, Lattice):
+            found = run_spatial(checked, given, ranks)
+        else:
+            found = run_weighted(network_of(checked, "ts.weighted_ensemble"), given, ranks)
+        write(found.save)
+    return found
 
 
 @takes(SplittingKeywords)
@@ -115,8 +118,11 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
     True
     """
     given = chosen(SplittingKeywords, _whole_numbers(options), "multilevel_splitting")
-    _check_output(given)
-    return _kept(run_splitting(network_of(model, "ts.multilevel_splitting"), given), given)
+    ranks = ranks_of(given.comm, "ts.multilevel_splitting", model=model, **options)
+    with writing_result(given.output, ranks) as write:
+        found = run_splitting(network_of(model, "ts.multilevel_splitting"), given, ranks)
+        write(found.save)
+    return found
 
 
 def _whole_numbers(options: dict[str, Any]) -> dict[str, Any]:
@@ -124,21 +130,8 @@ def _whole_numbers(options: dict[str, Any]) -> dict[str, Any]:
     return {k: whole(v) if k in _COUNTS else v for k, v in options.items()}
 
 
-def _check_output(given: RareKeywords) -> None:
-    if given.output is not None:
-        require_new_file(Path(given.output), overwrite=False)
-
-
 def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:
     """What a file holds; of anything else `network_of` says what is wrong."""
     if isinstance(model, str | os.PathLike):
         return readers.read(Path(model))
     return model
-
-
-def _kept(result: RareResult, given: RareKeywords) -> RareResult:
-    """The result, written where `output` says."""
-    if given.output is not None:
-        path = given.output
-        on_root(ranks_for("mpi"), lambda: result.save(path))
-    return result

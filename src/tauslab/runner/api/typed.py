@@ -57,6 +57,7 @@ class Run(Protocol[P, Q]):
         output: Name | Output | None = ...,
         resume: bool = ...,
         quiet: bool = ...,
+        comm: Any = ...,
     ) -> Result | LatticeResult: ...
 
     @overload

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab._version import __version__
-from tauslab.model.errors import ConfigError, TauslabError
+from tauslab.model.errors import ConfigError, StoppedAtOnce, TauslabError
 from tauslab.model.option_names import command_line
 from tauslab.runner.cli.help import EPILOG, SHELLS, Parser, completion_script, examples, speaks
 from tauslab.runner.cli.streams import SafeStream, discard, printable, safe_streams
@@ -68,6 +68,9 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
             told = printable(shortened(str(error)), one_line=error.exit_code == BAD_INPUT)
             print(f"tauslab: {told}", file=sys.stderr)
         return error.exit_code
+    except StoppedAtOnce as stopped:
+        print(f"tauslab: {stopped}", file=sys.stderr)
+        return stopped.exit_code
     except BrokenPipeError:  # the reader of our output, such as head, had enough
         discard(sys.stdout)
         return 0

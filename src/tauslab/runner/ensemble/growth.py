@@ -391,7 +391,9 @@ def _joined(
     path = options.output
     if path is None:
         arrays = join_memory(whole, pieces, totals)
-        return Result(arrays, root_attributes(whole, "memory", run), layout=whole)
+        return Result(
+            arrays, root_attributes(whole, "memory", run), layout=whole, saves=comm.rank == 0
+        )
     place = path
 
     def join() -> None:

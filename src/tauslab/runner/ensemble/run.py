@@ -149,7 +149,8 @@ def run_task(
         )
         _simulate(task, layout, open_lanes, comm, writer, describe, stop, expected)
     if isinstance(writer, MemoryWriter):
-        return Result(writer.result_arrays, writer.attributes, layout=layout)
+        arrays = writer.result_arrays
+        return Result(arrays, writer.attributes, layout=layout, saves=comm.rank == 0)
     output = options.output
     assert output is not None
     return agree(comm, lambda: open_result(output, checked=comm.rank > 0))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tauslab.runner.options.dbn import DEFAULT_INTERVALS, DbnChoices, parse_edges, parse_ranges
 from tauslab.runner.options.keywords import Numbers, device_option
 from tauslab.runner.options.methods import ODE
 from tauslab.runner.options.places import Device, Name, Output
 from tauslab.runner.options.values.definition import Stored, declared, option
+from tauslab.runner.options.values.recurring import comm_option
 from tauslab.runner.options.values.texts import assignments, count, drawn, read_times
 
 
@@ -74,3 +76,4 @@ class DbnKeywords(DbnChoices):
         metavar="OUT.h5", doc="File to write, or `tauslab.Output`.",
     )  # fmt: skip
     device: Device = device_option()
+    comm: Any = comm_option()

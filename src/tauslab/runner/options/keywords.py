@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.runner.options.sweep import parse_sweep
 from tauslab.runner.options.values.checks import line, whole
 from tauslab.runner.options.values.definition import Stored, declared, option
-from tauslab.runner.options.values.recurring import quiet_option
+from tauslab.runner.options.values.recurring import comm_option, quiet_option
 from tauslab.runner.options.values.texts import (
     assignments,
     count,
@@ -190,6 +190,7 @@ class _CommonKeywords:
         doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers of "
         "Dask.",
     )  # fmt: skip
+    comm: Any = comm_option()
 
 
 @declared

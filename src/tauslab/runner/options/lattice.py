@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from tauslab.runner.options.places import Device, Name, Output
 from tauslab.runner.options.sweep import Design, Sweep, column_of
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.python_values import whole
-from tauslab.runner.options.values.recurring import quiet_option
+from tauslab.runner.options.values.recurring import comm_option, quiet_option
 from tauslab.runner.options.values.texts import assignments, count
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
         None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
         "`StoppedEarly`, and ``resume=True`` goes on; without `output` nothing is left.",
     )  # fmt: skip
+    comm: Any = comm_option()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ killed run leaves that file, and nobody holds it; the next run takes it and remo
 from __future__ import annotations
 
 import datetime as dt
-import errno
 import fcntl
 import os
 import socket
@@ -17,16 +16,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.drafts import remove_drafts
-from tauslab.model.option_names import opt, warn
+from tauslab.model.files.locking import NO_LOCKS, tell_of_no_locks
+from tauslab.model.option_names import opt
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.ranks.on_root import on_root
 
 if TYPE_CHECKING:
     from tauslab.runner.ranks.mpi import Communicator
 
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _MOST_TEXT = 500
 
 
@@ -36,10 +35,17 @@ def lock_path(output: Path) -> Path:
 
 
 @contextmanager
-def written_by_us(output: Path | None, comm: Communicator) -> Iterator[None]:
+def written_by_us(
+    output: Path | None, comm: Communicator, option: str = "output"
+) -> Iterator[None]:
     """Be the only run that writes `output`, until the end of a `with` statement. Collective.
 
     Rank 0 takes the lock. Where a file system has no locks, a warning says so.
+
+    Parameters
+    ----------
+    option
+        The one that names the file, for messages.
 
     Raises
     ------
@@ -53,8 +59,8 @@ def written_by_us(output: Path | None, comm: Communicator) -> Iterator[None]:
     held: list[int] = []
 
     def take() -> None:
-        require_place(output)
-        held.extend(_taken(output))
+        require_place(output, option)
+        held.extend(_taken(output, option))
         if held:  # nobody else writes there now
             remove_drafts(output.parent, output.name)
 
@@ -68,7 +74,7 @@ def written_by_us(output: Path | None, comm: Communicator) -> Iterator[None]:
             os.close(lock)
 
 
-def _taken(output: Path) -> list[int]:
+def _taken(output: Path, option: str) -> list[int]:
     """The locked file, open; nothing where there are no locks."""
     path = lock_path(output)
     while True:
@@ -80,14 +86,21 @@ def _taken(output: Path) -> list[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            return _without(error, lock, output)
+            return _without(error, lock, output, option)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), path.stat()):
                 break
         os.close(lock)  # its holder removed it just now: another file has its name, or none
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
+    try:
+        os.ftruncate(lock, 0)
+        who = f"process {os.getpid()} on {socket.gethostname()} since {now}\n"
+        os.pwrite(lock, who.encode(), 0)
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()
+        os.close(lock)
+        raise OutputError(f"{output} cannot be made: {path}: {error.strerror}") from None
     return [lock]
 
 
@@ -99,14 +112,11 @@ def _require_own(lock: int, path: Path) -> None:
         raise ConfigError(f"{path} is no plain file with one name, so no lock: remove it")
 
 
-def _without(error: OSError, lock: int, output: Path) -> list[int]:
+def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
     """What follows if a lock was not given: an error, or to go on where there are none."""
     try:
-        if error.errno in _NO_LOCKS:
-            warn(
-                f"{output}: this file system has no locks ({error.strerror}), so nothing keeps two "
-                "runs from writing there at once",
-            )
+        if error.errno in NO_LOCKS:
+            tell_of_no_locks(output, error.errno)
             with suppress(OSError):
                 lock_path(output).unlink()
             return []
@@ -115,5 +125,5 @@ def _without(error: OSError, lock: int, output: Path) -> list[int]:
         os.close(lock)
     raise ConfigError(
         f"{output} is being written by {holder or 'another run'}: wait until that has ended, or "
-        f"choose another {opt('output')}"
+        f"choose another {opt(option)}"
     )

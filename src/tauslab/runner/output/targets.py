@@ -17,7 +17,7 @@ _READ = ("model", "times", "table", "file", "problem", "parameters")
 _TABLE = re.compile(r"table\((.*)\)\s*")
 
 
-def require_place(path: Path) -> None:
+def require_place(path: Path, option: str = "output") -> None:
     """Refuse a path where no file can be made, or where something is that is no plain file.
 
     Raises
@@ -34,7 +34,7 @@ def require_place(path: Path) -> None:
             raise ConfigError(f"{path}: the folder {folder} is not writable")
         kind = what_is_not_a_file(path)
         if kind is not None:
-            raise ConfigError(f"{path} is {kind}; {opt('output')} takes the name of a file")
+            raise ConfigError(f"{path} is {kind}; {opt(option)} takes the name of a file")
     except OSError as error:
         raise ConfigError(f"{path} cannot be made: {error.strerror}") from None
 

@@ -6,19 +6,22 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import Array
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.option_names import opt
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.state import State, StateFile
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.store import read_stored
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.stopping import asked_to_stop
 
 
 def digest_of(*parts: object) -> bytes:
@@ -60,17 +63,35 @@ class Checkpoint:
             raise ConfigError(f"checkpoint_every={every!r} is not allowed: seconds, 0 or more")
         self.path = None if path is None else Path(path)
         self._every, self._digest, self._comm = every, digest, comm
-        self._last = time.monotonic()
+        self._last, self._stops = time.monotonic(), False
+
+    def held(self) -> AbstractContextManager[None]:
+        """Be the only call that writes the file, in a `with` statement. Collective."""
+        return written_by_us(self.path, self._comm, "checkpoint")
 
     def due(self, *, last: bool = False) -> bool:
-        """Whether it is time to write, on every rank alike. Collective."""
+        """Whether it is time to write, on every rank alike. Collective.
+
+        It is, too, if a rank was asked to stop: `written` then ends the call.
+        """
         if self.path is None:
             return False
         now = time.monotonic()
-        due = bool(self._comm.bcast(last or now - self._last >= self._every))
+        told = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
+        self._stops = not last and any(stops for _, stops in told)
+        due = told[0][0] or self._stops
         if due:
             self._last = now
         return due
+
+    def written(self) -> None:
+        """Raise `StoppedEarly`, on all ranks, if the call was asked to stop before it was done."""
+        if self._stops:
+            stopped = StoppedEarly(
+                "stopped on request", f"the same command goes on from what is in {self.path}"
+            )
+            stopped.raised_by = self._comm.size
+            raise stopped
 
     def exists(self) -> bool:
         """Whether there is one to go on from. Collective."""
@@ -80,6 +101,7 @@ class Checkpoint:
         """Keep an ensemble and what its filters have found."""
         assert self.path is not None
         particles.save_with(self.path, {**kept, **self._own_digest()})
+        self.written()
 
     def take_up_filter(self, particles: Ensemble) -> State:
         """Put an ensemble where it was; what its filters had found."""
@@ -96,6 +118,8 @@ class Checkpoint:
 
         file, own = self._chains(self.path), self._own_digest()
         on_root(self._comm, lambda: file.write({**kept, **own}))
+
+        self.written()
 
     def take_up_chains(self) -> State:
         """What chains had found."""

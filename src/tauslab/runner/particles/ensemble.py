@@ -45,9 +45,10 @@ from tauslab.runner.particles.motions.network import NetworkMotion, require_meth
 from tauslab.runner.particles.shares import Shares
 from tauslab.runner.particles.store import Stored, read_stored, write_stored
 from tauslab.runner.particles.sums import fixed_sum
-from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 from tauslab.runner.ranks.job import agreed_seed, open_backend
 from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.waiting.alike import require_same
 
 _ENDED = 2  # statuses from here on are ends
 
@@ -85,6 +86,8 @@ class Ensemble:
         amounts, and their steps go on from advance to advance. Not of lattices.
     max_steps
         Steps of a particle in one advance at most; not of lattices.
+    comm
+        As of `tauslab.run`.
 
     Attributes
     ----------
@@ -119,7 +122,7 @@ class Ensemble:
     """
 
     @checks_keywords
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords
         self,
         model: Network | Lattice,
         n: int,
@@ -130,11 +133,16 @@ class Ensemble:
         initial: Mapping[str, StartLaw] | None = None,
         method: MethodWord | Method | None = None,
         max_steps: int | None = None,
+        comm: Comm = "world",
     ) -> None:
         if not isinstance(model, Network | Lattice):
             raise ConfigError(f"an ensemble takes a network or a lattice, not {model!r:.80}")
         within("n", whole(n), 1, MOST_TRAJECTORIES)
-        self._model, self._comm = model, ranks_for("mpi")
+        self._model = model
+        self._comm = ranks_of(
+            comm, "ts.Ensemble", model=model, n=n, seed=seed, parameters=parameters,
+            initial=initial, method=method, max_steps=max_steps,
+        )  # fmt: skip
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
         self._require_names(rows, "parameters")
         self.seed = agreed_seed(seed, lambda: None, self._comm)
@@ -303,6 +311,7 @@ class Ensemble:
 
     def joined(self, own: Array) -> Any:
         """Values ``[particle]`` of those that each rank has of its own. Collective."""
+        self._meet("values")
         return np.asarray(self._motion.shares.joined(own))
 
     @property
@@ -357,6 +366,7 @@ class Ensemble:
         ConfigError
             `t` is before the present time or not finite, or no particle is left.
         """
+        self._meet("advance", t=t)
         if not (isinstance(t, int | float | np.number) and np.isfinite(t)) or t < self.time:
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
@@ -379,6 +389,7 @@ class Ensemble:
         ConfigError
             A factor is NaN or infinite.
         """
+        self._meet("weigh", log_factors=log_factors)
         factors = np.asarray(log_factors, np.float64)
         if factors.shape != (self.n,):
             raise ConfigError(
@@ -419,6 +430,7 @@ class Ensemble:
         ConfigError
             All weights are 0, or one is negative or not a number.
         """
+        self._meet("resample", weights=weights, method=method)
         if weights is None:
             shares, _ = particle_weights.relative(self._logs)
         else:
@@ -447,6 +459,7 @@ class Ensemble:
         ConfigError
             A number that no particle has, or one that has ended.
         """
+        self._meet("take", ancestors=ancestors, weights=weights)
         index = np.asarray(ancestors)
         whole_numbers = index.ndim == 1 and index.dtype.kind in "iu" and len(index)
         if not whole_numbers or index.min() < 0 or index.max() >= self.n:
@@ -477,6 +490,7 @@ class Ensemble:
             A name that the model does not have, counts that are negative or not whole, an array of
             another length.
         """
+        self._meet("set", **values)
         changed, state = dict(self._rows), dict[str, FloatArray]()
         self._require_names(values, "set")
         for name, value in values.items():
@@ -513,6 +527,7 @@ class Ensemble:
         Values that were given before and are not now keep what they had at first. Where every
         particle has its own value of a parameter, kernels are not compiled again.
         """
+        self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
         self._require_names(rows, "parameters")
         rows = dict(self._options.set) | rows
@@ -532,6 +547,7 @@ class Ensemble:
 
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
+        self._meet("save", path=path)
         stored = Stored(
             state=State(Path(path), arrays=self._motion.stored()), status=self.status,
             log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
@@ -542,7 +558,9 @@ class Ensemble:
         on_root(self._comm, lambda: write_stored(Path(path), self._model, stored, more))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: Device = "auto") -> Ensemble:
+    def load(
+        cls, path: str | os.PathLike[str], *, device: Device = "auto", comm: Comm = "world"
+    ) -> Ensemble:
         """Read what `save` wrote.
 
         Raises
@@ -557,7 +575,7 @@ class Ensemble:
             how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
             model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
-            initial=stored.laws, **how,
+            initial=stored.laws, comm=comm, **how,
         )  # fmt: skip
         made.go_on(path, stored)
         return made
@@ -591,6 +609,10 @@ class Ensemble:
         self.close()
 
     # ---------------------------------------------------------------- inside
+
+    def _meet(self, name: str, /, **arguments: object) -> None:
+        """Wait until all ranks call the method, with the same arguments. Collective."""
+        require_same(self._comm, f"Ensemble.{name}", arguments)
 
     def _begin(self, rows: Mapping[str, Any]) -> None:
         """All that an ensemble has at t = 0."""

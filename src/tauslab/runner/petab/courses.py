@@ -16,6 +16,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.api.api import run_ensemble
 from tauslab.runner.options.methods import ODE
 from tauslab.runner.petab.tables import Given, Tables
+from tauslab.runner.ranks.all_ranks import Comm
 from tauslab.runner.sedml.targets import Target, expression_of, settable
 
 _READ = "petab_"
@@ -45,9 +46,16 @@ class Courses:
     """Runs conditions of a problem, and records what formulas read of its model."""
 
     def __init__(
-        self, tables: Tables, names: Iterable[str], method: ODE, steady: Steady, device: Any
+        self,
+        tables: Tables,
+        names: Iterable[str],
+        method: ODE,
+        steady: Steady,
+        device: Any,
+        comm: Comm,
     ) -> None:
-        self._tables, self._method, self._steady, self._device = tables, method, steady, device
+        self._tables, self._method, self._steady = tables, method, steady
+        self._device, self._comm = device, comm
         self._bare = tables.network
         self._network = copy.deepcopy(tables.network)
         self.recorded: dict[str, str] = {}
@@ -306,7 +314,7 @@ class Courses:
             result = run_ensemble(
                 network, times=times, n=int(good.sum()), method=method, species=names, seed=0,
                 set={name: column[good] for name, column in columns.items()},
-                record="trajectories", device=self._device, **more,
+                record="trajectories", device=self._device, comm=self._comm, **more,
             )  # fmt: skip
         for name in names:
             found[name][good] = np.asarray(result[name], np.float64)

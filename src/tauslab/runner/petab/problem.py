@@ -20,7 +20,7 @@ from tauslab.runner.petab.formulas import Formula, formula, placeholder
 from tauslab.runner.petab.likelihood import log_density, log_prior, residuals, scaled, unscaled
 from tauslab.runner.petab.stochastic import CourseFilter, require_courses
 from tauslab.runner.petab.tables import Given, Measurement, Tables, read_tables
-from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 from tauslab.runner.ranks.job import agreed_seed
 
 STEP = 1e-4
@@ -63,8 +63,9 @@ class Problem:
         The file of the problem, and those that it names.
     """
 
-    def __init__(self, tables: Tables, method: ODE, device: Any) -> None:
-        self._tables, self._device, self.files = tables, device, tables.files
+    def __init__(self, tables: Tables, method: ODE, device: Any, comm: Comm = "world") -> None:
+        self._tables, self._device, self._comm = tables, device, comm
+        self.files = tables.files
         estimated = [one for one in tables.parameters.values() if one.estimated]
         self.names = tuple(one.name for one in estimated)
         self.scales = tuple(one.scale for one in estimated)
@@ -80,7 +81,7 @@ class Problem:
         self._times = np.array(sorted(finite or {0.0}))
         self._groups = self._grouped()
         read = {n for group in self._groups for n in (*group.value.names, *group.noise.names)}
-        self._courses = Courses(tables, read, method, Steady(), device)
+        self._courses = Courses(tables, read, method, Steady(), device, comm)
 
     def __repr__(self) -> str:
         """One line: what is estimated from what."""
@@ -180,7 +181,8 @@ class Problem:
         if network is not self._courses.network:
             unit = amounts or self._tables.network.molecules_per_unit or 1.0
         counted = amounts_of(self._tables.network)
-        drawn = agreed_seed(seed, lambda: None, ranks_for("mpi"))
+        ranks = ranks_of(self._comm, "a likelihood of PEtab", vectors=table, n=n, seed=seed)
+        drawn = agreed_seed(seed, lambda: None, ranks)
         for number, (condition, replicate) in enumerate(names):
             own = [row for row in rows if (row.condition, row.replicate) == (condition, replicate)]
             course = CourseFilter(
@@ -200,7 +202,7 @@ class Problem:
             found += course.log_likelihood(
                 {k: v * unit if k in counted else v for k, v in start.items()}, constants,
                 count=len(table), n=n, seed=drawn, number=number, device=self._device,
-                method=method,
+                method=method, comm=ranks,
             )  # fmt: skip
         return _like(vectors, found)
 
@@ -469,7 +471,9 @@ def _like(vectors: npt.ArrayLike | None, found: FloatArray) -> Any:
     return found if _several(vectors) else float(found[0])
 
 
-def load(problem: str | Path, *, method: ODE | None = None, device: Any = "auto") -> Problem:
+def load(
+    problem: str | Path, *, method: ODE | None = None, device: Any = "auto", comm: Comm = "world"
+) -> Problem:
     """Read a PEtab problem (Version 1, SBML), and check it by the linter of the package petab.
 
     Parameters
@@ -480,6 +484,8 @@ def load(problem: str | Path, *, method: ODE | None = None, device: Any = "auto"
         How equations are solved; by default `tauslab.ODE` with ``rtol=1e-8`` and ``atol=1e-12``.
     device
         ``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.
+    comm
+        As of `tauslab.run`: the ranks that call the problem together.
 
     Returns
     -------
@@ -495,4 +501,4 @@ def load(problem: str | Path, *, method: ODE | None = None, device: Any = "auto"
     if method is not None and not isinstance(method, ODE):
         raise ConfigError("a PEtab problem is solved by equations: method= is tauslab.ODE(...)")
     solver = ODE(rtol=1e-8, atol=1e-12) if method is None else method
-    return Problem(read_tables(Path(problem)), solver, device)
+    return Problem(read_tables(Path(problem)), solver, device, comm)

@@ -11,6 +11,12 @@ from tauslab.model.errors import ConfigError
 # Variables that launchers set for every rank: hydra and slurm's pmi2, Open MPI, PMIx, MVAPICH.
 _RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 _LAUNCHER_VARIABLES = (*_RANK_VARIABLES, "PMI_FD", "MPI_LOCALRANKID")
+# Number among the ranks of a node, and how many these are.
+_PLACE_VARIABLES = (
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+)
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 
 _HOW = (
@@ -36,6 +42,29 @@ def launched_rank(environment: Mapping[str, str] = os.environ) -> int:
         if environment.get(name, "").isdigit():
             return int(environment[name])
     return 0
+
+
+def launched_place(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """The number of this process among those of its node, and how many these are.
+
+    >>> launched_place({"MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}), launched_place({})
+    ((1, 4), (0, 1))
+    >>> launched_place({"SLURM_LOCALID": "2", "SLURM_NODEID": "1", "SLURM_TASKS_PER_NODE": "4,3"})
+    (2, 3)
+    """
+    for names in _PLACE_VARIABLES:
+        number, size = (environment.get(name, "") for name in names)
+        if number.isdigit() and size.isdigit():
+            return int(number), max(int(size), int(number) + 1)
+    number, node = (environment.get(name, "") for name in ("SLURM_LOCALID", "SLURM_NODEID"))
+    if not (number.isdigit() and node.isdigit()):
+        return 0, 1
+    sizes: list[int] = []
+    text = environment.get("SLURM_STEP_TASKS_PER_NODE", environment.get("SLURM_TASKS_PER_NODE", ""))
+    for size, _, times in re.findall(r"(\d+)(\(x(\d+)\))?", text):
+        sizes += [int(size)] * int(times or 1)
+    own = sizes[int(node)] if int(node) < len(sizes) else 1
+    return int(number), max(own, int(number) + 1)
 
 
 def check_library(library: str, environment: Mapping[str, str] = os.environ) -> None:

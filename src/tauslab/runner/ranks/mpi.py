@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -24,9 +25,11 @@ from tauslab.runner.ranks.file_ranks import FileRanks
 from tauslab.runner.ranks.launcher import (
     check_launcher,
     check_library,
+    launched_place,
     mpich_settings,
     under_launcher,
 )
+from tauslab.runner.ranks.waiting.meeting import meet
 
 Uint64Array = npt.NDArray[np.uint64]
 ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
@@ -67,6 +70,9 @@ class Communicator(Protocol):
     local_rank: int
     local_size: int
     gpu_rank: int
+
+    def meet(self, call: str, word: int) -> Uint64Array:
+        """Every rank's word, above 0, when all are here; a warning names who is missing."""
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -145,6 +151,10 @@ class SerialCommunicator:
     local_size = 1
     gpu_rank = 0
 
+    def meet(self, call: str, word: int) -> Uint64Array:  # noqa: ARG002
+        """The one word."""
+        return np.array([word], np.uint64)
+
     def barrier(self) -> None:
         """Nobody to wait for."""
 
@@ -212,6 +222,13 @@ class SerialCommunicator:
         os._exit(code)
 
 
+class LoneRank(SerialCommunicator):
+    """One of several ranks of a launch, which works alone: it takes its share of the node."""
+
+    def __init__(self) -> None:
+        self.gpu_rank, self.local_size = launched_place()
+
+
 class SharedCounter:
     """Fetch-and-add on a window that rank 0 hosts."""
 
@@ -257,6 +274,12 @@ class MpiCommunicator:
         seen = node.allgather([os.environ.get(name) for name in _SHOWN_GPUS])
         self.gpu_rank = seen[: self.local_rank].count(seen[self.local_rank])
         node.Free()
+
+    def meet(self, call: str, word: int) -> Uint64Array:
+        """Every rank's word, when all are here."""
+        from mpi4py import MPI
+
+        return meet(self._comm, MPI, call, word)
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -390,11 +413,38 @@ def world() -> Communicator:
                 f"{installing('mpi')}"
             )
         mpi = start_mpi()
+        meet(mpi.COMM_WORLD, mpi, "tauslab")
         comm, library = MpiCommunicator(mpi.COMM_WORLD), mpi.Get_library_version()
     check_launcher(comm.size, library)
     if comm.size > 1:
         sys.excepthook = ending_all(comm, sys.excepthook)
     return comm
+
+
+def duplicate_of(comm: Any, call: str) -> Communicator:
+    """Ours of a communicator of mpi4py, which keeps it for the next call. Collective.
+
+    Parameters
+    ----------
+    call
+        Which all ranks make, for the warning about ranks that are missing.
+    """
+    from mpi4py import MPI
+
+    found: Communicator | None = comm.Get_attr(_keyval())
+    if found is None:
+        meet(comm, MPI, call)
+        found = MpiCommunicator(comm)
+        comm.Set_attr(_keyval(), found)
+    return found
+
+
+@cache
+def _keyval() -> int:
+    from mpi4py import MPI
+
+    made: int = MPI.Comm.Create_keyval()
+    return made
 
 
 def start_mpi() -> Any:

@@ -12,13 +12,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
-from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.model.errors import ConfigError, StoppedAtOnce, StoppedEarly
 from tauslab.model.option_names import opt
 from tauslab.runner.ranks.mpi import Communicator
 
 PATIENCE = 3.5  # seconds between a request and the end of a run that has not heard of it
+LONG_PATIENCE = 20.0  # where the next checkpoint is worth waiting for
 _LOOK_SECONDS = 0.2
 _EARLY = "stopped on request before the run had begun: the same command begins it again"
+
+
+_noting: list[StopRequest] = []  # those of the `in_order` statements that are open
 
 
 class StopRequest:
@@ -66,9 +70,11 @@ class StopRequest:
         reading a model, a pilot, a compiler.
         """
         self._orderly += 1
+        _noting.append(self)
         try:
             yield
         finally:
+            _noting.pop()
             self._orderly -= 1
 
     def ask(self, number: int = 0, frame: FrameType | None = None) -> None:
@@ -80,7 +86,12 @@ class StopRequest:
         if self._comm is not None and self._comm.size > 1:
             sys.stderr.write(f"tauslab: rank {self._comm.rank}: {_EARLY}\n")
             self._comm.abort(StoppedEarly.exit_code)
-        raise StoppedEarly(_EARLY)
+        raise StoppedAtOnce(_EARLY)
+
+
+def asked_to_stop() -> bool:
+    """Whether the `StopRequest` that is only noted now, if there is one, was made; it is heard."""
+    return bool(_noting) and _noting[-1]()
 
 
 def stop_on_signals(
@@ -120,6 +131,20 @@ def stop_in_order(
 def in_order(stop: Callable[[], bool]) -> AbstractContextManager[None]:
     """`StopRequest.in_order` of one; any other function is left alone."""
     return stop.in_order() if isinstance(stop, StopRequest) else nullcontext()
+
+
+@contextmanager
+def stopping_at_checkpoints(comm: Communicator, path: Path | None) -> Iterator[None]:
+    """Inside, signals end a command when its checkpoint at `path` has been written once more.
+
+    What is computed step by step asks by `asked_to_stop`. Without a path signals are as they were.
+    """
+    if path is None:
+        yield
+        return
+    stop = stop_on_signals(comm, patience=LONG_PATIENCE)
+    with stop.in_order(), watched(stop, comm, None):
+        yield
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned, opt
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.state import State, StateFile
 from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
 from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.rare.keywords import RareKeywords
 
-_NOT_DECIDING = ("device", "output", "quiet", "checkpoint", "checkpoint_every", "coordinate", "set")
+_NOT_DECIDING = (
+    *("comm", "device", "output", "quiet", "checkpoint", "checkpoint_every"),
+    *("coordinate", "set"),
+)
 
 
 class RareCheckpoint(Checkpoint):
@@ -47,6 +52,7 @@ class RareCheckpoint(Checkpoint):
             return
         arrays = {**kept(), **self._own_digest()}
         on_root(self._comm, lambda: self._file().write(arrays))
+        self.written()
 
     def _file(self) -> StateFile:
         assert self.path is not None
@@ -79,6 +85,14 @@ def require_seed(given: RareKeywords) -> None:
         )
 
 
+def holding(given: RareKeywords, comm: Communicator) -> AbstractContextManager[None]:
+    """Be the only search that writes the checkpoint, in a `with` statement. Collective."""
+    path: object = given.checkpoint
+    if not isinstance(path, str | os.PathLike):  # which `checkpoint_of` refuses, where it is one
+        return nullcontext()
+    return written_by_us(Path(path), comm, "checkpoint")
+
+
 def checkpoint_of(
     given: RareKeywords, comm: Communicator, method: str, model: str, *deciding: object
 ) -> RareCheckpoint:
@@ -94,15 +108,13 @@ def checkpoint_of(
     Raises
     ------
     ConfigError
-        A folder is missing.
+        It is no name of a file, or of seconds a number below 0.
     """
     path: str | os.PathLike[str] | None = given.checkpoint
     if path is None:
         return NOTHING_KEPT
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"{assigned('checkpoint')}{path!r}: the name of a file is expected")
-    if not Path(path).absolute().parent.is_dir():
-        raise ConfigError(f"{opt('checkpoint', path)}: there is no folder {Path(path).parent}")
     options: dict[str, Any] = {
         name: value for name, value in vars(given).items() if name not in _NOT_DECIDING
     }

@@ -17,6 +17,7 @@ from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.recurring import (
+    comm_option,
     output_option,
     quiet_option,
     seed_option,
@@ -122,6 +123,7 @@ class RareKeywords:
         "File to write, which must be new; or `RareResult.save` it later."
     )
     quiet: bool = quiet_option()
+    comm: Any = comm_option()
 
 
 @declared

@@ -23,12 +23,11 @@ from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.output.state import State
-from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.rare.checkpoint import checkpoint_of, require_seed
+from tauslab.runner.rare.checkpoint import checkpoint_of, holding, require_seed
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import (
     DEFAULT_PATHS,
@@ -104,7 +103,7 @@ class _Job:
 
 
 @contextmanager
-def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
+def _job(network: Network, given: RareKeywords, comm: Communicator) -> Iterator[_Job]:
     """Everything checked, and the device open."""
     check_values(given)
     require_seed(given)
@@ -121,23 +120,26 @@ def _job(network: Network, given: RareKeywords) -> Iterator[_Job]:
     check_rates(asked, asked.parameter_values())
     target = Target(network, given.target, values)
     progress = target.progress(given.coordinate)
-    comm = ranks_for("mpi")
     seed = agreed_seed(given.seed, lambda: None, comm)
     options = Options(
         times=np.zeros(1), n=1, seed=seed, set=values, method=SSA(), max_steps=given.max_steps,
         **device_settings(given.device),
     )  # fmt: skip
-    with devices(options.device, options.threads, comm) as backend, failing_together(comm):
+    with (
+        holding(given, comm),
+        devices(options.device, options.threads, comm) as backend,
+        failing_together(comm),
+    ):
         segments = Segments(target.network, values, options, t_end / given.rounds, backend, comm)
         agree(comm, lambda: progress(segments.start[None]))
         yield _Job(network, given, float(t_end), seed, target, progress, segments, comm)
 
 
-def run_weighted(network: Network, given: WeightedKeywords) -> RareResult:
+def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) -> RareResult:
     """A weighted ensemble."""
     check_values(given)
     refuse_unused(given, lattice=False)
-    with _job(network, given) as job:
+    with _job(network, given, comm) as job:
         start = float(job.progress(job.segments.start[None])[0])
         binning: Binning = ONE_BIN
         if not job.starts_there:
@@ -180,9 +182,9 @@ def _paths_of(given: SplittingKeywords) -> int:
     return paths
 
 
-def run_splitting(network: Network, given: SplittingKeywords) -> RareResult:
+def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
     """Adaptive multilevel splitting."""
-    with _job(network, given) as job:
+    with _job(network, given, comm) as job:
         paths = agree(job.comm, lambda: _paths_of(given))
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = job.settings(walkers=paths, kill=least)

@@ -21,12 +21,16 @@ from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.output.checking.opening import WEIGHTED
 from tauslab.runner.particles.motions.lattice import column_names
 from tauslab.runner.particles.weights import words
-from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.rare.checkpoint import RareCheckpoint, checkpoint_of, require_seed
+from tauslab.runner.rare.checkpoint import (
+    RareCheckpoint,
+    checkpoint_of,
+    holding,
+    require_seed,
+)
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.runner.rare.outcome import (
@@ -132,14 +136,13 @@ def names_of(task: LatticeTask) -> Network:
     return net
 
 
-def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
+def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
     check_values(given)
     require_seed(given)
     refuse_unused(given, lattice=True)
     if not given.target:
         raise no_target()
-    comm = ranks_for("mpi")
     seed = agreed_seed(given.seed, lambda: None, comm)
     place = device_settings(given.device)
     options = LatticeOptions(t_end=given.t_end, seed=seed, set=one_value_each(given), **place)
@@ -153,7 +156,11 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords) -> RareResult:
     walkers = given.walkers or DEFAULT_LATTICES
     target = Target(names_of(task), given.target, {})
     progress = target.progress(given.coordinate)
-    with devices(options.device, options.threads, comm) as backend, failing_together(comm):
+    with (
+        holding(given, comm),
+        devices(options.device, options.threads, comm) as backend,
+        failing_together(comm),
+    ):
         lattices = LatticeReplicas(backend, task.lattice)
         walks = LatticeWalks(lattices, task, ends, target, given.look_every, seed)
         begin = agree(comm, lambda: progress(walks.start[None, :-1]))

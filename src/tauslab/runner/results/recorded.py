@@ -51,6 +51,8 @@ class Recorded:
         Opens the file again, for copies in other processes and for reads of a part.
     layout
         Of a result in memory: how it would lie in a file.
+    saves
+        Whether this rank writes what all ranks have.
     """
 
     def __init__(
@@ -61,12 +63,15 @@ class Recorded:
         close: Callable[[], None] | None = None,
         reopen: Reopen | None = None,
         layout: Layout | None = None,
+        *,
+        saves: bool = True,
     ) -> None:
         self.data = data
         self.path = path
         self.attributes = {name: _plain(value) for name, value in attributes.items()}
         self._close, self.reopen, self.layout = close, reopen, layout
         self.warned = self._warned_of_ends = False
+        self.saves = saves
 
     # --- what was run ---
 

@@ -141,7 +141,7 @@ def write_outputs(
 
     lines = []
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / REPORTS) as draft, h5py.File(draft, "w") as file:
+    with replacing(folder / REPORTS) as draft, h5py.File(draft, "w", locking=False) as file:
         for place, name, output, data in computed:
             target = table_path(folder, place, name)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.waiting.alike import require_same
 from tauslab.runner.sensitivity.finite import differences
 from tauslab.runner.sensitivity.steps import Step, steps_of
 
@@ -98,6 +99,10 @@ class Expectation:
         ConfigError
             `theta` or a condition has another shape, or a value that the model does not allow.
         """
+        require_same(
+            self._comm, "a call of ts.expectation",
+            {"theta": theta, "seed": seed, "conditions": conditions},
+        )  # fmt: skip
         held = self._held(conditions or {})
         try:
             given = np.asarray(theta, np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
@@ -17,6 +17,7 @@ from tauslab.runner.options.places import Device, Name
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.recurring import (
+    comm_option,
     output_option,
     quiet_option,
     seed_option,
@@ -146,6 +147,7 @@ class SensitivityKeywords:
         "File to write, which must be new; or `SensitivityResult.save` it later."
     )
     quiet: bool = quiet_option()
+    comm: Any = comm_option()
 
     def __post_init__(self) -> None:
         """Make one of the two names of `times`."""

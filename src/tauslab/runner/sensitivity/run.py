@@ -17,8 +17,8 @@ from tauslab.runner.options.places import Device, device_settings
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.options.values.python_values import names_of, numbers
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.ranks.all_ranks import ranks_for
 from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.sensitivity.certainty import warn_of_few
@@ -30,7 +30,9 @@ from tauslab.runner.sensitivity.score import likelihood_ratios
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP, chosen_names, steps_of
 
 
-def run_sensitivity(network: Network, given: SensitivityKeywords) -> SensitivityResult:
+def run_sensitivity(
+    network: Network, given: SensitivityKeywords, comm: Communicator
+) -> SensitivityResult:
     """Derivatives of means. Collective.
 
     Raises
@@ -43,9 +45,8 @@ def run_sensitivity(network: Network, given: SensitivityKeywords) -> Sensitivity
     network, options, names, recorded = checked_options(
         network, names_of(given.parameters), given.outputs, times=given.times, n=given.n,
         seed=given.seed, device=given.device, settings=given.set, max_steps=given.max_steps,
-        what="a sensitivity",
+        what="a sensitivity", comm=comm,
     )  # fmt: skip
-    comm = ranks_for("mpi")
     unit = "pairs"
     if given.method == LIKELIHOOD_RATIO:
         if given.step != DEFAULT_STEP or given.difference != "centred":
@@ -93,6 +94,7 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
     settings: Mapping[str, float] | None,
     max_steps: int,
     what: str,
+    comm: Communicator,
 ) -> tuple[Network, Options, tuple[str, ...], tuple[str, ...]]:
     """The network with its settings, options, parameters and outputs.
 
@@ -116,7 +118,7 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
         raise ConfigError(f"{missing} is missing: when derivatives are taken, in model units")
     options = Options(
         times=sample_times(when), n=n,
-        seed=agreed_seed(seed, lambda: None, ranks_for("mpi")), max_steps=max_steps,
+        seed=agreed_seed(seed, lambda: None, comm), max_steps=max_steps,
         **device_settings(device),
     )  # fmt: skip
     recorded = chosen_outputs(network, [outputs] if isinstance(outputs, str) else outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -153,6 +154,33 @@ def test_a_second_run_is_told_who_writes(folder, capsys):
     assert sorted(p.name for p in folder.iterdir()) == ["a.h5", "m.toml"]
 
 
+TABLE = "time,X\n1,3\n"
+SEARCH = ("rare", "m.toml", "--target", "X <= 1", "--t-end", "1", "--seed", "1")
+COURSE = ("filter", "m.toml", "t.csv", "--observe", "X=poisson(1)", "--seed", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (SEARCH, "-o"),
+        (SEARCH, "--checkpoint"),
+        (COURSE, "-o"),
+        (COURSE, "--checkpoint"),
+        (("population", "m.toml", "--division", "d", "--t", "1"), "-o"),
+        (("sensitivity", "m.toml", "--t", "1"), "-o"),
+    ],
+)
+def test_a_second_analysis_is_told_who_writes(folder, capsys, words, option):
+    """Two on one file: the second would replace what the first wrote, and both would end with 0."""
+    (folder / "t.csv").write_text(TABLE)
+    with written_by_us(folder / "a.h5", SerialCommunicator()):
+        assert main([*words, option, "a.h5", "--device", "cpu", "--quiet"]) == 2
+        told = capsys.readouterr().err
+    assert f"a.h5 is being written by process {os.getpid()}" in told
+    assert f"choose another {option}" in told
+    assert sorted(p.name for p in folder.iterdir()) == ["m.toml", "t.csv"]
+
+
 def test_many_take_turns(folder):
     """A lock that is removed while another waits for it is not taken for one that is held."""
     path, comm = folder / "a.h5", SerialCommunicator()
@@ -180,7 +208,7 @@ def test_many_take_turns(folder):
 
 def test_a_file_system_without_locks(folder, monkeypatch):
     def refuse(*_):
-        raise OSError(locks.errno.ENOLCK, "No locks available")
+        raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
     with (

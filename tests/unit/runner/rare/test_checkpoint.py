@@ -126,7 +126,7 @@ def test_what_a_checkpoint_refuses(tmp_path):
             ts.weighted_ensemble(model(), **{**given, **other})
     with pytest.raises(ts.ConfigError, match=r"checkpoint= needs seed="):
         ts.weighted_ensemble(model(), **{**given, "seed": None})
-    with pytest.raises(ts.ConfigError, match="there is no folder"):
+    with pytest.raises(ts.ConfigError, match="none does not exist"):
         ts.weighted_ensemble(model(), **{**given, "checkpoint": tmp_path / "none" / "c.h5"})
     with pytest.raises(ts.ConfigError, match="seconds, 0 or more"):
         ts.weighted_ensemble(model(), **{**given, "checkpoint_every": -1})

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.model.errors import ModelError, reason_of
+from tauslab.model.files.locking import open_h5
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import ANY, SLOTS
 from tauslab.model.lattice.site_map import ArraySites
@@ -53,11 +54,9 @@ def read_lm(path: str | Path) -> Lattice | Network:
         The file is not HDF5, holds no model, or asks for something that cannot be honoured here,
         such as reactions of types above 3; the element is named.
     """
-    import h5py
-
     path = Path(path)
     try:
-        with h5py.File(path, "r") as file:
+        with open_h5(path) as file:
             model = _MicrobesReader(file, path).read()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None

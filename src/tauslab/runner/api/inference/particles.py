@@ -39,7 +39,7 @@ from tauslab.runner.particles.filtering import (
 )
 from tauslab.runner.particles.observing import Observations, Observe
 from tauslab.runner.particles.weights import SCHEMES, words
-from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 
 _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
 _EVERY = 60.0  # seconds between two checkpoints
@@ -63,6 +63,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     states: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = _EVERY,
+    comm: Comm = "world",
 ) -> FilterResult:
     """Estimate the likelihood of a time course, and the states behind it, with n particles.
 
@@ -100,6 +101,8 @@ def particle_filter(  # noqa: PLR0913 - keywords
         An HDF5 file that is written every `checkpoint_every` seconds, after a row, and at the end.
         Where it is there already, the filter goes on from it, with the bits of one that was never
         ended; one of another call is refused.
+    comm
+        As of `tauslab.run`.
 
     Returns
     -------
@@ -134,7 +137,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     found = _filters(
         network, data, rows, observe=observe, n=n, count=1, number=number, seed=seed,
         initial=initial, device=device, method=method, resample=resample, threshold=threshold,
-        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every, comm=comm,
     )  # fmt: skip
     return found[0]
 
@@ -158,6 +161,7 @@ def particle_filters(  # noqa: PLR0913 - keywords
     threshold: float = DEFAULT_THRESHOLD,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = _EVERY,
+    comm: Comm = "world",
 ) -> FilterResults:
     """Estimate the likelihoods of a time course at many values of parameters, in one launch a row.
 
@@ -168,7 +172,7 @@ def particle_filters(  # noqa: PLR0913 - keywords
     ----------
     model, data, observe, seed, initial, device, method, resample, threshold
         As of `tauslab.particle_filter`.
-    checkpoint, checkpoint_every
+    checkpoint, checkpoint_every, comm
         As of `tauslab.particle_filter`.
     n
         Particles of each filter.
@@ -237,7 +241,7 @@ def particle_filters(  # noqa: PLR0913 - keywords
     return _filters(
         network, data, rows, observe=observe, n=n, count=count, number=number, seed=seed,
         initial=initial, device=device, method=method, resample=resample, threshold=threshold,
-        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every, comm=comm,
     )  # fmt: skip
 
 
@@ -259,9 +263,15 @@ def _filters(  # noqa: PLR0913 - of two functions
     states: bool,
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: float,
+    comm: Comm,
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
     observed = Observations(data, observe)
+    ranks = ranks_of(
+        comm, "a particle filter", model=network, data=observed.digest(), parameters=rows,
+        seed=seed, n=n, filters=count, number=number, initial=initial, method=method,
+        resample=resample, threshold=threshold, states=states, checkpoint=checkpoint,
+    )  # fmt: skip
     check_threshold(threshold)
     one_of("resample", resample, SCHEMES)
     number, most = whole(number), MOST_TRAJECTORIES // (n * count) - 1
@@ -274,16 +284,16 @@ def _filters(  # noqa: PLR0913 - of two functions
             _text_of(network), observed.digest(), rows, seed, n, count, number,
             _said(initial), repr(method), resample, threshold, states,
         )  # fmt: skip
-    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks)
 
     def opened(values: Mapping[str, Any], total: int) -> Ensemble:
         observed.check(_constants(network, values, observed))
         return Ensemble(
             network, total, seed=seed, device=device, parameters=values, initial=initial,
-            method=method,
+            method=method, comm=ranks,
         )  # fmt: skip
 
-    with _naming_rows(opened, rows, n, count) as particles:
+    with file.held(), _naming_rows(opened, rows, n, count) as particles:
         particles.in_groups(n, number)
         course = Course(
             particles, observed, count=count, number=number, scheme=resample, threshold=threshold,
@@ -415,6 +425,7 @@ def pmmh(  # noqa: PLR0913 - keywords
     method: MethodWord | Method | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = _EVERY,
+    comm: Comm = "world",
 ) -> Chain:
     """Draw parameters given a time course: particle marginal Metropolis-Hastings.
 
@@ -424,7 +435,7 @@ def pmmh(  # noqa: PLR0913 - keywords
 
     Parameters
     ----------
-    model, data, observe, initial, device, method
+    model, data, observe, initial, device, method, comm
         As of `tauslab.particle_filter`.
     priors
         Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
@@ -489,6 +500,11 @@ def pmmh(  # noqa: PLR0913 - keywords
         raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
     _require_parameters(network, laws, start or {}, count)
     rows, whole_seed = Observations(data, observe), seed_of(seed)
+    ranks = ranks_of(
+        comm, "ts.pmmh", model=network, data=rows.digest(), priors=priors, seed=seed, n=n,
+        steps=steps, warm_up=warm_up, chains=count, start=start, proposal=proposal, initial=initial,
+        method=method, checkpoint=checkpoint,
+    )  # fmt: skip
     digest = b""
     if checkpoint is not None:
         digest = digest_of(
@@ -497,11 +513,11 @@ def pmmh(  # noqa: PLR0913 - keywords
             None if proposal is None else np.asarray(proposal, np.float64),
             _said(initial), repr(method), *_named_numbers(laws),
         )  # fmt: skip
-    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks_for("mpi"))
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks)
     middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
-    with Ensemble(
+    with file.held(), Ensemble(
         network, count * n, seed=0, device=device, parameters=middle, initial=initial,
-        method=method,
+        method=method, comm=ranks,
     ) as particles:  # fmt: skip
         particles.in_groups(n)
         course = Course(particles, rows, count=count, states=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.python_values import names_of, numbers, whole
 from tauslab.runner.options.values.unknown import checks_keywords
-from tauslab.runner.ranks.all_ranks import ranks_for
+from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 from tauslab.runner.ranks.job import open_backend
-from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.results.arrays.file import writing_result
 from tauslab.runner.sensitivity.expectation import Expectation
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords, one_of_two
 from tauslab.runner.sensitivity.result import SensitivityResult
@@ -85,12 +83,12 @@ def sensitivity(
         {"parameters": parameters, "outputs": outputs, **options},
         "sensitivity",
     )
-    if given.output is not None:
-        require_new_file(Path(given.output), overwrite=False)
-    found = run_sensitivity(network_of(model, "ts.sensitivity"), given)
-    if given.output is not None:
-        path = given.output
-        on_root(ranks_for("mpi"), lambda: found.save(path))
+    ranks = ranks_of(
+        given.comm, "ts.sensitivity", model=model, parameters=parameters, outputs=outputs, **options
+    )
+    with writing_result(given.output, ranks) as write:
+        found = run_sensitivity(network_of(model, "ts.sensitivity"), given, ranks)
+        write(found.save)
     return found
 
 
@@ -109,6 +107,7 @@ def expectation(  # noqa: PLR0913 - keywords
     device: Device = "auto",
     set: Mapping[str, float] | None = None,  # noqa: A002 - as of `tauslab.run`
     max_steps: int = MAX_STEPS,
+    comm: Comm = "world",
 ) -> Expectation:
     """Make means of outputs a function of parameters that can be differentiated.
 
@@ -118,7 +117,7 @@ def expectation(  # noqa: PLR0913 - keywords
 
     Parameters
     ----------
-    model, outputs, times, t, step, device, set, max_steps
+    model, outputs, times, t, step, device, set, max_steps, comm
         As of `tauslab.sensitivity`.
     parameters
         Names of parameters, or of species for their initial amounts: the elements of theta.
@@ -156,12 +155,16 @@ def expectation(  # noqa: PLR0913 - keywords
     >>> bool(abs(k - np.log(2)) < 0.05)
     True
     """
+    ranks = ranks_of(
+        comm, "ts.expectation", model=model, parameters=parameters, outputs=outputs, times=times,
+        t=t, n=n, conditions=conditions, step=step, seed=seed, set=set, max_steps=max_steps,
+    )  # fmt: skip
     within("n", whole(n), 1, MOST_TRAJECTORIES)
     network, options, names, recorded = checked_options(
         network_of(model, "ts.expectation"), names_of(parameters), outputs,
         times=one_of_two(times, t), n=whole(n),
         seed=seed, device=device, settings=set, max_steps=whole(max_steps),
-        what="ts.expectation",
+        what="ts.expectation", comm=ranks,
     )  # fmt: skip
     held: dict[str, npt.NDArray[np.float64]] = {}
     for name, given in (conditions or {}).items():
@@ -178,6 +181,5 @@ def expectation(  # noqa: PLR0913 - keywords
                 "and none of the parameters"
             )
     with_settings(network, {name: float(column[0]) for name, column in held.items()})
-    comm = ranks_for("mpi")
-    backend = open_backend(options.device, options.threads, comm)
-    return Expectation(network, names, recorded, options, held, step, backend, comm)
+    backend = open_backend(options.device, options.threads, ranks)
+    return Expectation(network, names, recorded, options, held, step, backend, ranks)

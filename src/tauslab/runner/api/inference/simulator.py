@@ -29,6 +29,7 @@ from tauslab.runner.options.values.checks import seed_of
 from tauslab.runner.options.values.python_values import names_of, whole
 from tauslab.runner.options.values.sample_times import sample_times
 from tauslab.runner.options.values.unknown import checks_keywords
+from tauslab.runner.ranks.all_ranks import ranks_of
 from tauslab.runner.results.result import Result
 
 P = ParamSpec("P")
@@ -99,12 +100,15 @@ class Simulator:
                 f"theta has shape {values.shape}; it must be [n, {len(self.parameters)}], "
                 f"with the columns {', '.join(self.parameters)}"
             )
-        seed = self._next_seed(table) if seed is None else seed_of(seed)
+        ranks = ranks_of(self._options.get("comm", "world"), "a simulator", theta=table, seed=seed)
+        # Where none was given, or a copy was made, each rank has a seed of its own.
+        seed = ranks.bcast(self._next_seed(table) if seed is None else seed_of(seed))
         columns = {name: table[:, i] for i, name in enumerate(self.parameters)}
         if not len(table):  # the model's own values tell how many summaries there are
             columns = {}
         n = max(1, len(table))
-        result = run_ensemble(self._model, n=n, set=columns, seed=seed, **self._options)
+        options = {**self._options, "comm": ranks}
+        result = run_ensemble(self._model, n=n, set=columns, seed=seed, **options)
         summaries = (
             self._final(result, columns)
             if self._summary is None

@@ -25,7 +25,8 @@ from tauslab.runner.particles.filter_file import filter_facts, filter_lines, sav
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.ranks.stopping import stopping_at_checkpoints
+from tauslab.runner.results.arrays.file import writing_result
 
 # Of whose options the arguments are made.
 OPTIONS = (FilterFlags, CPU, OverwriteFlag)
@@ -35,20 +36,23 @@ _NOT_SEEN = ("", "na", "nan")
 def process_filter(arguments: argparse.Namespace) -> None:
     """Read a model and a course, filter, write what came out, say it."""
     comm = ranks()
-    with telling_warnings(comm.rank):
+    with (
+        telling_warnings(comm.rank),
+        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
+    ):
         network, data, given = on_root(comm, lambda: _job(arguments))
         seed = agreed_seed(given.seed, lambda: None, comm)
-        found = particle_filter(
-            network, data, observe=given.observe or {}, n=given.n, seed=seed,
-            parameters=given.set, initial=given.initial, device=device_of(arguments),
-            method=given.method, resample=given.resample, threshold=given.threshold,
-            checkpoint=given.checkpoint,
-        )  # fmt: skip
+        with stopping_at_checkpoints(comm, given.checkpoint):
+            found = particle_filter(
+                network, data, observe=given.observe or {}, n=given.n, seed=seed,
+                parameters=given.set, initial=given.initial, device=device_of(arguments),
+                method=given.method, resample=given.resample, threshold=given.threshold,
+                checkpoint=given.checkpoint,
+            )  # fmt: skip
+        settings = {"seed": seed, "n": given.n, "model": network.name}
+        write(lambda path: save_filter(found, path, settings))
 
     def answer() -> None:
-        settings = {"seed": seed, "n": given.n, "model": network.name}
-        if given.output is not None:
-            save_filter(found, given.output, settings)
         if arguments.json:
             print(json.dumps(settings | filter_facts(found), indent=2, ensure_ascii=False))
         elif not given.quiet:
@@ -63,8 +67,6 @@ def _job(
 ) -> tuple[Network | Lattice, dict[str, list[float]], FilterFlags]:
     given = FilterFlags(**given_options(arguments, FilterFlags))
     check_values(given)
-    if given.output is not None:
-        require_new_file(given.output, overwrite=arguments.overwrite)
     if given.checkpoint is not None and given.seed is None:
         raise ConfigError("--checkpoint needs --seed: another seed would begin another filter")
     if not given.observe:

@@ -20,7 +20,7 @@ from tauslab.runner.populations.tables import population_facts, population_lines
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.results.arrays.file import writing_result
 
 # Of whose options the arguments are made.
 OPTIONS = (PopulationFlags, CPU, OverwriteFlag)
@@ -29,7 +29,10 @@ OPTIONS = (PopulationFlags, CPU, OverwriteFlag)
 def process_population(arguments: argparse.Namespace) -> None:
     """Read a model of a cell, let cells grow and divide, write them, say it."""
     comm = ranks()
-    with telling_warnings(comm.rank):
+    with (
+        telling_warnings(comm.rank),
+        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
+    ):
         network, given = on_root(comm, lambda: _job(arguments))
         seed = agreed_seed(given.seed, lambda: None, comm)
         when = given.t if given.t is not None else network.t_end
@@ -41,14 +44,13 @@ def process_population(arguments: argparse.Namespace) -> None:
             parameters=given.set, initial=given.initial, seed=seed, device=device_of(arguments),
             max_steps=given.max_steps,
         )  # fmt: skip
-
-    def answer() -> None:
         settings = {
             "model": network.name, "division": given.division, "follow": given.follow,
             "cells_at_start": given.cells, "fraction": given.fraction,
         }  # fmt: skip
-        if given.output is not None:
-            found.save(given.output, settings)
+        write(lambda path: found.save(path, settings))
+
+    def answer() -> None:
         if arguments.json:
             print(json.dumps(settings | population_facts(found), indent=2, ensure_ascii=False))
         elif not given.quiet:
@@ -63,8 +65,6 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, PopulationFlags]:
     check_values(given)
     if "most" in asked and given.follow != "tree":
         raise ConfigError(f"--most is not for --follow {given.follow}: leave it out")
-    if given.output is not None:
-        require_new_file(given.output, overwrite=arguments.overwrite)
     with model_given(arguments):
         network = read_telling(arguments.model, ignored if given.quiet else print)
     if given.division is None:

@@ -19,6 +19,7 @@ from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, Device, OverwriteFlag
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.stopping import stopping_at_checkpoints
 from tauslab.runner.rare.keywords import (
     BinChoices,
     KillChoices,
@@ -27,7 +28,7 @@ from tauslab.runner.rare.keywords import (
 )
 from tauslab.runner.rare.run import run_splitting, run_weighted
 from tauslab.runner.rare.spatial import run_spatial
-from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.results.arrays.file import writing_result
 
 # Of whose options the arguments are made.
 OPTIONS = (RareFlags, WeightedKeywords, KillChoices, CPU, OverwriteFlag)
@@ -37,19 +38,22 @@ def process_rare(arguments: argparse.Namespace) -> None:
     """Read a model, find the probability or the rate, write it, say it."""
     comm = ranks()
     arguments.quiet = arguments.quiet or arguments.json
-    with telling_warnings(comm.rank):
+    with (
+        telling_warnings(comm.rank),
+        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
+    ):
         network, given = on_root(comm, lambda: _job(arguments))
-        if isinstance(given, SplittingKeywords):
-            assert isinstance(network, Network)
-            result = run_splitting(network, given)
-        elif isinstance(network, Lattice):
-            result = run_spatial(network, given)
-        else:
-            result = run_weighted(network, given)
+        with stopping_at_checkpoints(comm, arguments.checkpoint):
+            if isinstance(given, SplittingKeywords):
+                assert isinstance(network, Network)
+                result = run_splitting(network, given, comm)
+            elif isinstance(network, Lattice):
+                result = run_spatial(network, given, comm)
+            else:
+                result = run_weighted(network, given, comm)
+        write(result.save)
 
     def answer() -> None:
-        if arguments.output is not None:
-            result.save(arguments.output)
         if arguments.json:
             print(json.dumps(result.facts(), indent=2, ensure_ascii=False))
         elif not arguments.quiet:
@@ -61,8 +65,6 @@ def process_rare(arguments: argparse.Namespace) -> None:
 def _job(
     arguments: argparse.Namespace,
 ) -> tuple[Network | Lattice, WeightedKeywords | SplittingKeywords]:
-    if arguments.output is not None:
-        require_new_file(arguments.output, overwrite=arguments.overwrite)
     with model_given(arguments):
         network = _model(arguments)
     splits = arguments.method == "splitting"

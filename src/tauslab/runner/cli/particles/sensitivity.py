@@ -16,7 +16,7 @@ from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.results.arrays.file import require_new_file
+from tauslab.runner.results.arrays.file import writing_result
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords
 from tauslab.runner.sensitivity.run import run_sensitivity
 from tauslab.runner.sensitivity.tables import sensitivity_facts, sensitivity_lines
@@ -29,13 +29,15 @@ def process_sensitivity(arguments: argparse.Namespace) -> None:
     """Read a model, estimate derivatives, write them, say them."""
     comm = ranks()
     arguments.quiet = arguments.quiet or arguments.json
-    with telling_warnings(comm.rank):
+    with (
+        telling_warnings(comm.rank),
+        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
+    ):
         network, given = on_root(comm, lambda: _job(arguments))
-        found = run_sensitivity(network, given)
+        found = run_sensitivity(network, given, comm)
+        write(found.save)
 
     def answer() -> None:
-        if arguments.output is not None:
-            found.save(arguments.output)
         if arguments.json:
             print(json.dumps(sensitivity_facts(found), indent=2, ensure_ascii=False))
         elif not arguments.quiet:
@@ -45,8 +47,6 @@ def process_sensitivity(arguments: argparse.Namespace) -> None:
 
 
 def _job(arguments: argparse.Namespace) -> tuple[Network, SensitivityKeywords]:
-    if arguments.output is not None:
-        require_new_file(arguments.output, overwrite=arguments.overwrite)
     with model_given(arguments):
         network = read_telling(arguments.model, ignored if arguments.quiet else print)
     given: dict[str, Any] = given_options(arguments, SensitivityKeywords)

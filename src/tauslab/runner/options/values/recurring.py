@@ -19,6 +19,16 @@ def quiet_option() -> bool:
     )  # fmt: skip
 
 
+def comm_option() -> Any:
+    """The ranks that make a call together."""
+    return option(
+        "world", group="cluster",
+        doc="Under ``mpirun``, the ranks that make this call together, all of them and with the "
+        'same arguments: ``"world"``, all of the launch; ``"self"``, this rank alone; or a '
+        "communicator of mpi4py.",
+    )  # fmt: skip
+
+
 def seed_option(*, python: bool = True) -> int | None:
     """The seed of a job that writes no result file by default, and so tells it."""
     return option(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tauslab.model.errors import InputFileError, TauslabError, reason_of
 from tauslab.model.files.alike import beside
 from tauslab.model.files.damaged import reading
+from tauslab.model.files.locking import open_h5
 from tauslab.model.files.seals import FORMAT, require_format, safe_attributes
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
         raise kind(f"{path} cannot be read: permission denied")
     try:
         with ended_by_signals():
-            return h5py.File(path, "r")
+            return open_h5(path)
     except (OSError, RuntimeError, ValueError) as error:
         reason = reason_of(error)
         if "truncated" in reason:

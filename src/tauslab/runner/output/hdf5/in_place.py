@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
+from tauslab.model.files.locking import open_h5
 from tauslab.runner.output.hdf5.disk import Disk, write_error
 
 if TYPE_CHECKING:
@@ -127,12 +128,11 @@ class RawFile:
     """
 
     def __init__(self, path: Path, names: Iterable[str], disk: Disk) -> None:
-        import h5py
 
         self.path = path
         self._disk = disk
         try:
-            with h5py.File(path, "r") as file:
+            with open_h5(path) as file:
                 self.locations = {name: locate(file[name]) for name in names}
             self._fd = os.open(path, os.O_RDWR)
         except OutputError:  # an OSError too, and a sentence already

@@ -19,6 +19,7 @@ import numpy as np
 from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.drafts import make_own_folder
+from tauslab.model.files.locking import open_h5
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.lattice.file import write_model_group
@@ -287,9 +288,8 @@ class LatticeWriter:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:
-        import h5py
 
-        with h5py.File(self.path, "r") as old:
+        with open_h5(self.path) as old:
             contents = {name: old[name][...] for name in (*COUNTED, MARKS, CHECKSUMS)}
         specs = lattice_specs(self._task, contents)
         early: tuple[FrameSums, bool] = ({}, False)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
 from tauslab.model.files.drafts import draft_of
+from tauslab.model.files.locking import open_h5
 from tauslab.runner.output.format.flat import boxes
 from tauslab.runner.output.format.layout import Accumulators, Layout
 from tauslab.runner.output.format.schema import root_attributes
@@ -131,11 +132,9 @@ def _shares(layout: Layout, sources: list[Source]) -> Iterator[_Share]:
 
 def _read(layout: Layout, share: _Share) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     """The rows of a share from its part, by the names of the arrays."""
-    import h5py
-
     before = share.start - share.run.block * layout.block
     path = share.run.source.path
-    with h5py.File(path, "r") as file, path.open("rb") as raw:
+    with open_h5(path) as file, path.open("rb") as raw:
         for array in layout.row_arrays():
             first = (share.run.slot * layout.block + before) * array.row_bytes
             length = (share.stop - share.start) * array.row_bytes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.files.locking import open_h5
 from tauslab.model.files.text import put_attributes
 from tauslab.runner.output.format.flat import boxes
 from tauslab.runner.output.format.layout import Layout, RowArray
@@ -166,9 +167,7 @@ def _read_run(
 
 def _places(layout: Layout, path: Path) -> dict[str, Location]:
     """Places of a part's rows in its file. The file is closed again: the caller may write."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
+    with open_h5(path) as file:
         return {array.name: locate(file[array.name]) for array in layout.row_arrays()}
 
 

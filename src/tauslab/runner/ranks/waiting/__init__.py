@@ -1,1 +1,1 @@
-"""What a user sees who waits: that a compiler runs."""
+"""What is seen by a user who waits, for a compiler or for a rank; how ranks wait for each other."""

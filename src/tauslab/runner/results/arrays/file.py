@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +30,11 @@ from tauslab.runner.output.checking.opening import (
     known_attributes,
     open_hdf5,
 )
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.state import write_sealed
 from tauslab.runner.output.targets import require_place
+from tauslab.runner.ranks.mpi import Communicator
+from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.digest import begin_digest, canonical_bytes, text_digest
 
@@ -79,6 +84,30 @@ def require_new_file(path: Path, *, overwrite: bool) -> None:
     require_place(path)
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists: give {opt('overwrite')} or another {opt('output')}")
+
+
+@contextmanager
+def writing_result(
+    path: str | os.PathLike[str] | None, comm: Communicator, *, overwrite: bool = False
+) -> Iterator[Callable[[Callable[[Path], object]], None]]:
+    """Be the only one that writes a new result, until the end of a `with` statement. Collective.
+
+    Gives a function that lets rank 0 write the file; it does nothing where `path` is None.
+
+    Raises
+    ------
+    ConfigError
+        As `require_new_file` and `written_by_us`.
+    """
+    where = None if path is None else Path(path)
+
+    def on_file(action: Callable[[Path], object]) -> None:
+        if where is not None:
+            on_root(comm, lambda: bool(action(where)))
+
+    with written_by_us(where, comm):
+        on_file(lambda new: require_new_file(new, overwrite=overwrite))
+        yield on_file
 
 
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

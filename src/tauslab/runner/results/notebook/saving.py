@@ -9,8 +9,6 @@ from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.output.writers.join import ResultPiece, join_files, stored_accumulators
-from tauslab.runner.ranks.all_ranks import ranks
-from tauslab.runner.ranks.launcher import under_launcher
 from tauslab.runner.results.ensemble_data import EnsembleData
 
 
@@ -26,7 +24,7 @@ def save_result(
         raise ConfigError(f"compress = {compress}: a level of gzip is 1 to 9, or 0 for none")
     require_result_name(path)
     require_place(path)
-    if under_launcher() and ranks().rank:  # all ranks have the same result: the first writes
+    if not result.saves:  # all ranks have the same result: the first writes
         return path
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists; overwrite=True replaces it")
