@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from lattice_run_factory import T_END, digest, model, run
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.lattice.file import write_lattice
 from tauslab.runner.cli.main import main
 from tauslab.runner.lattice import run as driver
 from tauslab.runner.options.lattice import LatticeOptions
 from tauslab.runner.output.lattice.writer import LatticeWriter
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "rdme"
 
 
 @pytest.fixture(scope="module")
@@ -281,3 +284,49 @@ def test_a_result_in_memory_keeps_no_checkpoints(tmp_path, monkeypatch):
     kept = ts.run(still(), output=tmp_path / "a.h5", **given).replica_counts("A")
     assert len(pieces) == 6
     assert np.array_equal(own, kept)
+
+
+def test_truncated_passes_are_told_and_kept(tmp_path, capsys):
+    """A site with 2e7 reactions in a step, of which 262,208 have draws: no word of it is lost."""
+    lattice = ts.Lattice("fast", shape=(1, 1, 2), spacing=1e-8, step=1e-3, slots=8)
+    lattice.add_species("A", "B")
+    for equation in ("A -> B", "B -> A"):
+        lattice.add_reaction(equation, rate=2e10)
+    lattice.place("A", positions=[(0, 0, 1)])
+    with pytest.warns(UserWarning, match="in 2 passes of a site reactions are lost"):
+        result = run(tmp_path / "fast.h5", lattice, t_end=2e-3, count_every=1, frame_every=0)
+    with result:
+        assert result.truncated_passes == 2
+        assert "reactions lost in 2 passes of sites" in repr(result)
+        with h5py.File(result.path) as file:
+            assert file["truncated_passes"][...].tolist() == [0, 1, 2]
+            assert file["reactions_fired"][-1].tolist() == [262_208, 262_208]
+    assert main(["info", str(tmp_path / "fast.h5")]) == 0
+    assert "warning: in 2 passes of a site reactions are lost" in capsys.readouterr().out
+    with (
+        ts.Ensemble(lattice, 1, seed=7, device="cpu") as particles,
+        pytest.warns(UserWarning, match="in 1 pass of a site"),
+    ):
+        particles.advance(1e-3)
+
+
+def earlier() -> ts.Lattice:
+    """Of files that a version wrote whose sites had one reaction in a pass at most."""
+    lattice = ts.Lattice("earlier", shape=(1, 1, 2), spacing=1e-8, step=1e-3, t_end=4e-3,
+                         boundary="periodic", slots=8)  # fmt: skip
+    lattice.add_species("A", "B")
+    lattice.add_diffusion("*", 1e-15)
+    lattice.add_reaction("A -> B", rate=100.0)
+    lattice.place("A", count=6)
+    return lattice
+
+
+def test_files_without_a_count_of_truncated_passes_are_read_and_not_resumed(tmp_path):
+    with ts.open(DATA / "earlier_whole.h5") as result:
+        assert result.counts("A").tolist() == [6, 5, 4, 2, 2]
+        assert (result.complete, result.truncated_passes) == (True, 0)
+    path = shutil.copy(DATA / "earlier_begun.h5", tmp_path)
+    with pytest.raises(InputFileError, match="start the run anew"):
+        ts.run(earlier(), seed=1, device="cpu", output=path, resume=True)
+    with ts.open(path) as result:
+        assert len(result.times) == 2

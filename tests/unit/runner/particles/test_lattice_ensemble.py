@@ -13,6 +13,7 @@ from tauslab.runner.cli.main import main
 from tauslab.runner.particles import weights
 
 STEP = 2e-3
+pytestmark = pytest.mark.filterwarnings("ignore:pairs. reaction R1 .* is so fast")
 
 
 def pairs(count=30, **given):
@@ -234,7 +235,7 @@ def digest(device):
 
 
 def test_bits_stay_what_they_are():
-    assert digest("cpu") == "f250b9eb6e562b3ee81e0a05e9aa71344e4b7a3cc4dc62215cbb597bc260bab0"
+    assert digest("cpu") == "0227102a4ef4f4b6b1c6c24ecdb987f1f4cf827438ef21217ec1aebd6f9b7184"
 
 
 @pytest.mark.gpu

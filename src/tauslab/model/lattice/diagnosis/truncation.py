@@ -9,6 +9,7 @@ def truncation_text(truncated: int) -> str | None:
         return None
     passes = "1 pass" if truncated == 1 else f"{truncated} passes"
     return (
-        f"in {passes} of a site later reactions are lost, because more than 262,000 happened, or "
-        "49,000 products found no slot: choose a shorter step"
+        f"in {passes} of a site reactions are lost, because more happened than random draws have "
+        "addresses for (about 262,000 after each pass of hops), or 49,000 products found no slot: "
+        "choose a shorter step"
     )

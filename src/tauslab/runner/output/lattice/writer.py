@@ -118,6 +118,13 @@ class LatticeWriter:
         """
         with open_hdf5(self.path) as file:
             checked = CheckedLattice(self.path, file)
+            complete = checked.complete
+            if not complete and COUNTED[-1] not in checked:
+                raise InputFileError(
+                    f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
+                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
+                    f"go on with other bits; start the run anew with {opt('overwrite')}"
+                )
             wanted_attributes = lattice_attributes(self._task, self._seed)
             names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
             if any(checked.attributes.get(n) != wanted_attributes.get(n) for n in SWEEP_NAMES):
@@ -132,17 +139,11 @@ class LatticeWriter:
                         f"{self.path} was begun with {name} = {found}, not {wanted}: "
                         f"{opt('resume')} goes on with the same model and options only"
                     )
-            if checked.complete:
+            if complete:
                 checked.require_samples()
                 # of a run that ended between its last two steps
                 shutil.rmtree(self._folder, ignore_errors=True)
                 return True, {}
-            if COUNTED[-1] not in checked:
-                raise InputFileError(
-                    f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
-                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
-                    f"go on with other bits; start the run anew with {opt('overwrite')}"
-                )
             samples = checked.whole_samples()
         whole, damaged = self._whole_parts()
         return False, beginnings(self._task, self.path, samples, whole, damaged)

@@ -129,39 +129,39 @@ DEVICE Philox4 event_draw(const LatticeStream &s, u64 site, u32 pass, u32 event)
                         few ? pass : number / FEW_EVENTS);
 }
 
-// A uniform number in (0, 1] of random bits that tell that something happens, if they are below 1 - exp(-x):
-// the same bits then say when.
-DEVICE double unit_of_happening(u64 u) {
-    return 1.0 - (double)(u >> 11) * 0x1p-53;
+// The time to a reaction, times the sum of the propensities, by the random bits that tell that it happens. Most
+// reactions are the only one of their pass, so that it is seldom needed.
+DEVICE_SELDOM double waiting_time(u64 u) {
+    return tl_exponential(1.0 - (double)(u >> 11) * 0x1p-53);
 }
 
-// One pass at a site; `u` are its 64 random bits.
+// One pass at a site; `u` are its 64 random bits. What is left of the pass after a reaction is a shorter pass.
 template <class Spill>
 DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass,
                          u64 u, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
-    if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
     ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
-    Philox4 x = {};
-    double left = 1.0;  // of the pass
-    u32 event = 0;
-    NO_UNROLL for (bool chooses = false;; chooses = !chooses) {  // whether and when, then which
-        sum.sum = 0;
-        add_reactions(l.tables, slots, n, sum);
-        if (chooses) {
-            if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
-            fire(l.tables, sum.chosen, slots, n, spilled, spill);
-            sum.target = NO_TARGET;
-            ++event;
-            continue;
+    double left = 1.0, total = 0.0;  // of the pass, and the propensities, before the last reaction
+    u64 last = 0;                    // its random bits
+    NO_UNROLL for (u32 event = 0;; ++event) {
+        if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
+        if (event > 0) left -= waiting_time(last) / total;
+        sum.target = NO_TARGET;
+        last = u;
+        NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
+            sum.sum = 0;
+            add_reactions(l.tables, slots, n, sum);
+            if (turn == 1) break;
+            if (!happens(last, sum.sum * left)) return;
+            if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) {
+                if (owns_site(l, site)) atomic_add(l.work + TRUNCATED, 1);
+                return;
+            }
+            const Philox4 x = event_draw(s, site, pass, event);
+            total = sum.sum;
+            sum.target = unit_half_open(x.x0, x.x1) * total;
+            u = joined(x.x2, x.x3);
         }
-        if (event == 0 && !happens(u, sum.sum)) return;
-        const double unit = event == 0 ? unit_of_happening(u) : unit_open_low(x.x2, x.x3);
-        const double waits = tl_exponential(unit);  // times the sum
-        if (event > 0 && !(waits < sum.sum * left)) return;
-        if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) break;
-        left -= waits / sum.sum;
-        x = event_draw(s, site, pass, event);
-        sum.target = unit_half_open(x.x0, x.x1) * sum.sum;
+        if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
+        fire(l.tables, sum.chosen, slots, n, spilled, spill);
     }
-    if (owns_site(l, site)) atomic_add(l.work + TRUNCATED, 1);
 }
