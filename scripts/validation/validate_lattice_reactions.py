@@ -219,19 +219,23 @@ def dimers() -> Case:
 
 
 def autocatalysis() -> Case:
+    """One B turns ten A into B."""
     return alone("autocatalysis, A + B -> 2 B", {"A + B -> 2 B": 80.0}, "B", t_end=0.004, A=10, B=1)
 
 
 def predators() -> Case:
+    """Lotka and Volterra's, with counts that a site has room for."""
     reactions = {"A -> 2 A": 300.0, "A + B -> 2 B": 60.0, "B ->": 300.0}
     return alone("predators and prey", reactions, "B", t_end=0.004, A=5, B=4)
 
 
 def annihilation() -> Case:
+    """Five pairs with 0.3 in a pass."""
     return alone("annihilation, A + B -> 0", {"A + B ->": 300.0}, "A", t_end=0.002, A=5, B=5)
 
 
 def enzyme() -> Case:
+    """Two enzymes and twelve substrates."""
     reactions = {"E + S -> ES": 400.0, "ES -> E + S": 800.0, "ES -> E + P": 1500.0}
     return alone("enzyme", reactions, "P", t_end=0.004, E=2, S=12, ES=0, P=0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ def pairs(count=30, **given):
     lattice.add_site_type("low")
     lattice.add_site_type("up", upper)
     lattice.add_diffusion("*", 1e-12)
-    lattice.add_reaction("A + B -> C", rate=1e8, unit="M^-1 s^-1")
+    lattice.add_parameter("meet", 1e8)
+    lattice.add_reaction("A + B -> C", rate="meet", unit="M^-1 s^-1")
     lattice.add_reaction("C -> A + B", rate="k")
     lattice.place("A", count=count, site_type="low")
     lattice.place("B", count=count, site_type="low")
@@ -61,6 +63,20 @@ def test_a_start_is_that_of_a_run():
             one.advance(0.002)
         assert (few.counts == e.counts[:2]).all()
         assert e.counts.sum() < 3 * 60
+
+
+def test_rates_that_are_set_are_judged_once():
+    """The error by turns of hops and reactions, with the largest rate that a particle has."""
+    slow = pairs()
+    slow.parameters["meet"] = pairs().parameters["k"]
+    with warnings.catch_warnings(record=True) as told, particles(slow, 2) as e:
+        warnings.simplefilter("always")
+        e.set(k=60.0)
+        assert not told
+        e.set(meet=[1e6, 1e8])
+        e.set(meet=2e8)
+        assert len(told) == 1
+        assert "reaction R1 in low is so fast" in str(told[0].message)
 
 
 def test_everything_is_counted_somewhere():
