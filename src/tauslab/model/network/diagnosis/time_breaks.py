@@ -306,14 +306,19 @@ class _Course:
         self.steps: dict[Expression, _Steps] = {}
         if any(self._pieces[id(n)] is None for n in self._order):
             self._fill()
+        tabled: set[int] = set()  # what uses a table: its own steps then need one too
         for node in self._order:
-            pieces = self._pieces[id(node)]
-            if not (isinstance(node, Call) and is_step_of_time(node)):
+            if not isinstance(node, Call):
                 continue
-            if pieces is not None:
-                self.steps[node] = self._steps_of(node, pieces)
-            elif node.function in ("eq", "ne"):
+            pieces = self._pieces[id(node)]
+            inside = any(id(part) in tabled for part in node.arguments)
+            if is_step_of_time(node) and pieces is not None:
+                steps = self._steps_of(node, pieces)
+                self.steps[node] = replace(steps, flickers=inside or steps.flickers)
+            elif is_step_of_time(node) and node.function in ("eq", "ne"):
                 self._find_instants(node)
+            if inside or (node in self.steps and self.steps[node].needs_table):
+                tabled.add(id(node))
 
     def _steps_of(self, node: Expression, pieces: Pieces) -> _Steps:
         changes = changes_of(node, pieces, self._doubles, self._instants)
