@@ -11,10 +11,10 @@ import tauslab as ts
 
 PULSES = {  # laws, and their integrals from 0 to 100
     "if(time - 10 * floor(time / 10) < 0.1, 100, 0)": 100.0,
-    "1000 * (abs(time - 40) < 0.025)": 50.0,
+    "2e6 * (abs(time - 40.01) < 1.25e-5)": 50.0,
     "100 * (sin(time) > 0.99)": 452.926,
     "50 * exp(-((time - 50) / 0.1) ^ 2)": 5 * math.sqrt(math.pi),
-    "max(0, 20000 * (0.05 - abs(time - 40)))": 50.0,
+    "max(0, 2e8 * (0.0005 - abs(time - 40.01)))": 50.0,
 }
 
 

@@ -1,8 +1,8 @@
 """Functions of the time that are linear in pieces, without rounding.
 
 ``floor``, ``ceil``, ``abs``, ``min``, ``max``, relations and ``if`` of what is linear in the time
-are linear again between times that are rational numbers. What stands still between them is computed
-in doubles, as a kernel computes it.
+are linear again between times that are rational numbers. Of what stands still between them the
+value that a kernel computes, in doubles, is known too; it decides what such values alone make.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tauslab.model.portable.host_math import value_of
 
 MOST_PIECES = 10_000
 
-_Line = tuple[Fraction, Fraction]  # slope, and value at time 0
+_Line = tuple[Fraction, Fraction, float]  # slope, value at time 0; as a kernel rounds it
 _Values = tuple[Fraction, ...]
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
@@ -37,7 +37,7 @@ class Pieces:
     @property
     def steps(self) -> bool:
         """Whether it stands still between its times."""
-        return all(slope == 0 for slope, _ in self.lines)
+        return all(line[0] == 0 for line in self.lines)
 
     def before(self, k: int) -> Fraction:
         """What it comes to before time number `k`; at 0, the value there."""
@@ -65,10 +65,10 @@ def pieces_of(tree: Expression, end: float) -> dict[int, Pieces | None]:
 
 def _pieces(node: Expression, found: Mapping[int, Pieces | None], horizon: Fraction) -> Pieces:
     if isinstance(node, Symbol):
-        return Pieces((_ZERO,), (_ZERO,), ((_ONE, _ZERO),))
+        return Pieces((_ZERO,), (_ZERO,), ((_ONE, _ZERO, 0.0),))
     if isinstance(node, Number):
         value = _finite(node.value)
-        return Pieces((_ZERO,), (value,), ((_ZERO, value),))
+        return Pieces((_ZERO,), (value,), ((_ZERO, value, node.value),))
     parts: list[Pieces] = []
     for argument in node.arguments:
         part = found[id(argument)]
@@ -89,34 +89,38 @@ class _Function:
         if self.name in ("floor", "ceil"):
             return list(_whole(lines[0], begin, end))
         if self.name in ("min", "max", *_RELATIONS):
-            (a, b), (c, d) = lines
-            watched = [(a - c, b - d)]
+            watched = [_sum(*lines, -1)]
         elif self.name in ("abs", "not", "and", "or", "xor"):
             watched = list(lines)
         else:
             watched = [lines[0]] if self.name == "if" else []
-        roots = {-offset / slope for slope, offset in watched if slope}
+        roots = {-offset / slope for slope, offset, _ in watched if slope}
         return sorted(t for t in roots if begin < t < end)
 
     def line(self, lines: Sequence[_Line], middle: Fraction) -> _Line:
         """The line that it makes of these around `middle`, where none of them cuts another."""
-        if all(slope == 0 for slope, _ in lines):
-            return _ZERO, self.value([offset for _, offset in lines])
-        if self.name in ("add", "sub"):
-            (a, b), (c, d) = lines
-            return (a + c, b + d) if self.name == "add" else (a - c, b - d)
-        if self.name == "neg":
-            return -lines[0][0], -lines[0][1]
-        if self.name in ("mul", "div"):
+        if all(slope == 0 for slope, _, _ in lines):
+            rounded = value_of(self.name, *(line[2] for line in lines))
+            _finite(rounded)
+            values = [Fraction(line[2]) for line in lines]
+            if self.name in ("add", "sub", "neg", "mul", "div"):
+                return _ZERO, self.exact([line[1] for line in lines]), rounded
+        elif self.name in ("add", "sub"):
+            return _sum(*lines, 1 if self.name == "add" else -1)
+        elif self.name == "neg":
+            return _line(-lines[0][0], -lines[0][1])
+        elif self.name in ("mul", "div"):
             return _product(lines, divided=self.name == "div")
-        if self.name not in _EXACT:
+        elif self.name not in _EXACT:
             raise _NotLinearError
-        values = [_on(line, middle) for line in lines]
+        else:
+            values = [_on(line, middle) for line in lines]
         chosen = self.chosen(values)
         if chosen is not None:
             sign = -1 if self.name == "abs" and values[0] < 0 else 1
-            return sign * lines[chosen][0], sign * lines[chosen][1]
-        return _ZERO, self.exact(values)
+            slope, offset, rounded = lines[chosen]
+            return sign * slope, sign * offset, sign * rounded
+        return _line(_ZERO, self.exact(values))
 
     def chosen(self, values: Sequence[Fraction]) -> int | None:
         """Which of its arguments it gives, where it gives one of them."""
@@ -126,15 +130,11 @@ class _Function:
             return int((values[1] < values[0]) == (self.name == "min"))
         return (1 if values[0] else 2) if self.name == "if" else None
 
-    def value(self, values: Sequence[Fraction]) -> Fraction:
-        """Of numbers that stand still, as a kernel rounds it."""
-        return _finite(value_of(self.name, *map(float, values)))
-
     def exact(self, values: Sequence[Fraction]) -> Fraction:
-        """Of numbers at one time, without rounding."""
+        """Of numbers at one time, without rounding, as far as that is rational."""
         exact = _EXACT.get(self.name)
         if exact is None:
-            return self.value(values)
+            return _finite(value_of(self.name, *map(float, values)))
         if self.name == "div" and not values[1]:
             raise _NotLinearError
         return Fraction(exact(*values))
@@ -145,18 +145,22 @@ def _merged(function: _Function, parts: Sequence[Pieces], horizon: Fraction) -> 
     times: list[Fraction] = []
     at: list[Fraction] = []
     lines: list[_Line] = []
-    still = False  # whether all arguments stood still before
+    earlier: tuple[_Line, ...] = ()  # lines of the arguments before
     for begin, end, values, own in _common(parts, horizon):
         cuts = function.cuts(own, begin, end)
         bounds = [begin, *cuts, end]
         if len(times) + len(cuts) > MOST_PIECES:
             raise _NotLinearError
-        stands = all(slope == 0 for slope, _ in own)
         for k, t in enumerate(bounds[:-1]):
             here = values if k == 0 else tuple(_on(line, t) for line in own)
-            value = (function.value if still and stands else function.exact)(here)
             line = function.line(own, (t + bounds[k + 1]) / 2)
-            still = stands
+            if _stands_at(own, here):
+                value = line[1]
+            elif earlier and _stands_at(earlier, here):
+                value = lines[-1][1]
+            else:
+                value = function.exact(here)
+            earlier = own
             if lines and line == lines[-1] and value == _on(line, t):
                 continue  # nothing happens here
             times.append(t)
@@ -184,14 +188,29 @@ def _common(
         yield begin, end, tuple(values), own
 
 
+def _line(slope: Fraction, offset: Fraction) -> _Line:
+    return slope, offset, 0.0 if slope else float(offset)
+
+
 def _on(line: _Line, t: Fraction) -> Fraction:
-    slope, offset = line
+    slope, offset, _ = line
     return slope * t + offset if slope else offset
+
+
+def _stands_at(lines: Sequence[_Line], values: _Values) -> bool:
+    """Whether lines stand still at these values."""
+    return all(
+        slope == 0 and offset == v for (slope, offset, _), v in zip(lines, values, strict=True)
+    )
+
+
+def _sum(one: _Line, other: _Line, sign: int) -> _Line:
+    return _line(one[0] + sign * other[0], one[1] + sign * other[1])
 
 
 def _whole(line: _Line, begin: Fraction, end: Fraction) -> Iterator[Fraction]:
     """Times between two at which a line passes whole numbers."""
-    slope, offset = line
+    slope, offset, _ = line
     if not slope:
         return
     low, high = sorted((_on(line, begin), _on(line, end)))
@@ -205,12 +224,12 @@ def _whole(line: _Line, begin: Fraction, end: Fraction) -> Iterator[Fraction]:
 
 def _product(lines: Sequence[_Line], *, divided: bool) -> _Line:
     """Product or quotient of two lines, of which one stands still."""
-    (a, b), (c, d) = lines
+    (a, b, _), (c, d, _) = lines
     if (a and c) or (divided and (c or not d)):
         raise _NotLinearError
     if divided:
-        return a / d, b / d
-    return (a * d, b * d) if a else (c * b, d * b)
+        return _line(a / d, b / d)
+    return _line(a * d, b * d) if a else _line(c * b, d * b)
 
 
 def _finite(value: float) -> Fraction:

@@ -1,15 +1,17 @@
 """What steps by the time alone, as a table of the last doubles before its changes.
 
 A kernel computes in doubles, and so ``floor(time / 0.1)`` is 3 from some double near 0.3 on, and
-``time / 0.1 == 3`` may hold at none. Changes come with the first double at which an expression has
-its new value as it is computed; what holds at a single instant does so at one double.
+``time / 0.1 == 3`` may hold at none. A change comes at the double that is its time, or else at the
+first one at which an expression has its new value as it is computed. What rounding alone parts,
+``time / 0.3 == 3`` and ``time == 0.9``, comes at the same one.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,7 +21,23 @@ from tauslab.model.portable.host_math import evaluate
 
 _NEAR = (4, 32, 256, 1 << 14, 1 << 24)  # doubles from a change, one of which is beyond rounding
 _SEARCHED = 8  # doubles on either side of an instant, where an equality may hold
+_PARTED = 8  # doubles between what rounding may part
 _TIME = Symbol("time")
+
+
+class Instants:
+    """Doubles at which something changes, those that rounding alone parts once."""
+
+    def __init__(self, given: Iterable[float] = ()) -> None:
+        self._bits = sorted({_bits(t) for t in given if 0 < t < math.inf})
+
+    def near(self, t: float) -> float:
+        """The one that stands for a time; itself where there is none yet."""
+        bits = _bits(t)
+        k = bisect_left(self._bits, bits - _PARTED)
+        if k == len(self._bits) or self._bits[k] > bits + _PARTED:
+            self._bits.insert(k, bits)
+        return _double(self._bits[k])
 
 
 @dataclass(frozen=True)
@@ -30,14 +48,17 @@ class Change:
     value: float
 
 
-def changes_of(node: Expression, pieces: Pieces, last: dict[Fraction, float]) -> list[Change]:
+def changes_of(
+    node: Expression, pieces: Pieces, doubles: dict[Fraction, float], instants: Instants
+) -> list[Change]:
     """Changes of what stands still in pieces, in order.
 
     Parameters
     ----------
-    last
-        Last doubles before changes of what `node` is made of, by when they are without rounding;
-        its own are added.
+    doubles
+        Those for times at which something changes that `node` is made of; its own are added.
+    instants
+        All that there are.
     """
     found: list[Change] = []
     for k, t in enumerate(pieces.times):
@@ -45,13 +66,14 @@ def changes_of(node: Expression, pieces: Pieces, last: dict[Fraction, float]) ->
         if k == 0:
             if here != after:
                 found.append(Change(0.0, after))
-        elif pieces.alone(k):
-            instant = _instant(node, t, here, last.get(t))
-            found += [Change(math.nextafter(instant, 0.0), here), Change(instant, after)]
-        else:
-            before = _last(node, t, float(pieces.before(k)), after)
-            last.setdefault(t, before)
-            found.append(Change(before, after))
+            continue
+        before = float(pieces.before(k))
+        if t not in doubles:
+            doubles[t] = instants.near(_double_of(node, t, before, here, after))
+        if here != before:
+            found.append(Change(math.nextafter(doubles[t], 0.0), here))
+        if here != after:
+            found.append(Change(doubles[t], after))
     return [one for k, one in enumerate(found) if k == 0 or one.last > found[k - 1].last]
 
 
@@ -95,13 +117,19 @@ def just_after(t: float) -> float:
 _SOON = 1e-30
 
 
-def _instant(node: Expression, t: Fraction, value: float, inner: float | None) -> float:
-    """The double that stands for a single time."""
-    near = _bits(float(t))
-    for bits in range(max(near - _SEARCHED, 1), near + _SEARCHED + 1):
-        if evaluate(node, {"time": _double(bits)}) == value:
+def _double_of(node: Expression, t: Fraction, before: float, here: float, after: float) -> float:
+    """The double for a time at which values are these."""
+    near = float(t)
+    if Fraction(near) == t:
+        return near
+    if here in (before, after):
+        last = _last(node, t, before, after)
+        return last if here == before else math.nextafter(last, math.inf)
+    middle = _bits(near)
+    for bits in range(max(middle - _SEARCHED, 1), middle + _SEARCHED + 1):
+        if evaluate(node, {"time": _double(bits)}) == here:
             return _double(bits)
-    return just_after(inner) if inner is not None else not_before(t)
+    return not_before(t)
 
 
 def _last(node: Expression, t: Fraction, before: float, after: float) -> float:

@@ -16,6 +16,7 @@ from tauslab.model.errors import NoValidTrajectory
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
+from tauslab.runner.results.why_nan import why_nan
 
 _LAST_VALID = STATUS_VALUES["absorbed"]
 _MOST_POINTS = 3
@@ -104,6 +105,8 @@ def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:
 
 
 def _hint(end: str, result: Recorded) -> str:
+    if end == "nan" and (reason := why_nan(result, _model(result))):
+        return reason
     if end == "negative_delay":
         return "a delay is below 0: look at what it is computed of"
     if end == "delay_history":
@@ -111,11 +114,7 @@ def _hint(end: str, result: Recorded) -> str:
             f"a delay goes further back than the steps that are kept: raise {opt('delay_history')}"
         )
     if result.continuous:
-        if result.attributes.get("ode_solver") == "rosenbrock":
-            return (
-                f"look at the laws and their parameters, or allow more steps ({opt('max_steps')})"
-            )
-        return f"the model may be stiff: {opt('solver', 'rosenbrock')}"
+        return _hint_of_equations(end, result)
     if end == "overflow":
         return (
             f"a count passed 2147483647: end earlier ({opt('t_end')}), take a smaller compartment "
@@ -133,11 +132,17 @@ def _hint(end: str, result: Recorded) -> str:
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     event = "an event set a count below 0, or " if "[[events]]" in _model(result) else ""
-    return (
-        f"{event}a propensity is negative or not a number: look at the laws, or let reactions go "
-        f"backwards while they are negative ({opt('net_laws')}), and SBML in moles needs "
-        f"{opt('molecules')}"
-    )
+    return f"{event}a propensity is negative or not a number: look at the laws"
+
+
+def _hint_of_equations(end: str, result: Recorded) -> str:
+    followed = result.attributes.get("ode_solver") == "rosenbrock"
+    if end == "nan":
+        other = "" if followed else f", or try {opt('solver', 'rosenbrock')}"
+        return f"a rate is not a number, or rates change too fast: look at the laws{other}"
+    if followed:
+        return f"look at the laws and their parameters, or allow more steps ({opt('max_steps')})"
+    return f"the model may be stiff: {opt('solver', 'rosenbrock')}"
 
 
 def _model(result: Recorded) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -350,3 +351,26 @@ def test_a_model_without_species_has_rules(tmp_path: Path, name: str) -> None:
         assert result.species == ()
     with pytest.raises(ModelError, match="has no species"):
         ts.run(network, method="tau", times=[0.0, 1.0], seed=1)
+
+
+@pytest.mark.parametrize(("text", "value"), [("4.9E-324", 2.2250738585072014e-308), ("1e-900", 0)])
+def test_amounts_below_all_normal_numbers(tmp_path: Path, text: str, value: float) -> None:
+    good = model(species=species("X"), reactions=reaction("R", "X", "X"))
+    tiny = re.sub(r'initialAmount="[^"]*"', f'initialAmount="{text}"', good)
+    assert tiny != good
+    assert read_text(tmp_path, tiny).initial_amounts({})["X"] == value
+
+
+def test_errors_of_a_picture_touch_nothing(tmp_path: Path) -> None:
+    """The package layout says how a model looks: a glyph without a size is no reason to refuse it."""
+    name = "http://www.sbml.org/sbml/level3/version1/layout/version1"
+    picture = (
+        f'<listOfLayouts xmlns="{name}"><layout id="l" other="1"><dimensions width="1"/></layout>'
+        "</listOfLayouts>"
+    )
+    good = model(species=species("X"), reactions=reaction("R", "X", "X"))
+    bad = good.replace("</model>", f"{picture}</model>").replace(
+        "<sbml ", f'<sbml xmlns:layout="{name}" layout:required="false" ', 1
+    )
+    with pytest.warns(UserWarning, match="this does not touch"):
+        assert list(read_text(tmp_path, bad).species) == ["X"]

@@ -145,3 +145,37 @@ def test_the_last_words_of_a_run_tell_it_in_a_line(tmp_path, capsys):
     assert json.loads(found.out)["last"]["L"] == {"mean": None, "sd": None}
     assert "tauslab: warning: mean and deviation of L leave out 40 of 80 samples" in found.err
     assert "UserWarning" not in found.err
+
+
+def network_with(law, amounts, rule=None):
+    """A network with one reaction, `R`."""
+    net = ts.Network("broken")
+    for name, amount in amounts.items():
+        net.add_species(name, amount)
+    if rule:
+        net.add_rule("s", rule)
+    net.add_reaction("A ->", law=law, name="R")
+    return net
+
+
+@pytest.mark.parametrize("method", ["ssa", "ode"])
+def test_a_formula_that_gives_no_number_is_named(method):
+    options = {"n": 1, "times": [0.0, 2.0, 5.0], "method": method, "seed": 1, "device": "cpu"}
+    net = network_with("s", {"A": 1000}, "if(time < 4, 1, nan())")
+    with pytest.warns(UserWarning, match=r"at time 4, reaction R: rule s: .*no otherwise"):
+        ts.run(net, **options)
+    net = network_with("B / (B + C)", {"A": 5, "B": 0, "C": 0})
+    with pytest.warns(UserWarning, match=r"at time 0, reaction R: B / .* where B = 0, C = 0"):
+        ts.run(net, **options)
+
+
+def test_what_reactions_reach_and_events_set_is_named():
+    options = {"n": 1, "times": [0.0, 100.0], "seed": 1, "device": "cpu"}
+    net = network_with("0 * (B / B) + 1", {"A": 100, "B": 3})
+    net.add_reaction("B ->", rate=1.0)
+    with pytest.warns(UserWarning, match=r"after time 0, reaction R: B / B is .* where B = 0"):
+        ts.run(net, **options)
+    net = network_with("0.1 * A", {"A": 5})
+    net.add_event("e", trigger="time >= 3", assignments={"A": "A - 50"})
+    with pytest.warns(UserWarning, match=r"time 3, event e: it sets A to -45"):
+        ts.run(net, **options)

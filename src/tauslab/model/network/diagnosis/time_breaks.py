@@ -15,6 +15,7 @@ Relations that the time enters linearly are not looked for: their times are know
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -39,6 +40,7 @@ from tauslab.model.expressions.time_pieces import Pieces, pieces_of
 from tauslab.model.expressions.time_relations import STEPS, is_step_of_time, relation_of
 from tauslab.model.expressions.time_tables import (
     Change,
+    Instants,
     changes_of,
     just_after,
     not_before,
@@ -67,8 +69,9 @@ class TimeBreaks:
     which differ between trajectories, or are too many. `missed` are names of events, and equalities
     in their triggers, whose instants are not known.
 
-    `tables` has what steps by the time alone as tables: all that does, or with `instants` only what
-    holds at single times. `rates` has the latter without these times.
+    `tables` has what steps by the time alone as tables, `instants` only what needs one: it holds at
+    single times, or rounding makes it flicker beside its changes. `rates` has the latter without
+    these times.
     """
 
     times: tuple[float, ...] = ()
@@ -119,8 +122,10 @@ def time_breaks(
     tables: dict[Expression, Expression] = {}
     instants: dict[Expression, Expression] = {}
     rates: dict[Expression, Expression] = {}
-    for part in dict.fromkeys(_of_the_time(network, known.keys())):
-        course = _Course(_with_numbers(part, numbers), end)
+    parts = {part: _with_numbers(part, numbers) for part in _of_the_time(network, known.keys())}
+    seen = Instants(change for tree in parts.values() for change in _linear_changes(tree))
+    for part, tree in parts.items():
+        course = _Course(tree, end, seen)
         own = course.breaks(most)
         if own is None or len(found | own) > most:
             unknown.append(part)
@@ -130,12 +135,20 @@ def time_breaks(
             if len(steps.changes) > 2 * most:
                 continue
             tables[node] = steps.table()
-            if steps.at_instants:
+            if steps.needs_table:
                 instants[node], rates[node] = tables[node], steps.open_table()
     missed = _missed(network, numbers, tables) if uses_time(network) else ()
     return TimeBreaks(
         tuple(sorted(found)), tuple(unknown), tuple(missed), tables, instants, rates, numbers
     )
+
+
+def _linear_changes(part: Expression) -> Iterator[float]:
+    """Times at which relations change that the time enters linearly."""
+    for node in arguments_first(part):
+        relation = relation_of(node)
+        if relation is not None and isinstance(relation.change, Number):
+            yield relation.change.value
 
 
 def _with_numbers(tree: Expression, numbers: Mapping[str, Number]) -> Expression:
@@ -256,11 +269,18 @@ class _Steps:
     changes: list[Change]
     opened: list[Change]
     opens_with: float
+    flickers: bool = False  # whether rounding gives it other values beside changes
 
     @property
-    def at_instants(self) -> bool:
-        """Whether it has a value at a single time behind 0."""
-        return sum(one.last > 0 for one in self.opened) < sum(one.last > 0 for one in self.changes)
+    def needs_table(self) -> bool:
+        """Whether it flickers, or has a value at a single time behind 0."""
+        single = sum(one.last > 0 for one in self.changes) > sum(c.last > 0 for c in self.opened)
+        return single or self.flickers
+
+    def at(self, t: float) -> float:
+        """Its value at a time."""
+        k = bisect_left(self.changes, t, key=lambda change: change.last)
+        return self.changes[k - 1].value if k else self.first
 
     def table(self) -> Expression:
         return table_of(self.first, self.changes)
@@ -275,29 +295,39 @@ class _Course:
     `steps` are the parts in it that stand still between changes, as far as these are known.
     """
 
-    def __init__(self, tree: Expression, end: float) -> None:
+    def __init__(self, tree: Expression, end: float, instants: Instants) -> None:
         self._order = arguments_first(tree)
         self._end = end
         self._pieces = pieces_of(tree, end)
         self._times: FloatArray = np.arange(GRID + 1, dtype=np.float64) * (end / GRID)
         self._values: dict[int, FloatArray] = {}
-        self._last: dict[Fraction, float] = {}  # doubles before changes
+        self._doubles: dict[Fraction, float] = {}  # for times of changes
+        self._instants = instants
         self.steps: dict[Expression, _Steps] = {}
         if any(self._pieces[id(n)] is None for n in self._order):
             self._fill()
+        tabled: set[int] = set()  # what uses a table: its own steps then need one too
         for node in self._order:
-            pieces = self._pieces[id(node)]
-            if not (isinstance(node, Call) and is_step_of_time(node)):
+            if not isinstance(node, Call):
                 continue
-            if pieces is not None:
-                self.steps[node] = self._steps_of(node, pieces)
-            elif node.function in ("eq", "ne"):
+            pieces = self._pieces[id(node)]
+            inside = any(id(part) in tabled for part in node.arguments)
+            if is_step_of_time(node) and pieces is not None:
+                steps = self._steps_of(node, pieces)
+                self.steps[node] = replace(steps, flickers=inside or steps.flickers)
+            elif is_step_of_time(node) and node.function in ("eq", "ne"):
                 self._find_instants(node)
+            if inside or (node in self.steps and self.steps[node].needs_table):
+                tabled.add(id(node))
 
     def _steps_of(self, node: Expression, pieces: Pieces) -> _Steps:
-        changes = [c for c in changes_of(node, pieces, self._last) if c.last <= self._end]
+        changes = changes_of(node, pieces, self._doubles, self._instants)
+        changes = [change for change in changes if change.last <= self._end]
         opened = open_changes(pieces, changes)
-        return _Steps(float(pieces.at[0]), changes, opened, float(pieces.lines[0][1]))
+        found = _Steps(float(pieces.at[0]), changes, opened, float(pieces.lines[0][1]))
+        near = [t for one in {*self._doubles.values()} for t in _around(one)]
+        flickers = any(evaluate(node, {"time": t}) != found.at(t) for t in near)
+        return replace(found, flickers=flickers)
 
     def _find_instants(self, node: Call) -> None:
         """Times at which two sides that are not linear cross, where that is all that they do."""
@@ -314,7 +344,7 @@ class _Course:
             after = nextafter(last, np.inf)
             if abs(_apart(node, after) - _apart(node, last)) > _SAME * size:
                 return  # a jump: no sides that meet
-            instants.append(last if _apart(node, last) == 0 else after)
+            instants.append(self._instants.near(last if _apart(node, last) == 0 else after))
         holds = float(node.function == "eq")
         changes = [
             change
@@ -407,7 +437,7 @@ class _Course:
             pieces = self._pieces[id(node)]
             if pieces is None and isinstance(node, Call):
                 outside.update(id(part) for part in node.arguments)
-            times = {t for t in _times_of(pieces) if t not in self._last and t not in linear}
+            times = {t for t in _times_of(pieces) if t not in self._doubles and t not in linear}
             found |= {nextafter(not_before(t), 0.0) for t in times if t > 0}
         return found
 
@@ -452,6 +482,11 @@ class _Course:
                 top = begin + int(np.argmax(np.abs(values[begin : end + 1] - values[begin])))
                 yield float(self._times[begin])
                 yield float(self._times[top])
+
+
+def _around(t: float) -> tuple[float, float, float]:
+    """Times near a change at which a kernel may compute."""
+    return nextafter(t, 0.0), t, nextafter(t, np.inf)
 
 
 def _apart(node: Call, t: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,10 @@ _HARMLESS = {
     *range(10701, 10720),
     *range(10801, 10806),
 }
+
+_PICTURES = ("layout", "render")  # packages that say how a model looks
+# Numbers of attributes that may be no normal doubles.
+_TINY = re.compile(r"""(?<==["'])[-+]?(?:\d+\.?\d*|\.\d+)[eE]-\d{3,5}(?=["'])""")
 
 
 def each(items: Any) -> Iterator[Any]:
@@ -95,12 +100,21 @@ def parsed(libsbml: Any, text: str) -> Any:
 
     From version 2.6 on expat waits for more text within a long token, a comment for instance, and
     libsbml 5.21 does not tell it that there is none: the document is then empty, without an error.
-    No token waits that has more space behind it than text before.
+    No token waits that has more space behind it than text before. It refuses numbers that are no
+    normal doubles, 4.9E-324: the least normal one stands for them.
     """
+    text = _TINY.sub(_normal, text)
     document = libsbml.readSBMLFromString(text)
     if document.getModel() is None and document.getNumErrors() == 0 and _MODEL.search(text):
         document = libsbml.readSBMLFromString(text + "\n" * (2 * len(text) + _CHUNK))
     return document
+
+
+def _normal(match: re.Match[str]) -> str:
+    """A number of an attribute, as one that libsbml reads."""
+    value = float(match[0])
+    least = math.copysign(sys.float_info.min, value) if value else value
+    return repr(least) if abs(value) < sys.float_info.min else match[0]
 
 
 def own_annotation(element: Any) -> dict[str, str]:
@@ -171,13 +185,18 @@ def scan(text: str, label: str) -> int:
 def raise_first_error(document: Any, label: str) -> list[Any]:
     """Raise the first error that matters; returns those that do not."""
     errors = errors_of(document)
-    found = [error for error in errors if error.isFatal() or error.getErrorId() not in _HARMLESS]
+    found = [error for error in errors if error.isFatal() or not _is_harmless(error)]
     if found:
         if len(found) > 1 and "subsequent errors are from this attempt" in found[0].getMessage():
             del found[0]  # a heading of libsbml's
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise ModelError(f"{label}, {told(found[0])}{more}")
     return errors
+
+
+def _is_harmless(error: Any) -> bool:
+    """Whether no simulation reads what the error is of."""
+    return error.getErrorId() in _HARMLESS or error.getPackage() in _PICTURES
 
 
 def first_error(document: Any) -> str:

@@ -1,0 +1,221 @@
+"""Which formula gave no number, where a trajectory ended by that.
+
+The laws of the model are computed again on the host, from the last sample of the first such
+trajectory on: at later times, and in states that reactions can reach from there.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.model.errors import ModelError
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    draws_in,
+    looks_back,
+    substitute,
+    symbols,
+    to_text,
+)
+from tauslab.model.network.network import Event, Network
+from tauslab.model.option_names import opt
+from tauslab.model.portable.host_math import evaluate
+from tauslab.model.readers.network_toml import read_toml_text
+from tauslab.runner.output.format.schema import STATUS_VALUES
+from tauslab.runner.results.recorded import Recorded
+
+_TIMES = 256  # between the last sample and the next, at which laws are computed
+_HALVINGS = 30  # of the time between two of them
+_STATES = 400  # that reactions reach, in which they are computed
+_LONGEST = 60  # characters of a formula that are shown
+_MOST_NAMES = 4
+_LITTLE = 1e-6  # of the largest amount: what equations may have instead of nothing
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a trajectory was last seen: values of all names, the time, that of the next sample."""
+
+    values: Mapping[str, float]
+    time: float
+    until: float
+
+
+def why_nan(result: Recorded, model: str) -> str:
+    """Name the reaction, rule or event that gave no number, and when; empty if none is found.
+
+    Parameters
+    ----------
+    model
+        The model's canonical text.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            network = read_toml_text(model, Path("model"))
+            return next(_found(_Laws(network), _last_seen(network, result), result), "")
+    except (ModelError, KeyError):  # values per trajectory, which a file does not have
+        return ""
+
+
+def _last_seen(network: Network, result: Recorded) -> _Place:
+    status = np.atleast_2d(result.status)
+    point, row = (int(i) for i in np.argwhere(status == STATUS_VALUES["nan"])[0])
+    given = {name: float(column[point]) for name, column in result.points.items()}
+    for name in given.keys() & network.parameters.keys():
+        network.parameters[name] = Number(given[name])
+    values = network.parameter_values()
+    values |= network.initial_amounts(values, negative=True) | given
+    times, k = result.times, 0
+    seen = "amounts" if "amounts" in result.data else "counts"
+    if seen in result.data and result.species:
+        index = (point, row) if result.swept else (row,)
+        samples = np.asarray(result.data[seen][index], np.float64)
+        valid = np.flatnonzero(np.isfinite(samples).all(axis=1) & ((samples >= 0).all(axis=1)))
+        if not len(valid):
+            return _Place(values, 0.0, float(times[0]))
+        k = int(valid[-1])
+        values |= dict(zip(result.species, samples[k].tolist(), strict=False))
+        return _Place(values, float(times[k]), float(times[min(k + 1, len(times) - 1)]))
+    return _Place(values, 0.0, float(times[-1]))
+
+
+class _Laws:
+    """Laws of a network, and what is wrong with them in a state."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.rules = network.rule_expressions()
+        self.own: list[
+            tuple[str, Expression, bool]
+        ] = []  # name, formula, whether it may be below 0
+        for reaction in network.reactions:
+            self.own.append((f"reaction {reaction.name}", reaction.law, False))
+        for name, tree in network.rates.items():
+            self.own.append((f"the rate rule for {name}", tree, True))
+
+    def wrong(self, values: Mapping[str, float], *, negative: bool) -> Iterator[str]:
+        """What is no number, or below 0 where it may not be."""
+        for name, tree, any_sign in self.own:
+            value = self.value(tree, values)
+            if not math.isfinite(value):
+                yield f"{name}: {self.reason(tree, values)}"
+            elif value < 0 and not (negative or any_sign):
+                yield (
+                    f"{name}: its propensity {_short(tree)} is {value:.6g}; {opt('net_laws')} lets "
+                    "reactions go backwards while they are negative"
+                )
+
+    def of_events(self, values: Mapping[str, float], *, negative: bool) -> Iterator[str]:
+        """Values that events would set and that are none."""
+        for event in self.network.events:
+            if isinstance(event, Event) and not self.value(event.trigger, values):
+                continue
+            for name, tree in event.assignments.items():
+                value = self.value(tree, values)
+                if not math.isfinite(value):
+                    yield f"event {event.name}: {self.reason(tree, values)}"
+                elif value < 0 and not negative and name not in self.network.rates:
+                    yield f"event {event.name}: it sets {name} to {value:.6g}"
+
+    def value(self, tree: Expression, values: Mapping[str, float]) -> float:
+        """Value of a formula; 0 for what has none on the host."""
+        whole = substitute(tree, self.rules)
+        return 0.0 if draws_in(whole) or looks_back(whole) else evaluate(whole, values)
+
+    def reason(self, tree: Expression, values: Mapping[str, float]) -> str:
+        """The innermost part that is no number, and the rule in which it stands."""
+        where = ""
+        while True:
+            if isinstance(tree, Symbol) and tree.name in self.rules:
+                where, tree = f"rule {tree.name}: ", self.network.rules[tree.name].expression
+                continue
+            parts = tree.arguments if isinstance(tree, Call) else ()
+            if isinstance(tree, Call) and tree.function == "if" and len(parts) == 3:
+                holds = self.value(parts[0], values)
+                chosen = parts[1 if holds and not math.isnan(holds) else 2]
+                if isinstance(chosen, Number) and math.isnan(chosen.value):
+                    return f"{where}no condition of its piecewise holds, and it has no otherwise"
+                parts = (chosen,)
+            inner = next((p for p in parts if not math.isfinite(self.value(p, values))), None)
+            if inner is None:
+                return (
+                    f"{where}{_short(tree)} is {self.value(tree, values):g}{_given(tree, values)}"
+                )
+            tree = inner
+
+    def reached(self, place: _Place) -> Iterator[Mapping[str, float]]:
+        """States that reactions reach, the nearest first."""
+        species = [name for name, one in self.network.species.items() if not one.fixed]
+        seen = {tuple(place.values[name] for name in species)}
+        states = [dict(place.values)]
+        for state in states:
+            yield state
+            for reaction in self.network.reactions:
+                if len(states) >= _STATES or not self.value(reaction.law, state) > 0:
+                    continue
+                changed = {**state, **{
+                    name: state[name] + by
+                    for name, by in reaction.net_change().items()
+                    if name in species
+                }}  # fmt: skip
+                key = tuple(changed[name] for name in species)
+                if key not in seen and min(key) >= 0:
+                    seen.add(key)
+                    states.append(changed)
+
+
+def _found(laws: _Laws, place: _Place, result: Recorded) -> Iterator[str]:
+    """Sentences on what is wrong, the surest first."""
+    negative = result.continuous
+
+    def at(t: float) -> str:
+        values = {**place.values, "time": t}
+        looks = (laws.wrong(values, negative=negative), laws.of_events(values, negative=negative))
+        return next(chain(*looks), "")
+
+    good = place.time
+    for t in np.linspace(place.time, place.until, _TIMES + 1).tolist():
+        if reason := at(t):
+            yield f"at time {_first(at, good, t):.6g}, {reason}"
+        good = t
+    after = f"after time {place.time:.4g}"
+    here = {"time": place.time}
+    if negative:
+        largest = max((abs(place.values[name]) for name in laws.network.species), default=0.0)
+        gone = {n: 0.0 for n in laws.network.species if abs(place.values[n]) <= _LITTLE * largest}
+        states: Iterator[Mapping[str, float]] = iter([{**place.values, **gone}])
+    else:
+        states = laws.reached(place)
+    for state in states:
+        for reason in laws.wrong({**state, **here}, negative=negative):
+            yield f"{after}, {reason}"
+
+
+def _first(at: Callable[[float], str], good: float, bad: float) -> float:
+    """When something begins to be wrong."""
+    for _ in range(_HALVINGS):
+        middle = good + (bad - good) / 2
+        good, bad = (good, middle) if at(middle) else (middle, bad)
+    return bad
+
+
+def _short(tree: Expression) -> str:
+    text = to_text(tree)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _given(tree: Expression, values: Mapping[str, float]) -> str:
+    """The values that a formula has been computed with."""
+    known = [f"{name} = {values[name]:.6g}" for name in sorted(symbols(tree) & values.keys())]
+    return f", where {', '.join(known[:_MOST_NAMES])}" if known else ""
