@@ -1,6 +1,6 @@
 """How often each stated uncertainty holds the exact value, over many seeds.
 
-    python scripts/validation/coverage.py --jobs 16 -o docs/validation/coverage-cpu
+    python scripts/validation/validate_coverage.py --jobs 16 -o docs/validation/coverage-cpu
 
 writes a table as .csv and .md. A seed is bad where what is stated, 95 % if nothing else is said,
 does not hold the exact value, or is not stated, and no warning came. Exits 1 where more than 8 % of
@@ -266,6 +266,10 @@ class Case:
     settings: str
     held: Callable[[int, Device], bool | None]
 
+    def __str__(self) -> str:
+        """Both."""
+        return f"{self.name}: {self.settings}"
+
 
 def cases() -> Iterator[Case]:
     """All of them."""
@@ -388,9 +392,8 @@ def count(number: int, seeds: Sequence[int], device: str) -> Row:
     return row
 
 
-def table(names: str, seeds: int, jobs: int, device: str) -> list[tuple[Case, Row]]:
-    """All cases whose name and settings have `names`."""
-    chosen = [i for i, one in enumerate(cases()) if names in f"{one.name}: {one.settings}"]
+def table(chosen: Sequence[int], seeds: int, jobs: int, device: str) -> list[tuple[Case, Row]]:
+    """Cases with these numbers."""
     rows = {number: Row() for number in chosen}
     chunks = [(i, range(s, min(s + CHUNK, seeds))) for s in range(0, seeds, CHUNK) for i in chosen]
     if jobs == 1:
@@ -426,15 +429,16 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, help="written with .csv and .md")
     given = parser.parse_args()
     began = time.perf_counter()
-    found = table(given.only, given.seeds, given.jobs, given.device)
+    chosen = [i for i, one in enumerate(cases()) if given.only in str(one)]
+    found = table(chosen, given.seeds, given.jobs, given.device)
     rows = list(lines(found))
     text = "\n".join(["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0]),
                       *("| " + " | ".join(row) + " |" for row in rows[1:])])  # fmt: skip
-    failed = [f"{case.name}: {case.settings}" for case, row in found if row.fails]
+    failed = [str(case) for case, row in found if row.fails]
     seconds = f"{time.perf_counter() - began:.0f} s with {given.jobs} processes"
     print(text, *(f"fails: {one}" for one in failed), seconds, sep="\n")
     if given.output:
-        command = " ".join(["python scripts/validation/coverage.py", *sys.argv[1:]])
+        command = " ".join(["python scripts/validation/validate_coverage.py", *sys.argv[1:]])
         head = f"# Coverage of stated uncertainties\n\n`{command}`\n\n{__doc__}\n"
         given.output.with_suffix(".md").write_text(f"{head}\n{text}\n\n{seconds}\n")
         with given.output.with_suffix(".csv").open("w", newline="") as file:
