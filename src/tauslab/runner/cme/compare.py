@@ -118,7 +118,11 @@ def _one(name: str, t: float, sampled: Int32Array, law: FloatArray, bound: float
     expected = np.add.reduceat(shares, starts)
     seen = np.add.reduceat(observed, starts) / n
     chi_square = n * float(((seen - expected) ** 2 / expected).sum())
-    p_value = _tail(chi_square, len(starts) - 1)
+    if len(starts) > 1:
+        p_value = _tail(chi_square, len(starts) - 1)
+    else:  # almost all have one count: are as many elsewhere as may be?
+        usual = int(law.argmax())
+        p_value = _binomial(int(n - observed[usual]), n, max(0.0, 1.0 - float(law[usual])))
     if (observed[shares <= 0]).any() or observed[size]:  # where the law has no more than its error
         p_value = min(p_value, n * bound)
     chance = float(np.sqrt(expected * (1 - np.minimum(expected, 1.0)) / n).sum())
@@ -129,9 +133,15 @@ def _one(name: str, t: float, sampled: Int32Array, law: FloatArray, bound: float
 
 
 def _tail(chi_square: float, freedom: int) -> float:
-    """Probability of more than a chi-square; of a single bin there is nothing to be seen."""
-    if not freedom:
-        return 1.0
+    """Probability of more than a chi-square."""
     from scipy.special import chdtrc  # of the extra that the law needs
 
     return float(chdtrc(freedom, chi_square))
+
+
+def _binomial(seen: int, n: int, chance: float) -> float:
+    """Twice the smaller probability of as many or more, or as many or fewer, at most 1."""
+    from scipy.special import bdtr, bdtrc
+
+    more = float(bdtrc(seen - 1, n, chance)) if seen else 1.0
+    return min(1.0, 2 * more, 2 * float(bdtr(seen, n, chance)))

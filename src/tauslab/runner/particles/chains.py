@@ -70,7 +70,7 @@ class Chain:
     def effective_size(self, name: str) -> float:
         """Independent draws that tell as much of a mean (initial positive sequence, Geyer 1992).
 
-        Of several chains the sum.
+        Of several chains the sum. NaN where one never moved: its draws tell nothing.
         """
         return sum(_effective_size(row) for row in np.atleast_2d(self[name]))
 
@@ -78,7 +78,8 @@ class Chain:
         """How much wider all chains are than each alone, near 1 where they agree.
 
         Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
-        section 11.4); NaN where there are too few steps.
+        section 11.4); NaN where there are too few steps or none moved, infinite where
+        chains stay at places of their own.
         """
         rows = np.atleast_2d(self[name])
         half = rows.shape[1] // 2
@@ -87,7 +88,9 @@ class Chain:
         halves = np.concatenate([rows[:, :half], rows[:, -half:]])
         within = float(halves.var(axis=1, ddof=1).mean())
         between = half * float(halves.mean(axis=1).var(ddof=1))
-        return math.sqrt((half - 1) / half + between / (half * within)) if within > 0 else math.nan
+        if not within > 0:
+            return math.inf if between > 0 else math.nan
+        return math.sqrt((half - 1) / half + between / (half * within))
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with a row per step, of several chains per chain and step."""
@@ -113,7 +116,7 @@ def _effective_size(values: FloatArray) -> float:
     power = np.abs(np.fft.rfft(x, 2 * n)) ** 2
     covariance = np.fft.irfft(power)[:n] / n
     if covariance[0] <= 0:
-        return 1.0
+        return math.nan
     pairs = covariance[0 : n - 1 : 2] + covariance[1:n:2]
     ends = np.flatnonzero(pairs <= 0)
     kept = pairs[: int(ends[0]) if len(ends) else len(pairs)]

@@ -86,3 +86,24 @@ def test_p_values_are_uniform():
     assert (np.abs(p.mean(axis=0) - 0.5) < 4 * np.sqrt(1 / 12 / 40)).all()
     distances = np.array([[one.distance / one.expected_distance for one in row] for row in found])
     np.testing.assert_allclose(distances.mean(axis=0), 1, atol=0.15)
+
+
+def test_a_law_in_one_bin_is_compared():
+    """X is 1 with the probability 0.005: of 1,000 trajectories fewer than a bin needs."""
+    net = ts.Network("rare")
+    for name, count in (("S", 1), ("X", 0), ("D", 0)):
+        net.add_species(name, count)
+    net.add_parameter("p", 0.005)
+    net.add_parameter("q", 0.995)
+    net.add_reaction("S -> X", rate="p")
+    net.add_reaction("S -> D", rate="q")
+    law = ts.cme(net, 60.0)
+    proper = {one.species: one for one in compare(law, ts.run(net, n=1000, times=[60.0], seed=1))}
+    assert proper["X"].bins == 1
+    assert 0.01 < proper["X"].p_value < 1
+    other = ts.run(net, n=1000, times=[60.0], seed=1, set={"p": 0.3, "q": 0.7})
+    found = {one.species: one for one in compare(law, other)}
+    assert found["X"].p_value < 1e-100
+    none = ts.run(net, n=1900, times=[60.0], seed=1, set={"p": 0.0, "q": 1.0})
+    found = {one.species: one for one in compare(law, none)}
+    assert found["X"].p_value == pytest.approx(2 * 0.995**1900, rel=1e-3)

@@ -12,6 +12,7 @@ from reference_ensembles import case, course, network
 
 import tauslab as ts
 from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+from tauslab.runner.particles.chains import Chain
 from tauslab.runner.particles.observing import ObservationModel
 
 SMALL = ("immigration_death_normal", "sir_binomial")
@@ -275,6 +276,15 @@ def test_pmmh_finds_the_posterior():
         assert len(chain.to_xarray()["k"]) == 12
     assert 0.05 < acceptances[0] < acceptances[2] < 0.8
     assert 100 < sizes[0] < sizes[2]
+
+
+def test_chains_that_never_moved_know_no_size():
+    still = np.zeros((2, 8), bool)
+    apart = Chain(("k",), np.repeat([[[1.0]], [[2.0]]], 8, axis=1), np.zeros((2, 8)), still)
+    assert math.isnan(apart.effective_size("k"))
+    assert apart.rhat("k") == math.inf
+    together = Chain(("k",), np.ones((2, 8, 1)), np.zeros((2, 8)), still)
+    assert math.isnan(together.rhat("k"))
 
 
 def test_a_chain_does_not_go_where_the_model_cannot():

@@ -164,17 +164,18 @@ def result_of(runs):
 def test_bounds_of_few_unequal_runs_hold_what_they_say(sigma, zeros, runs):
     """Runs as weighted ensembles and splitting give them: lognormal, some of them 0.
 
-    Of 500 seeds, which are fixed, 92 % of 95 % at least; Student's t holds 84 % of the third.
+    Of 1,000 seeds, which are fixed, 92 % of 95 % at least, or 90 where almost all have a warning.
+    Student's t holds 84 % of the third.
     """
-    random = np.random.default_rng(5)
-    drawn = 1e-4 * np.exp(random.normal(0, sigma, (500, runs)))
+    random = np.random.default_rng(1)
+    drawn = 1e-4 * np.exp(random.normal(0, sigma, (1000, runs)))
     drawn *= random.random(drawn.shape) >= zeros
     exact = 1e-4 * math.exp(sigma**2 / 2) * (1 - zeros)
     bounds = [result_of(one).bounds for one in drawn if one.any()]
     held = np.mean([low <= exact <= high for low, high in bounds])
-    assert 0.92 <= held <= (0.99 if zeros else 0.985)
+    assert (0.9 if zeros else 0.92) <= held <= 0.985
     below = np.mean([exact > high for _, high in bounds])
-    assert below < 0.06
+    assert below < 0.07
 
 
 def test_equal_runs_have_no_error_of_0():

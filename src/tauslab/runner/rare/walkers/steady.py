@@ -62,4 +62,4 @@ def _differs(later: FloatArray, before: FloatArray) -> bool:
         ]
         mean = float(parts[0].mean() - parts[1].mean())
         error = math.sqrt(sum(float(p.var(ddof=1)) / len(p) for p in parts if len(p) > 1))
-    return error > 0 and not -_FALL * error <= mean <= _RISE * error
+    return not -_FALL * error <= mean <= _RISE * error

@@ -1,0 +1,450 @@
+"""How often each stated uncertainty holds the exact value, over many seeds.
+
+    python scripts/validation/validate_coverage.py --jobs 16 -o docs/validation/coverage-cpu
+
+writes a table as .csv and .md. A seed is bad where what is stated, 95 % if nothing else is said,
+does not hold the exact value, or is not stated, and no warning came. Exits 1 where more than 8 % of
+the seeds of a case are bad beyond what chance makes of 5 %. `--only NAME` runs the cases whose name
+has it, `--seeds N` other than 200 seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import multiprocessing
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import expm
+
+import tauslab as ts
+from tauslab import dbn
+from tauslab.runner.cme.compare import compare
+from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
+from tauslab.runner.particles.chains import Chain, Prior, Walk
+from tauslab.runner.results import intervals
+
+SEEDS, CHUNK, WORST = 200, 10, 0.08
+Device = Any
+
+# --- models, each with a value that is known
+
+
+def immigration(k: float = 5.0, decay: float = 0.5, x: int = 10) -> ts.Network:
+    """X is Poisson beside what is left of the start."""
+    net = ts.Network("immigration")
+    net.add_species("X", x)
+    net.add_parameter("k", k)
+    net.add_parameter("decay", decay)
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("X ->", rate="decay")
+    return net
+
+
+def rare() -> ts.Network:
+    """X is 1000 with the probability 1e-4, else 0."""
+    net = ts.Network("rare")
+    for name, count in (("S", 1), ("X", 0), ("D", 0)):
+        net.add_species(name, count)
+    net.add_reaction("S -> 1000 X", rate=1e-4)
+    net.add_reaction("S -> D", rate=1 - 1e-4)
+    return net
+
+
+def bursts() -> ts.Network:
+    """X is 20 times a Poisson number of mean 0.01 t."""
+    net = ts.Network("bursts")
+    net.add_species("X", 0)
+    net.add_reaction("-> 20 X", rate=0.01)
+    return net
+
+
+def gene(k_on: float = 1e-3) -> ts.Network:
+    """A slow gene: most trajectories have no messenger."""
+    net = ts.Network("gene")
+    for name, count in (("OFF", 1), ("ON", 0), ("M", 0)):
+        net.add_species(name, count)
+    net.add_parameter("k_on", k_on)
+    net.add_reaction("OFF -> ON", rate="k_on")
+    net.add_reaction("ON -> OFF", rate=0.1)
+    net.add_reaction("ON -> ON + M", rate=5.0)
+    net.add_reaction("M ->", rate=0.5)
+    return net
+
+
+def gene_mean(k_on: float, t: float = 10.0) -> float:
+    """Mean of M."""
+    rates = np.array([[-(k_on + 0.1), 0, k_on], [5, -0.5, 0], [0, 0, 0]])
+    return float((expm(rates * t) @ [0, 0, 1])[1])
+
+
+def schlogl() -> ts.Network:
+    """Two modes."""
+    net = ts.Network("schlogl")
+    net.add_species("X", 250)
+    net.add_reaction("2 X -> 3 X", rate=0.03)
+    net.add_reaction("3 X -> 2 X", rate=1e-4)
+    net.add_reaction("-> X", rate=200.0)
+    net.add_reaction("X ->", rate=3.5)
+    return net
+
+
+@cache
+def schlogl_mean() -> float:
+    """At t = 5, by finite state projection."""
+    return float(ts.cme(schlogl(), 5.0).mean("X")[0])
+
+
+def two_species() -> ts.Network:
+    """X and Y, independent of each other."""
+    net = ts.Network("two")
+    for name in "XY":
+        net.add_species(name, 10)
+        net.add_reaction(f"-> {name}", rate=5.0)
+        net.add_reaction(f"{name} ->", rate=0.5)
+    return net
+
+
+@cache
+def first_passage(births: float, deaths: float, start: int, target: int, t: float) -> float:
+    """Probability to reach `target` by t of a linear birth and death chain."""
+    rates = np.zeros((target + 1, target + 1))
+    for x in range(target):
+        rates[x + 1, x] += births
+        rates[x, x] -= births
+        if x:
+            rates[x - 1, x] += deaths * x
+            rates[x, x] -= deaths * x
+    return float(expm(rates * t)[target, start])
+
+
+def mean_passage(births: float, deaths: float, start: int, target: int) -> float:
+    """Mean time to reach it."""
+    up, down = np.full(target, births), deaths * np.arange(target)
+    rates = np.diag(-(up + down)) + np.diag(up[:-1], 1) + np.diag(down[1:], -1)
+    return float(np.linalg.solve(rates, -np.ones(target))[start])
+
+
+def yule() -> ts.Network:
+    """A pure birth process, whose tail few walkers make."""
+    net = ts.Network("yule")
+    net.add_species("X", 3)
+    net.add_reaction("X -> 2 X", rate=0.7)
+    return net
+
+
+def dividing(rate: float = 0.7) -> ts.Network:
+    """Cells that divide at a constant rate."""
+    net = ts.Network("dividing")
+    net.add_species("D", 0)
+    net.add_reaction("-> D", rate=rate)
+    net.add_event("divide", trigger="D >= 1", assignments={"D": 0})
+    return net
+
+
+# --- what is stated: whether it holds the exact value; None where nothing is stated
+
+
+def within(low: float, exact: float, high: float) -> bool | None:
+    """Whether an interval holds a value."""
+    return None if math.isnan(low + high) else bool(low <= exact <= high)
+
+
+def until(
+    seed: int, device: Device, *, model: Callable[[], ts.Network], text: str, t: float,
+    exact: Callable[[], float],
+) -> bool | None:  # fmt: skip
+    """The interval of the last test of a run until confidence."""
+    found = ts.run(
+        model(), n=4_000_000, times=[t], until=text, record="statistics", seed=seed, device=device
+    )
+    spec, sums = UntilSpec.parse(text), Sums.parse(str(found.attributes["until_sums"]))
+    n, total, _ = sums.totals
+    wide = half_width(spec, sums) * (total / n if spec.relative else 1)
+    return within(total / n - wide, exact(), total / n + wide)
+
+
+def share(seed: int, _: Device, *, n: int, p: float) -> bool | None:
+    """The interval of a share in pictures, by Wilson."""
+    hits = np.random.default_rng(seed).binomial(n, p)
+    low, high = intervals.share(hits / n, n)
+    return within(float(low), p, float(high))
+
+
+def derivative(  # noqa: PLR0913 - keywords of a case
+    seed: int, device: Device, *, model: Callable[[], ts.Network], name: str, output: str, n: int,
+    t: float, method: Any, exact: Callable[[bool], float],
+) -> bool | None:  # fmt: skip
+    """1.96 errors around a derivative; `exact` is told whether that of a difference is wanted."""
+    found = ts.sensitivity(
+        model(), [name], [output], times=t, n=n, method=method, seed=seed, device=device
+    )
+    value, error = found[name, output][0], 1.96 * found.error(name, output)[0]
+    return within(value - error, exact(method != "likelihood-ratio"), value + error)
+
+
+def gene_derivative(difference: bool) -> float:  # noqa: FBT001 - as `derivative` calls
+    """Of the mean of M by k_on."""
+    step = 2e-5 if difference else 1e-8
+    return (gene_mean(1e-3 + step) - gene_mean(1e-3 - step)) / (2 * step)
+
+
+def tail(
+    seed: int, device: Device, *, method: Callable[..., ts.RareResult],
+    model: Callable[[], ts.Network], exact: float, **given: Any,
+) -> bool | None:  # fmt: skip
+    """Bounds of a rare event."""
+    found = method(model(), seed=seed, device=device, **given)
+    return within(found.bounds[0], exact, found.bounds[1])
+
+
+def growth(seed: int, device: Device, *, cells: int, t: float) -> bool | None:
+    """1.96 errors around the growth rate of cells that divide at a constant rate."""
+    found = ts.population(
+        dividing(), [0.0, t], division="divide", cells=cells, seed=seed, device=device
+    )
+    rate, error = found.growth_rate, 1.96 * found.growth_error
+    return within(rate - error, 0.7, rate + error)
+
+
+def sprt(seed: int, _: Device, *, p: float) -> bool | None:
+    """The answer of a sequential test where one is wanted: its errors are 5 %."""
+    test = dbn.SequentialTest(p=0.9, delta=0.02)
+    random = np.random.default_rng(seed)
+    holds = test.decide(bool(random.random() < p) for _ in range(10**7)).holds
+    return None if holds is None else holds == (p > test.p)
+
+
+def cross_check(
+    seed: int, device: Device, *, model: Callable[[], ts.Network], n: int, t: float
+) -> bool | None:
+    """A p-value of 5 % or more of exact trajectories."""
+    found = ts.run(model(), n=n, times=[t], seed=seed, device=device)
+    return compare(law_of(model, t), found)[0].p_value >= 0.05
+
+
+@cache
+def law_of(model: Callable[[], ts.Network], t: float) -> Any:
+    """The law at t."""
+    return ts.cme(model(), t)
+
+
+def chain(seed: int, _: Device, *, steps: int) -> bool | None:
+    """The mean of a chain, by its effective size, of a normal law."""
+    walk = Walk(
+        {"a": Prior.parse("a", "normal(0, 10)")},
+        lambda values, _step: -0.5 * (values["a"] - 3.0) ** 2,
+        chains=1, steps=steps, warm_up=500, seed=seed, start={"a": 3.0}, proposal=None,
+    )  # fmt: skip
+    walk.begin()
+    walk.run()
+    values, logs, moved = walk.result()
+    found = Chain(("a",), values[0], logs[0], moved[0])
+    mean, sd = float(found["a"].mean()), float(found["a"].std())
+    wide = 1.96 * sd / math.sqrt(found.effective_size("a"))
+    return within(mean - wide, 3.0 * 100 / 101, mean + wide)
+
+
+# --- the table
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement under settings."""
+
+    name: str
+    settings: str
+    held: Callable[[int, Device], bool | None]
+
+    def __str__(self) -> str:
+        """Both."""
+        return f"{self.name}: {self.settings}"
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    yield from _until_cases()
+    for n, p in ((20, 0.3), (20, 0.02), (1000, 0.3), (1000, 1e-3), (100_000, 1e-4)):
+        yield Case("share", f"n {n}, p {p:g}", partial(share, n=n, p=p))
+    yield from _derivative_cases()
+    yield from _tail_cases()
+    for cells, t in ((1000, 4.0), (1000, 12.0), (100, 4.0), (20, 3.0), (5, 6.0)):
+        yield Case("growth rate", f"{cells} cells, t {t:g}", partial(growth, cells=cells, t=t))
+    for p in (0.88, 0.92):
+        yield Case("sequential test", f"p {p:g}", partial(sprt, p=p))
+    for model, n in ((immigration, 1000), (immigration, 30), (gene, 1000), (gene, 10_000)):
+        held = partial(cross_check, model=model, n=n, t=4.0)
+        yield Case("cross-check", f"{model.__name__}, n {n}", held)
+    for steps in (300, 3000):
+        yield Case("chain", f"{steps} steps", partial(chain, steps=steps))
+
+
+def _until_cases() -> Iterator[Case]:
+    poisson = 10.0
+    zero_inflated = partial(gene_mean, 1e-3)
+    table: list[tuple[Any, str, float, Callable[[], float]]] = [
+        (immigration, "mean(X) rel 0.004", 4.0, lambda: poisson),
+        (rare, "mean(X) ci 0.05", 60.0, lambda: 0.1),
+        (rare, "mean(X) rel 0.5", 60.0, lambda: 0.1),
+        (rare, "mean(X) ci 1", 60.0, lambda: 0.1),
+        (bursts, "mean(X) ci 0.02", 1.0, lambda: 0.2),
+        (gene, "mean(M) rel 0.1", 10.0, zero_inflated),
+        (schlogl, "mean(X) rel 0.01", 5.0, schlogl_mean),
+        (rare, "P(X>0) ci 0.0001", 60.0, lambda: 1e-4),
+        (rare, "P(X>0) rel 0.5", 60.0, lambda: 1e-4),
+    ]
+    for model, text, t, exact in table:
+        held = partial(until, model=model, text=text, t=t, exact=exact)
+        yield Case("until", f"{model.__name__}, {text}", held)
+
+
+def _derivative_cases() -> Iterator[Case]:
+    by_k = (1 - math.exp(-0.5 * 4)) / 0.5
+    for method in ("coupled", "common", "likelihood-ratio"):
+        for n in (100, 1000, 10_000):
+            given: dict[str, Any] = {"n": n, "method": method}
+            held = partial(derivative, model=immigration, name="k", output="X", t=4.0,
+                           exact=lambda _: by_k, **given)  # fmt: skip
+            yield Case("sensitivity", f"immigration, {method}, n {n}", held)
+            held = partial(derivative, model=gene, name="k_on", output="M", t=10.0,
+                           exact=gene_derivative, **given)  # fmt: skip
+            yield Case("sensitivity", f"gene, {method}, n {n}", held)
+    held = partial(derivative, model=gene, name="k_on", output="M", t=10.0, n=100_000,
+                   method="coupled", exact=gene_derivative)  # fmt: skip
+    yield Case("sensitivity", "gene, coupled, n 100000", held)
+
+
+def _tail_cases() -> Iterator[Case]:
+    weighted, splitting = ts.weighted_ensemble, ts.multilevel_splitting
+    exact = first_passage(5.0, 0.5, 10, 26, 4.0)
+    one = {"model": immigration, "target": "X >= 26", "t_end": 4.0, "exact": exact}
+    both = {"model": two_species, "target": "X + Y >= 42", "t_end": 4.0}
+    both["exact"] = first_passage(10.0, 0.5, 20, 42, 4.0)
+    births = {"model": yule, "target": "X >= 110", "t_end": 2.0, "exact": 2.6319e-11}
+    rate = {"model": immigration, "target": "X >= 22", "steady": True, "t_end": 60.0, "rounds": 300}
+    rate["exact"] = 1 / mean_passage(5.0, 0.5, 10, 22)
+    few = {"rounds": 20, "walkers": 10}
+    table: list[tuple[str, Any, dict[str, Any]]] = [
+        ("defaults", weighted, one),
+        ("5 runs, 10 walkers", weighted, {**one, **few, "runs": 5}),
+        ("10 runs, 10 walkers, adaptive:8", weighted,
+         {**one, **few, "runs": 10, "bins": "adaptive:8"}),
+        ("20 runs, 10 walkers, adaptive:8", weighted,
+         {**one, **few, "runs": 20, "bins": "adaptive:8"}),
+        ("poor coordinate, 20 walkers, adaptive:8", weighted,
+         {**both, "coordinate": "X", "rounds": 20, "walkers": 20, "bins": "adaptive:8"}),
+        ("pure birth, 20 walkers", weighted, {**births, "walkers": 20}),
+        ("rate, 10 runs, 10 walkers, 6 bins", weighted,
+         {**rate, "runs": 10, "walkers": 10, "bins": 6}),
+        ("100 walkers", splitting, {**one, "walkers": 100}),
+        ("10 runs, 20 walkers", splitting, {**one, "rounds": 20, "walkers": 20, "runs": 10}),
+        ("two species, 50 walkers", splitting, {**both, "rounds": 20, "walkers": 50}),
+        ("poor coordinate, 50 walkers", splitting,
+         {**both, "coordinate": "X", "rounds": 20, "walkers": 50}),
+        ("pure birth, 50 walkers", splitting, {**births, "walkers": 50}),
+    ]  # fmt: skip
+    for settings, method, given in table:
+        name = "weighted ensemble" if method is weighted else "splitting"
+        yield Case(name, settings, partial(tail, method=method, **given))
+
+
+@dataclass
+class Row:
+    """Counts of a case."""
+
+    seeds: int = 0
+    stated: int = 0
+    held: int = 0
+    warned: int = 0
+    bad: int = 0
+
+    def add(self, other: Row) -> None:
+        """Add those of other seeds."""
+        for name in ("seeds", "stated", "held", "warned", "bad"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def fails(self) -> bool:
+        """Whether more are bad than `WORST`, and than four deviations of 5 %."""
+        allowed = max(WORST, 0.05 + 4 * math.sqrt(0.05 * 0.95 / self.seeds))
+        return self.bad > allowed * self.seeds
+
+
+def count(number: int, seeds: Sequence[int], device: str) -> Row:
+    """Counts of some seeds."""
+    case, row = list(cases())[number], Row()
+    place = ts.CPU(threads=1) if device == "cpu" else device
+    for seed in seeds:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            held = case.held(seed, place)
+        row.add(Row(1, held is not None, bool(held), bool(said), not held and not said))
+    return row
+
+
+def table(chosen: Sequence[int], seeds: int, jobs: int, device: str) -> list[tuple[Case, Row]]:
+    """Cases with these numbers."""
+    rows = {number: Row() for number in chosen}
+    chunks = [(i, range(s, min(s + CHUNK, seeds))) for s in range(0, seeds, CHUNK) for i in chosen]
+    if jobs == 1:
+        for number, some in chunks:
+            rows[number].add(count(number, some, device))
+    else:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            left = {pool.submit(count, number, some, device): number for number, some in chunks}
+            for done in as_completed(left):
+                rows[left[done]].add(done.result())
+    every = list(cases())
+    return [(every[number], row) for number, row in rows.items()]
+
+
+def lines(found: Sequence[tuple[Case, Row]]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table, the header first."""
+    yield ("statement", "settings", "seeds", "stated %", "held % of stated", "warned %", "bad %")
+    for case, row in found:
+        held = f"{100 * row.held / row.stated:.1f}" if row.stated else ""
+        rest = (f"{100 * part / row.seeds:.1f}" for part in (row.warned, row.bad))
+        yield (case.name, case.settings, str(row.seeds), f"{100 * row.stated / row.seeds:.0f}",
+               held, *rest)  # fmt: skip
+
+
+def main() -> int:
+    """Run the cases and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--only", default="", metavar="NAME")
+    parser.add_argument("-o", "--output", type=Path, help="written with .csv and .md")
+    given = parser.parse_args()
+    began = time.perf_counter()
+    chosen = [i for i, one in enumerate(cases()) if given.only in str(one)]
+    found = table(chosen, given.seeds, given.jobs, given.device)
+    rows = list(lines(found))
+    text = "\n".join(["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0]),
+                      *("| " + " | ".join(row) + " |" for row in rows[1:])])  # fmt: skip
+    failed = [str(case) for case, row in found if row.fails]
+    seconds = f"{time.perf_counter() - began:.0f} s with {given.jobs} processes"
+    print(text, *(f"fails: {one}" for one in failed), seconds, sep="\n")
+    if given.output:
+        command = " ".join(["python scripts/validation/validate_coverage.py", *sys.argv[1:]])
+        head = f"# Coverage of stated uncertainties\n\n`{command}`\n\n{__doc__}\n"
+        given.output.with_suffix(".md").write_text(f"{head}\n{text}\n\n{seconds}\n")
+        with given.output.with_suffix(".csv").open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
