@@ -166,6 +166,9 @@ class Parser(argparse.ArgumentParser):
             near = nearest(_keyword(left[0].partition("=")[0]), list(map(_keyword, known)))
             flags = {_keyword(name): name for name in known}
             meant = f" (is {flags[near[0]]} meant?)" if near else ""
+            others = [a.metavar for a in self._actions if str(a.metavar).startswith("-- ")]
+            if others and not near:
+                meant = f": arguments of the command go after {others[0]}"
             self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
         return found, left
 
