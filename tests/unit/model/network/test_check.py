@@ -80,7 +80,7 @@ def test_a_run_warns_of_what_check_doubts() -> None:
     network.add_species("A", 5)
     network.add_reaction("A ->", rate="k*A")
     network.add_event("never", trigger="time >= 0", assignments={"A": 50})
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning, match="the factor A|never comes") as told:
         prepare(network, Options(np.ones(1), seed=0))
     factor, never = (str(one.message) for one in told)
     assert "the factor A" in factor
