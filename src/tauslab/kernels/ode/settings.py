@@ -90,8 +90,9 @@ class OdeSettings:
             )
         for option, number in (("rtol", self.rtol), ("atol", self.atol)):
             if not 0 < number < 1e300:
+                shown = f"{number:g}" if isinstance(number, float) else str(number)[:80]
                 raise ConfigError(
-                    f"{assigned(option)}{number:g} is not allowed: a finite number above 0"
+                    f"{assigned(option)}{shown} is not allowed: a finite number above 0"
                 )
 
     def _check_warps(self) -> None:

@@ -81,6 +81,8 @@ def as_expression(value: Expression | float | str) -> Expression:
         return value
     try:
         return Number(float(value))
+    except OverflowError:
+        raise ModelError("a number beyond 1.8e308 where one below is wanted") from None
     except (TypeError, ValueError):
         kind = type(value).__name__
         raise ModelError(f"{kind} where a number or an expression is wanted") from None

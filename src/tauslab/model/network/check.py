@@ -10,7 +10,7 @@ from dataclasses import replace
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
-from tauslab.model.network.diagnosis.events import events_that_never_come
+from tauslab.model.network.diagnosis.events import events_that_never_come, events_true_at_start
 from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
 from tauslab.model.option_names import assigned, opt
@@ -208,17 +208,21 @@ def check_rates(
 
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
-    from tauslab.model.pictures.network_text import reaction_lines
+    from tauslab.model.pictures.network_text import event_lines, reaction_lines, rule_lines
 
     lines = [
         (
             f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
             f"{_count(len(network.reactions), 'reaction')}, "
             f"{_count(len(network.parameters), 'parameter')}, {_count(len(network.rules), 'rule')}"
+            + (f", {_count(len(network.rates), 'rate rule')}" if network.rates else "")
+            + (f", {_count(len(network.events), 'event')}" if network.events else "")
         )
     ]
     lines += _report_laws(network)
     lines += ["reactions:", *reaction_lines(network, _MOST_REACTIONS)] if network.reactions else []
+    lines += rule_lines(network, _MOST_REACTIONS)
+    lines += event_lines(network, _MOST_REACTIONS)
     lines += _report_species(network)
     lines += _report_names(network)
     if network.t_end is not None:
@@ -242,6 +246,8 @@ def report(network: Network) -> list[str]:
 
 def check_facts(network: Network) -> dict[str, object]:
     """What `report` says, for programs."""
+    from tauslab.model.pictures.network_text import event_facts, short_text
+
     forms = mass_action_reactions(network)
     unkept = unkept_past(network)
     return {
@@ -256,6 +262,8 @@ def check_facts(network: Network) -> dict[str, object]:
             for key, own in _known_values(network).items()
         },
         "rules": list(network.rules),
+        "rates": {name: short_text(tree) for name, tree in network.rates.items()},
+        "events": [event_facts(event) for event in network.events],
         "observables": _observables(network),
         "labels": dict(network.labels),
         "t_end": network.t_end,
@@ -361,7 +369,8 @@ def _report_species(network: Network) -> list[str]:
 def _report_events(network: Network) -> list[str]:
     """What is likely not meant as it stands: events that never come."""
     try:
-        return events_that_never_come(network, network.parameter_values())
+        values = network.parameter_values()
+        return events_that_never_come(network, values) + events_true_at_start(network, values)
     except ModelError:  # told above, or by a run
         return []
 

@@ -41,6 +41,7 @@ from tauslab.model.network.parts import (
     DELAYED,
     DRAWN,
     LOOKS_BACK,
+    Doubt,
     Event,
     Feature,
     Reaction,
@@ -407,8 +408,10 @@ class Network(NetworkData):
         twice = [one.name for one in factors if isinstance(one, Symbol) and one.name in reactants]
         if twice:
             self.notes.append(
-                f"reaction {name}: its rate holds the factor {twice[0]}, and is multiplied by the "
-                f"count of {twice[0]} once more; law= takes the propensity itself"
+                Doubt(
+                    f"reaction {name}: its rate holds the factor {twice[0]}, and is multiplied by "
+                    f"the count of {twice[0]} once more; law= takes the propensity itself"
+                )
             )
 
     def _add_both_ways(
@@ -571,9 +574,14 @@ class Network(NetworkData):
             unknown = [name for name in unknown if name != "time"]
         if unknown:
             name = min(unknown)
-            kind = "explicit time is not supported" if name == "time" else "is not defined"
-            near = "" if name == "time" else meant(name, self._names())
-            raise ModelError(f"{where}: {name!r} {kind} in {self.name}{near}")
+            if name == "time":
+                raise ModelError(
+                    f"{where}: 'time' cannot stand in a rate, which is a constant; law= takes it, "
+                    "as a text of the whole propensity: the rate times the counts of the reactants"
+                )
+            raise ModelError(
+                f"{where}: {name!r} is not defined in {self.name}{meant(name, self._names())}"
+            )
         check_depth(tree, where, deep)
         check_exponents(tree, where)
 

@@ -115,6 +115,12 @@ class TimedEvent:
         return replace(self, time=change(self.time), assignments=values)
 
 
+class Doubt(str):
+    """A note of which a run warns: the model as it stands is likely not the one that was meant."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Event:
     """When `trigger` turns from false to true, the named species get new amounts, all at once.

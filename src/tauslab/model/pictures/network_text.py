@@ -11,7 +11,7 @@ from tauslab.model.expressions.expression import Call, Expression, Number, call,
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.trees import written_size
 from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Reaction, Species, TimedEvent
+from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent
 from tauslab.model.pictures.html import card, folded, table
 
 _MOST_LINES = 20  # of each kind, in a terminal
@@ -57,26 +57,67 @@ def reaction_lines(network: NetworkData, most: int = _MOST_LINES) -> list[str]:
     return lines + ([f"  and {more} more"] if more > 0 else [])
 
 
+def rule_lines(network: NetworkData, most: int) -> list[str]:
+    """Lines for what rules give at all times, and for what equations move."""
+    rules = {name: rule.expression for name, rule in network.rules.items()}
+    moved = _listed("equations d/dt", _expressions(network.rates), most)
+    return _listed("rules", _expressions(rules), most) + moved
+
+
+def event_lines(network: NetworkData, most: int) -> list[str]:
+    """A line for each event: when it comes, what it sets, and how."""
+    lines = [_event_line(event) for event in network.events[:most]]
+    more = len(network.events) - len(lines)
+    return lines + ([f"and {more} more events"] if more > 0 else [])
+
+
+def event_facts(event: TimedEvent | Event) -> dict[str, object]:
+    """What `event_lines` say of an event, for programs."""
+    sets = {name: short_text(tree) for name, tree in event.assignments.items()}
+    if isinstance(event, TimedEvent):
+        return {"name": event.name, "time": short_text(event.time), "assignments": sets}
+    return {
+        "name": event.name,
+        "trigger": short_text(event.trigger),
+        "assignments": sets,
+        "delay": None if event.delay is None else short_text(event.delay),
+        "priority": None if event.priority is None else short_text(event.priority),
+        "persistent": event.persistent,
+        "initial": event.initial,
+        "early": event.early,
+    }
+
+
+def _event_line(event: TimedEvent | Event) -> str:
+    sets = ", ".join(f"{name} = {short_text(t)}" for name, t in event.assignments.items())
+    if isinstance(event, TimedEvent):
+        return f"event {event.name} at {short_text(event.time)}: {sets}"
+    how = [
+        f"{word} {short_text(tree)}"
+        for word, tree in (("after", event.delay), ("priority", event.priority))
+        if tree is not None
+    ]
+    how += [] if event.persistent else ["taken back if its trigger turns false"]
+    how += [] if event.initial else ["comes at 0 if its trigger is true there"]
+    how += [] if event.early or event.delay is None else ["values of when it is executed"]
+    return "; ".join([f"event {event.name} when {short_text(event.trigger)}: {sets}", *how])
+
+
+def _listed(title: str, texts: Mapping[str, str], most: int) -> list[str]:
+    lines = [f"  {name} = {value}" for name, value in _some(texts.items(), most)]
+    more = len(texts) - len(lines)
+    lines += [f"  and {more} more"] if more > 0 else []
+    return [f"{title}:", *lines] if lines else []
+
+
 def network_text(network: NetworkData) -> str:
     """What `print` shows."""
     lines = [f"network {network.name}"]
-    for title, texts in (
-        ("species", _amounts(network.species)),
-        ("parameters", _expressions(network.parameters)),
-        ("rules", _expressions({k: rule.expression for k, rule in network.rules.items()})),
-        ("equations d/dt", _expressions(network.rates)),
-    ):
-        shown = [f"  {name} = {value}" for name, value in _some(texts.items(), _MOST_LINES)]
-        more = len(texts) - len(shown)
-        lines += [f"{title}:", *shown] if shown else []
-        lines += [f"  and {more} more"] if more > 0 else []
+    lines += _listed("species", _amounts(network.species), _MOST_LINES)
+    lines += _listed("parameters", _expressions(network.parameters), _MOST_LINES)
+    lines += rule_lines(network, _MOST_LINES)
     lines += ["reactions:", *reaction_lines(network)] if network.reactions else []
-    for event in network.events:
-        if isinstance(event, TimedEvent):
-            lines.append(f"event {event.name} at {short_text(event.time)}")
-        else:
-            lines.append(f"event {event.name} when {short_text(event.trigger)}")
-    return "\n".join(lines)
+    return "\n".join(lines + event_lines(network, _MOST_LINES))
 
 
 def network_html(network: NetworkData) -> str:

@@ -153,6 +153,8 @@ class Parser(argparse.ArgumentParser):
         self.register("type", Path, _path)
         self.register("type", float, _number)
         self.register("type", int, _whole_number)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
 
     def error(self, message: str) -> NoReturn:
         """Raise it: one sentence, on one rank."""
@@ -160,12 +162,16 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what is not known in the words of the command that it was given to."""
+        self.given: dict[str, object] = {}  # values of flags so far, by destination
         found, left = super().parse_known_args(args, namespace)
         if left:
             known = [name for action in self._actions for name in action.option_strings]
             near = nearest(_keyword(left[0].partition("=")[0]), list(map(_keyword, known)))
             flags = {_keyword(name): name for name in known}
             meant = f" (is {flags[near[0]]} meant?)" if near else ""
+            others = [a.metavar for a in self._actions if str(a.metavar).startswith("-- ")]
+            if others and not near:
+                meant = f": arguments of the command go after {others[0]}"
             self.error(f"unrecognized arguments: {' '.join(left)}{meant}")
         return found, left
 
@@ -197,6 +203,26 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         if speaks():
             super()._print_message(message, file)
+
+
+class _Once(argparse._StoreAction):  # noqa: SLF001 - its only name
+    """Stores a value; a flag that is given a second one is refused."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Store it."""
+        given = getattr(parser, "given", {})
+        if option_string is not None and given.setdefault(self.dest, values) != values:
+            parser.error(
+                f"{option_string} is given twice, as {given[self.dest]} and as {values}: give it "
+                "once"
+            )
+        setattr(namespace, self.dest, values)
 
 
 SHELLS = ("bash", "zsh", "tcsh")

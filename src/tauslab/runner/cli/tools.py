@@ -17,6 +17,7 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.runner.cli.streams import discard, printable
 from tauslab.runner.options.values.result_name import require_result_name
+from tauslab.runner.options.values.texts import add_once
 from tauslab.runner.output.targets import (
     inputs_of,
     require_no_input,
@@ -149,9 +150,12 @@ def ignored(*_: Any, **__: Any) -> None:
     """Rank 0 speaks for all, or nobody."""
 
 
-def mpi_hint(text: str) -> tuple[str, str]:
-    """``NAME=VALUE`` of ``--mpi-hint``."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
-    return name, value
+def mpi_hints(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of every ``--mpi-hint``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--mpi-hint {text}: write NAME=VALUE")
+        add_once(found, name, value, "mpi_hints")
+    return found

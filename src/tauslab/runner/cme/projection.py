@@ -197,7 +197,8 @@ class Projection:
                 break
             sources = self._leaving(law)
             if not len(sources) or not self._grow(sources, layers):
-                self._refuse_undefined(now, loss)
+                if loss > self.rounding + propagator.rounding(duration):
+                    self._refuse_undefined(now, loss)
                 break
             grown, layers = True, min(2 * layers, _MOST_LAYERS)
             if self._current().steps(duration) > _LONG_STEP:

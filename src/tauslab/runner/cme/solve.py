@@ -12,6 +12,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.host_memory import require_memory
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import round_counts
+from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import warn
 from tauslab.runner.cme.counts_alone import require_counts_alone
@@ -39,6 +40,7 @@ def lowered_counts(
     network = with_settings(network, values)
     network.validate()
     parameters = network.parameter_values()
+    warn_of_model(network, parameters)
     check_rates(network, parameters)
     if has_dynamics(network):
         raise ModelError(

@@ -16,6 +16,7 @@ from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import require_support
 from tauslab.model.network.dependencies import parents, right_sides
+from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt
 from tauslab.runner.ensemble.breaks import breaks_of
@@ -84,6 +85,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     network = with_settings(network, options.set)
     network.validate()
     values = network.parameter_values()
+    warn_of_model(network, values)
     back = [f for f in network.features if f.kind in ("delay", "delayed reaction")]
     if back:
         raise ModelError(

@@ -13,6 +13,7 @@ from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_rates
+from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.ensemble.breaks import breaks_of
@@ -21,9 +22,9 @@ from tauslab.runner.ensemble.task import (
     check_names,
     checked_record,
     choose_values,
+    each_of,
     identity,
     recorded_names,
-    warn_of_times,
     with_settings,
 )
 from tauslab.runner.options.ensemble import FloatArray, Options
@@ -47,7 +48,7 @@ def prepare_ode(network: Network, options: Options) -> Task:
     network = with_settings(network, options.sample.typical(), "sample")
     network.validate()
     values = network.parameter_values()
-    warn_of_times(network, options, values, rows)
+    warn_of_model(network, values, rows, each_of(options))
     check_rates(network, values, negative=True)
     _warn_of_small(network.initial_amounts(values, negative=True), network, options)
     recorded = recorded_names(network, options)

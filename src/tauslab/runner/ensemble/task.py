@@ -20,7 +20,7 @@ from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
-from tauslab.model.network.diagnosis.events import events_that_never_come, rounded_constants
+from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.past import with_pasts
 from tauslab.model.option_names import opt, warn
@@ -195,7 +195,7 @@ def prepare(network: Network, options: Options) -> Task:
     network, options, rows, n_rows = choose_values(network, options)
     network.validate()
     values = network.parameter_values()
-    warn_of_times(network, options, values, rows)
+    warn_of_model(network, values, rows, each_of(options))
     forward, pasts = with_pasts(network, rows)
     check_rates(forward, values)
     amounts = network.initial_amounts(values)
@@ -238,9 +238,7 @@ def prepare(network: Network, options: Options) -> Task:
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
-    constants = _constant_rows(
-        lowered, varying, n_rows, "trajectory" if options.sweep is None else "point"
-    )
+    constants = _constant_rows(lowered, varying, n_rows, each_of(options))
     canonical, digest = identity(network, options, rows)
     task = Task(
         network, options, lowered, initial, constants, Record(), canonical, digest,
@@ -474,16 +472,9 @@ def _warn_of_net_laws(network: Network) -> None:
         )
 
 
-def warn_of_times(
-    network: Network,
-    options: Options,
-    values: Mapping[str, float],
-    rows: Mapping[str, FloatArray],
-) -> None:
-    """Events that never come, since their time is 0 or before."""
-    each = "trajectory" if options.sweep is None else "point"
-    for sentence in events_that_never_come(network, values, rows, each):
-        warn(sentence)
+def each_of(options: Options) -> str:
+    """What rows of values are called in messages."""
+    return "trajectory" if options.sweep is None else "point"
 
 
 def _rounded(name: str, amounts: FloatArray) -> CountArray:

@@ -19,7 +19,7 @@ from tauslab.runner.options.methods import ODE
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.recurring import quiet_option
-from tauslab.runner.options.values.texts import whole_number
+from tauslab.runner.options.values.texts import add_once, whole_number
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
 Counts: TypeAlias = Literal["auto", "inside", "after"]
@@ -189,7 +189,7 @@ def check_edges(name: str, edges: FloatArray) -> None:
 
 def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Read ``NAME=LO:HI`` texts."""
-    found = {}
+    found: dict[str, tuple[float, float]] = {}
     for text in texts:
         name, _, values = text.partition("=")
         try:
@@ -198,25 +198,27 @@ def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
             raise ConfigError(
                 f"{opt('ranges', key=text)}: write NAME=LO:HI with two numbers"
             ) from None
-        found[name.strip()] = (low, high)
+        add_once(found, name.strip(), (low, high), "ranges")
     return found
 
 
 def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
     """Read ``NAME=a,b,c`` texts."""
-    found = {}
+    found: dict[str, FloatArray] = {}
     for text in texts:
         name, _, values = text.partition("=")
         try:
-            found[name.strip()] = np.array([float(word) for word in values.split(",")])
+            edges = np.array([float(word) for word in values.split(",")])
         except ValueError:
             raise ConfigError(f"{opt('edges', key=text)}: write NAME=a,b,c with numbers") from None
+        add_once(found, name.strip(), edges, "edges")
     return found
 
 
 def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
     """Read ``K`` for all nodes, and ``NAME=K`` for some."""
-    every, own = DEFAULT_INTERVALS, {}
+    every: dict[str, int] = {}
+    own: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
         try:
@@ -225,11 +227,8 @@ def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
             raise ConfigError(
                 f"{opt('intervals', key=text)}: write K or NAME=K, a whole number"
             ) from None
-        if equals:
-            own[name.strip()] = number
-        else:
-            every = number
-    return every, own
+        add_once(own if equals else every, name.strip(), number, "intervals")
+    return every.get("", DEFAULT_INTERVALS), own
 
 
 def _numbers(option: str, values: Any) -> FloatArray:

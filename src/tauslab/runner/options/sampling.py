@@ -142,6 +142,8 @@ def read_table(path: Path, names: Sequence[str]) -> FloatArray:
     if len(rows) < 2:
         raise ConfigError(f"{opt('sample')}: table {path} needs a header and a row of numbers")
     for name in names:
+        if rows[0].count(name) > 1:
+            raise ConfigError(f"{opt('sample')}: table {path} has the column {name} twice")
         if name not in rows[0]:
             raise ConfigError(
                 f"{opt('sample')}: table {path} has no column {name}; it has {', '.join(rows[0])}"

@@ -9,13 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import doubles
 from tauslab.model.errors import ConfigError, one_of
 from tauslab.model.files.extras import installing
 from tauslab.model.option_names import assigned, opt
+from tauslab.runner.options.values.texts import add_once
 
 FloatArray = npt.NDArray[np.float64]
 Values = Sequence[float] | FloatArray
@@ -193,9 +196,7 @@ def parse_sweep(texts: Iterable[str]) -> dict[str, str]:
         name, equals, form = (part.strip() for part in text.partition("="))
         if not name or not equals:
             raise ConfigError(f"{opt('sweep', key=text)}: write NAME= and then {_FORMS}")
-        if name in found:
-            raise ConfigError(f"{opt('sweep', key=name)} is given twice")
-        found[name] = form
+        add_once(found, name, form, "sweep")
     return found
 
 
@@ -304,9 +305,11 @@ def _parquet(path: Path) -> dict[str, Values]:
             f"{opt('table', path)}: Parquet needs pyarrow: {installing('parquet')}"
         ) from None
     try:
-        table = parquet.read_table(path)
+        names = parquet.read_schema(path).names
+        table: Any = None if len(set(names)) < len(names) else parquet.read_table(path)
     except ValueError as error:  # what pyarrow raises for a damaged file is one
         raise ConfigError(f"{opt('table', path)}: cannot be read: {error}") from None
+    _require_once(names, opt("table", path))
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
@@ -316,9 +319,7 @@ def _csv(lines: Iterable[list[str]], origin: str) -> dict[str, Values]:
     names = [name.strip() for name in next(rows, (0, []))[1]]
     if not names or not all(names):
         raise ConfigError(f"{origin}: line 1 must name every column")
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{origin}: line 1: column {name} is there twice")
+    _require_once(names, f"{origin}: line 1")
     columns: dict[str, list[float]] = {name: [] for name in names}
     for number, cells in rows:
         if len(cells) != len(names):
@@ -336,6 +337,12 @@ def _csv(lines: Iterable[list[str]], origin: str) -> dict[str, Values]:
     return dict(columns)
 
 
+def _require_once(names: Sequence[str], where: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{where}: column {name} is there twice")
+
+
 def _from_columns(columns: Mapping[str, Values], origin: str) -> Sweep:
     arrays = {name: _numbers(origin, name, values) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
@@ -349,9 +356,9 @@ def _from_columns(columns: Mapping[str, Values], origin: str) -> Sweep:
 
 def _numbers(origin: str, name: str, values: Values) -> FloatArray:
     try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{column_of(origin, name)}: values must be numbers") from None
+        array = doubles(values)
+    except ValueError as error:
+        raise ConfigError(f"{column_of(origin, name)}: values {error}") from None
     if array.ndim != 1:
         raise ConfigError(
             f"{column_of(origin, name)}: give a list of values, a number for each point"

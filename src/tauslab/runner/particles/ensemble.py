@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -367,7 +368,7 @@ class Ensemble:
             `t` is before the present time or not finite, or no particle is left.
         """
         self._meet("advance", t=t)
-        if not (isinstance(t, int | float | np.number) and np.isfinite(t)) or t < self.time:
+        if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
             raise ConfigError(
                 f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
             )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import FloatArray
+from tauslab.model.arrays import FloatArray, doubles
 from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.distributions import arguments_of
 from tauslab.model.network.counts import meant, some
@@ -388,11 +388,9 @@ def _given() -> str:
 
 def _column(name: str, values: Any) -> FloatArray:
     try:
-        column = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        raise ConfigError(
-            f"data: column {name} must be numbers, NaN where one is missing"
-        ) from None
+        column = doubles(values)
+    except ValueError as error:
+        raise ConfigError(f"data: column {name} {error}, NaN where one is missing") from None
     if column.ndim != 1:
         raise ConfigError(f"data: column {name} must have one value per row")
     return column

@@ -428,6 +428,11 @@ class Recorded:
             self._index(name, self.foremost)
 
     def _index(self, name: str, names: Sequence[str]) -> int:
+        if name in self.observables and name not in names:
+            raise ConfigError(
+                f"{name!r} is an observable, and this is of species: result[{name!r}][..., -1] is "
+                f"its value at the end of each trajectory, and mean({name!r}) its mean"
+            )
         if name not in names:
             raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {some(names, 20)}")
         return names.index(name)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet computes a cell that begins so
 WHAT = ("trajectories", "statistics", "final", "summaries")
 WHAT_OF_CELLS = ("divisions",)  # of a population beside
 
@@ -99,7 +100,7 @@ def write_table(table: ResultTable, path: Path) -> None:
         if table.unfinished:
             file.write(f"# unfinished: {table.unfinished}\n")
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-        writer.writerow(table.header)
+        writer.writerow(map(plain_text, table.header))
         for piece in table.pieces:
             writer.writerows(zip(*(_cells(values) for values in piece), strict=True))
 
@@ -122,7 +123,18 @@ def to_pandas(table: ResultTable) -> pd.DataFrame:
     return frame
 
 
+def plain_text(cell: str) -> str:
+    """A text that no spreadsheet takes for a formula: one that begins as such after a ``'``.
+
+    >>> plain_text("=1+1"), plain_text("X")
+    ("'=1+1", 'X')
+    """
+    return f"'{cell}" if cell.startswith(_OF_FORMULAS) else cell
+
+
 def _cells(values: npt.NDArray[Any]) -> list[Any]:
+    if values.dtype.kind in "UO":
+        return [plain_text(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
     absent = np.isnan(values) if values.dtype.kind == "f" else None
     if values.dtype.kind == "i":
         absent = values < 0

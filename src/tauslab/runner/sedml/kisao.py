@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tauslab.model.errors import ConfigError
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.options.values.texts import whole_number
 
 # Exact algorithms sample the same distribution, and integrators solve the same equations within
 # their tolerances: so one method stands for all of a kind.
@@ -76,7 +77,9 @@ def method_of(
     told: dict[str, float] = {}
     for key, text in parameters.items():
         if key == _SEED:
-            seed = int(_number(text, f"{where}: {key}"))
+            seed = whole_number(text)
+            if seed is None:
+                raise ConfigError(f"{where}: {key}: the seed {text!r:.80} is no whole number")
         elif key in (_RELATIVE, _ABSOLUTE, _EPSILON):
             told[key] = _number(text, f"{where}: {key}")
         elif key not in _IGNORED:

@@ -19,6 +19,7 @@ from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.files.drafts import replacing, require_no_link
 from tauslab.model.option_names import opt
+from tauslab.runner.results.tables import plain_text
 from tauslab.runner.sedml.archive import places_of_archive, unpack
 from tauslab.runner.sedml.document import Experiment, OutputData, Variable, read_experiment
 from tauslab.runner.sedml.execute import Runner, evaluated, expression_of_mathml, with_aggregates
@@ -178,7 +179,7 @@ def _write_csv(path: Path, output: OutputData, data: list[FloatArray]) -> tuple[
     with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         repeats = len(shape) > 1
-        writer.writerow([*(["repeat"] if repeats else []), *labels])
+        writer.writerow([*(["repeat"] if repeats else []), *map(plain_text, labels)])
         for index, row in enumerate(zip(*columns, strict=True)):
             numbers = [repr(float(value)) for value in row]
             writer.writerow([*([index // shape[-1]] if repeats else []), *numbers])

@@ -23,7 +23,7 @@ from tauslab.runner.options.values.recurring import (
     seed_option,
     set_option,
 )
-from tauslab.runner.options.values.texts import count, names
+from tauslab.runner.options.values.texts import add_once, count, names
 from tauslab.runner.sensitivity.result import METHODS
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP, DIFFERENCES
 
@@ -66,18 +66,20 @@ def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
     >>> parse_steps(["0.05"]), parse_steps(["k1=1e-4", "A=2"])
     (0.05, {'k1': 0.0001, 'A': 2.0})
     """
-    named = [text for text in texts if "=" in text]
+    found: dict[str, float] = {}
     try:
-        if len(named) == len(texts):
-            pairs = (text.split("=") for text in texts)
-            return {name.strip(): float(value) for name, value in pairs}
-        (part,) = texts
-        return float(part)
+        if not all("=" in text for text in texts):
+            (part,) = texts
+            return float(part)
+        steps = [(name, float(value)) for name, value in (text.split("=") for text in texts)]
     except ValueError:
         raise ConfigError(
             f"{opt('step', key=' '.join(texts))}: write one part of all values, such as 0.05, or "
             "steps by name, such as k1=1e-4"
         ) from None
+    for name, step in steps:
+        add_once(found, name.strip(), step, "step")
+    return found
 
 
 @declared

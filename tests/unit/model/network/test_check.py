@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_facts, check_rates, report, require_support
 from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Feature, Network
+from tauslab.runner.cme.solve import lowered_counts
+from tauslab.runner.ensemble.task import prepare
+from tauslab.runner.options.ensemble import Options
 
 
 def _network() -> Network:
@@ -40,6 +45,57 @@ def test_the_first_feature_is_named() -> None:
         "cell.xml: event E1: events are not supported by ssa; it changes the state "
         "(and 1 more, see tauslab check)"
     )
+
+
+def test_all_that_moves_the_model_is_in_text_and_facts() -> None:
+    """Events, rate rules and delays are listed, also those that wait for their trigger."""
+    network = _network()
+    network.add_species("V", 3)
+    network.add_rate("V", "time - 10")
+    network.add_reaction("X ->", rate=1, delay=5, name="late")
+    network.add_event("dose", time=10, assignments={"X": "X + 100"})
+    network.add_event("refill", trigger="X > 3", assignments={"X": 50}, delay=2, priority="X")
+    network.add_event("never", trigger="time >= 0", assignments={"X": 50})
+    text = "\n".join(report(network))
+    for line in (
+        "1 rate rule, 3 events",
+        "  V = time - 10.0",
+        "complete after 5",
+        "event dose at 10: X = X + 100.0",
+        "event refill when X > 3.0: X = 50; after 2; priority X",
+        "event refill does not come at time 0: its trigger is true",
+        "event never never comes: its trigger is true",
+    ):
+        assert line in text, line
+    facts: Any = check_facts(network)
+    assert facts["rates"] == {"V": "time - 10.0"}
+    assert [event["name"] for event in facts["events"]] == ["dose", "refill", "never"]
+    assert facts["events"][0]["time"] == "10"
+    assert facts["events"][1]["delay"] == "2"
+
+
+def test_a_run_warns_of_what_check_doubts() -> None:
+    network = Network("cn")
+    network.add_parameter("k", 1)
+    network.add_species("A", 5)
+    network.add_reaction("A ->", rate="k*A")
+    network.add_event("never", trigger="time >= 0", assignments={"A": 50})
+    with pytest.warns(UserWarning, match="the factor A|never comes") as told:
+        prepare(network, Options(np.ones(1), seed=0))
+    factor, never = (str(one.message) for one in told)
+    assert "the factor A" in factor
+    assert "event never never comes" in never
+    network.events.clear()
+    network.features.clear()
+    with pytest.warns(UserWarning, match="the factor A"):
+        lowered_counts(network, {})
+
+
+def test_a_rate_that_uses_the_time_is_told_of_law() -> None:
+    network = _network()
+    network.add_reaction("X ->", rate="k*exp(-time)")
+    with pytest.raises(ModelError, match=r"'time' cannot stand in a rate.* law= takes it"):
+        network.validate()
 
 
 def test_a_feature_of_unknown_kind_is_refused() -> None:
@@ -82,6 +138,8 @@ def test_report() -> None:
         "  bind:  2 X -> Y   rate k",
         "  decay: Y -> Sink  rate 0.1",
         "  eat:   X -> Sink  law k * double / (10.0 + X)",
+        "rules:",
+        "  double = 2.0 * X",
         "species: X = 250, Y = 1.5, Sink = 0",
         "parameters: k = 0.5",
         "fixed species: Sink",

@@ -23,8 +23,26 @@ from sbml_factory import (
 )
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.expressions.expression import symbols
 from tauslab.model.network.check import require_support
 from tauslab.model.readers.sbml.reader import read_sbml
+
+_TIME_AS_T = (
+    '<csymbol encoding="text" definitionURL="http://www.sbml.org/sbml/symbols/time"> t </csymbol>'
+)
+
+
+def test_a_species_called_as_the_text_of_the_time(tmp_path: Path) -> None:
+    """Libsbml takes the t of a csymbol for the species t, which the reaction does not list."""
+    text = model(species=species("t") + species("B"), reactions=reaction("R", "B*s", "B"))
+    path = write(tmp_path, text.replace("<ci> s </ci>", _TIME_AS_T))
+    assert _TIME_AS_T in path.read_text()
+    found = read_sbml(path)
+    assert symbols(found.reactions[0].law) == {"B", "time"}
+    text = model(species=species("t") + species("B"), reactions=reaction("R", "B*t", "B"))
+    wrong = write(tmp_path, text)
+    with pytest.raises(ModelError, match="'t' is not listed"):
+        read_sbml(wrong)
 
 
 def _one(**parts: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import tauslab as ts
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
 from tauslab.runner.results.open import open_result
-from tauslab.runner.results.tables import table_of, write_table
+from tauslab.runner.results.tables import ResultTable, table_of, write_table
+from tauslab.runner.sedml.reports import _write_csv
 
 N = 40
 
@@ -168,3 +170,30 @@ def test_counts_of_a_lattice(tmp_path, capsys):
     assert np.array(lines, float).T.tolist() == counted
     assert main(["export", str(tmp_path / "c.h5"), "--what", "final"]) == 2
     assert "--what final: " in capsys.readouterr().err
+
+
+def test_no_cell_is_a_formula(tmp_path):
+    """Names come from files of others: a spreadsheet would compute one that begins so."""
+    words = ["=cmd|'/c calc'!A0", "+1", "-1", "@sum", "X"]
+    piece = [*(np.array([word]) for word in words), np.array([-0.5])]
+    table = ResultTable((*words, "n"), iter([piece]))
+    write_table(table, tmp_path / "t.csv")
+    header, (line,) = rows(tmp_path / "t.csv")
+    plain = ["'" + word for word in words[:-1]] + ["X"]
+    assert header == [*plain, "n"]
+    assert line == [*plain, "-0.5"]
+    output = SimpleNamespace(sets=[("a", "=1+1", None), ("b", "B", None)])
+    _write_csv(tmp_path / "s.csv", output, [np.array([-1.0]), np.array([2.0])])
+    assert rows(tmp_path / "s.csv") == (["'=1+1", "B"], [["-1.0", "2.0"]])
+
+
+def test_an_observable_has_no_final_of_its_own():
+    network = ts.Network("pair")
+    network.add_species("X", 5)
+    network.add_rule("T", "2*X")
+    network.add_reaction("X ->", rate=1)
+    result = ts.run(network, n=2, times=[0, 1], seed=1, device="cpu")
+    for asked in (result.final, result.counts):
+        with pytest.raises(ConfigError, match=r"'T' is an observable.*result\['T'\]"):
+            asked("T")
+    assert result["T"][..., -1].tolist() == (2 * result.final("X")).tolist()

@@ -12,6 +12,7 @@ from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
+    Number,
     Symbol,
     draws_in,
     substitute,
@@ -19,9 +20,11 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
-from tauslab.model.network.parts import Event, TimedEvent
+from tauslab.model.network.parts import Doubt, Event, TimedEvent
+from tauslab.model.option_names import warn
 from tauslab.model.portable.host_math import evaluate
 
+_AFTER = ("ge", "gt", "le", "lt")
 _LISTED = 5  # points that a message names
 
 
@@ -46,11 +49,12 @@ def events_that_never_come(
         A time is not a number.
     """
     timed = [e for e in network.events if isinstance(e, TimedEvent) and not e.switched]
+    triggered = [e for e in network.events if isinstance(e, Event) and _stays_true(e, values)]
+    found = [trigger_holds(event.name, "never comes") for event in triggered]
     if not timed:
-        return []
+        return found
     swept = {name: column for name, column in (rows or {}).items() if name in network.parameters}
     trees = unfold({k: t for k, t in network.parameters.items() if k not in swept}, "parameter")
-    found = []
     for event in timed:
         tree = substitute(event.time, trees)
         used = sorted(symbols(tree) & swept.keys())
@@ -68,6 +72,50 @@ def events_that_never_come(
                 'trigger="time >= 0" with initial=False'
             )
     return found
+
+
+def warn_of_model(
+    network: Network,
+    values: Mapping[str, float],
+    rows: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    each: str = "point",
+) -> None:
+    """Warn of what is likely not meant in the model, and of events that never come.
+
+    As `events_that_never_come`.
+    """
+    for note in network.notes:
+        if isinstance(note, Doubt):
+            warn(note)
+    for sentence in events_that_never_come(network, values, rows, each):
+        warn(sentence)
+
+
+def _stays_true(event: Event, values: Mapping[str, float]) -> bool:
+    """Whether a trigger such as ``time >= 0`` is true from the start to the end."""
+    trigger = event.trigger
+    if not (event.initial and isinstance(trigger, Call) and trigger.function in _AFTER):
+        return False
+    first, second = trigger.arguments
+    late, bound = (first, second) if trigger.function in ("ge", "gt") else (second, first)
+    if late != Symbol("time") or not isinstance(bound, Number | Symbol):
+        return False
+    from_when = bound.value if isinstance(bound, Number) else values.get(bound.name, math.inf)
+    return from_when < 0 or (from_when == 0 and trigger.function in ("ge", "le"))
+
+
+def trigger_holds(name: str, what: str = "does not come at time 0") -> str:
+    """A sentence about an event whose trigger is true from the start."""
+    return (
+        f"event {name} {what}: its trigger is true at time 0 already, and an event comes when its "
+        "trigger turns true; initial=False (initialValue in SBML, t0 in Antimony) lets it come at 0"
+    )
+
+
+def events_true_at_start(network: Network, values: Mapping[str, float]) -> list[str]:
+    """A sentence about each event that waits for its trigger to turn false first."""
+    waiting = (e for e in network.events if isinstance(e, Event) and not _stays_true(e, values))
+    return [trigger_holds(e.name) for e in waiting if begins_true(network, e.name, values)]
 
 
 def begins_true(network: Network, name: str, values: Mapping[str, float]) -> bool:

@@ -32,9 +32,10 @@ _FUNCTIONS = (
     "sqrt", "cos", "sin", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
     "atanh", "if", "min", "max", "sum", "avg", "sign", "mratio", "Sat", "MM", "Hill", "Arrhenius",
 )  # fmt: skip
+_IN_PLACE_OF_A_TABLE = "write it by if(), such as if(time()<5, 4*time(), 40-4*time())"
 _REFUSED = {
-    "TFUN": "the function TFUN, which reads a file, is not supported",
-    "tfun": "the function tfun, which reads a file, is not supported",
+    "TFUN": "the function TFUN, a table of values, is not supported; " + _IN_PLACE_OF_A_TABLE,
+    "tfun": "the function tfun, a table of values, is not supported; " + _IN_PLACE_OF_A_TABLE,
     "FunctionProduct": "the rate law FunctionProduct is not supported",
 }
 _INDEX = r"\s*(?:\d+\s+)?(?:\w+\s*:\s+)?"
@@ -124,10 +125,21 @@ def checked(block: str, line: Line, names: Names) -> str:
     return text
 
 
-def _check_characters(block: str, text: str) -> None:
+def require_known(text: str) -> None:
+    """Refuse functions and laws of BioNetGen that are not known here.
+
+    Raises
+    ------
+    ModelError
+        Says which, and what to write.
+    """
     for word in _WORD.findall(text):
         if word in _REFUSED:
             raise ModelError(_REFUSED[word])
+
+
+def _check_characters(block: str, text: str) -> None:
+    require_known(text)
     for character in text:
         if character.isascii() and (character.isalnum() or character in " _"):
             continue

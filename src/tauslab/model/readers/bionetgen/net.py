@@ -27,6 +27,7 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.network.equations import falling_product, power_product
 from tauslab.model.network.network import Feature, Network, Reaction, Rule, Species
 from tauslab.model.readers.bionetgen.functions import BARE, FUNCTIONS, balanced_sum
+from tauslab.model.readers.bionetgen.lines import require_known
 from tauslab.model.readers.bionetgen.rates import ELEMENTARY, named_law, split_rate
 
 Lines = list[tuple[int, str]]
@@ -244,6 +245,7 @@ class _NetReader:
     def _parse(self, text: str, number: int, where: str) -> Expression:
         """Read an expression; the time and BioNetGen's constants are told from names."""
         with _located(number, where):
+            require_known(text)
             tree = substitute(parse(text, self._functions), self._renamed)
         unknown = symbols(tree) - self._known
         tree = substitute(tree, {name: BARE[name] for name in unknown & BARE.keys()})

@@ -19,7 +19,7 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Event, Feature, Network, TimedEvent
-from tauslab.model.network.parts import draw_refused
+from tauslab.model.network.parts import Doubt, draw_refused
 from tauslab.model.readers.sbml.event_order import timed_events
 from tauslab.model.readers.sbml.mathml import MathReader
 from tauslab.model.readers.sbml.text import each
@@ -98,7 +98,7 @@ def _read_event(
     where = f"event {name}"
     starts = event.getTrigger()
     if starts is None or not starts.isSetMath():  # Level 3 Version 2 allows both
-        network.notes.append(f"{where} has no trigger: it never comes")
+        network.notes.append(Doubt(f"{where} has no trigger: it never comes"))
         return None
     before = list(network.features)
     trigger = maths.read(starts.getMath(), where)

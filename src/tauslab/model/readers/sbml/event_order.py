@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression, Number, call, substitute, symbols
 from tauslab.model.expressions.time_relations import folded
+from tauslab.model.network.diagnosis.events import trigger_holds
 from tauslab.model.network.network import Event, Network, TimedEvent
+from tauslab.model.network.parts import Doubt
 from tauslab.model.portable.host_math import evaluate
 from tauslab.model.readers.sbml.triggers import holds_at_start, switch_times
 
@@ -45,10 +47,12 @@ def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] 
     equal with the parameters' values.
     """
     groups: dict[Expression, list[_Timed]] = {}
+    never: list[Doubt] = []
     for event in events:
         found = _times(network, event)
         if found is None:
             return None
+        never += [] if found else [_never(event)]
         for timed in found:
             groups.setdefault(timed.time, []).append(timed)
     merged: list[_Timed] = []
@@ -59,7 +63,15 @@ def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] 
         merged += executed
     if _disturb_by_chance(network, merged):
         return None
+    network.notes += never
     return [TimedEvent(event.name, event.time, event.values, switched=True) for event in merged]
+
+
+def _never(event: Event) -> Doubt:
+    """Why an event has no times."""
+    if holds_at_start(event.trigger) == Number(0.0):
+        return Doubt(f"event {event.name} never comes: its trigger is never true after time 0")
+    return Doubt(trigger_holds(event.name, "never comes"))
 
 
 def _times(network: Network, event: Event) -> list[_Timed] | None:

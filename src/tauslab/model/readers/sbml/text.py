@@ -39,6 +39,7 @@ _HARMLESS = {
 _PICTURES = ("layout", "render")  # packages that say how a model looks
 # Numbers of attributes that may be no normal doubles.
 _TINY = re.compile(r"""(?<==["'])[-+]?(?:\d+\.?\d*|\.\d+)[eE]-\d{3,5}(?=["'])""")
+_UNDECLARED = 21121  # a law names a species that its reaction does not list
 
 
 def each(items: Any) -> Iterator[Any]:
@@ -185,6 +186,8 @@ def scan(text: str, label: str) -> int:
 def raise_first_error(document: Any, label: str) -> list[Any]:
     """Raise the first error that matters; returns those that do not."""
     errors = errors_of(document)
+    if any(error.getErrorId() == _UNDECLARED for error in errors) and _all_declared(document):
+        errors = [error for error in errors if error.getErrorId() != _UNDECLARED]
     found = [error for error in errors if error.isFatal() or not _is_harmless(error)]
     if found:
         if len(found) > 1 and "subsequent errors are from this attempt" in found[0].getMessage():
@@ -197,6 +200,38 @@ def raise_first_error(document: Any, label: str) -> list[Any]:
 def _is_harmless(error: Any) -> bool:
     """Whether no simulation reads what the error is of."""
     return error.getErrorId() in _HARMLESS or error.getPackage() in _PICTURES
+
+
+def _all_declared(document: Any) -> bool:
+    """Whether each kinetic law names only species that its reaction lists.
+
+    libsbml takes the text of a csymbol, such as ``t`` of the time, for the name of a species.
+    """
+    model = document.getModel()
+    species = {one.getId() for one in each(model.getListOfSpecies())}
+    for reaction in each(model.getListOfReactions()):
+        law = reaction.getKineticLaw()
+        if law is None or not law.isSetMath():
+            continue
+        sides = (reaction.getListOfReactants(), reaction.getListOfProducts())
+        known = {one.getSpecies() for side in sides for one in each(side)}
+        known |= {one.getSpecies() for one in each(reaction.getListOfModifiers())}
+        known |= {one.getId() for one in each(law.getListOfParameters())}
+        known |= {one.getId() for one in each(law.getListOfLocalParameters())}
+        if not _named_in(law.getMath()) & species <= known:
+            return False
+    return True
+
+
+def _named_in(math: Any) -> set[str]:
+    """Names that stand in ``<ci>``."""
+    found, waiting = set[str](), [math]
+    while waiting:
+        node = waiting.pop()
+        if node.isName() and not node.getDefinitionURLString():
+            found.add(node.getName())
+        waiting += [node.getChild(i) for i in range(node.getNumChildren())]
+    return found
 
 
 def first_error(document: Any) -> str:

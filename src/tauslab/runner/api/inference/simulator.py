@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import doubles
 from tauslab.model.copies import Origin
 from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
@@ -206,9 +207,9 @@ def _numbers(values: npt.ArrayLike) -> FloatArray:
     if tensor is not None and isinstance(values, tensor):
         given = given.detach().cpu()
     try:
-        return np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        raise ConfigError(f"theta and summaries must be numbers, not {values!r:.80}") from None
+        return doubles(given)
+    except ValueError as error:
+        raise ConfigError(f"theta and summaries {error}, not {values!r:.80}") from None
 
 
 def _like(theta: npt.ArrayLike, summaries: FloatArray) -> Any:

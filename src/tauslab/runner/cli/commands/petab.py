@@ -18,6 +18,7 @@ from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.petab.likelihood import unscaled
 from tauslab.runner.petab.problem import Problem, load
 from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.results.tables import plain_text
 
 
 def process_petab(arguments: argparse.Namespace) -> None:
@@ -120,5 +121,5 @@ def _write(path: Path, problem: Problem, vectors: FloatArray, found: dict[str, F
     } | found
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(columns)
+        writer.writerow(map(plain_text, columns))
         writer.writerows(zip(*(map(float, own) for own in columns.values()), strict=True))

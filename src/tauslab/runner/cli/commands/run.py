@@ -19,7 +19,7 @@ from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.rerun import own_output, taken_from_result
 from tauslab.runner.cli.tools import (
     ignored,
-    mpi_hint,
+    mpi_hints,
     tell_what_begins,
     telling_warnings,
     warn_on_rank_0,
@@ -121,7 +121,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
             **{name: getattr(arguments, name) for name in _DASK},
             tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
         ),
-        "hints": dict(mpi_hint(text) for text in arguments.mpi_hint),
+        "hints": mpi_hints(arguments.mpi_hint),
         "command": shlex.join(["tauslab", *sys.argv[1:]]),
     }
     return ensemble_options(network, {**stored, **asked}, place, sweep)

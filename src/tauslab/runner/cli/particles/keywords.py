@@ -13,7 +13,7 @@ from tauslab.runner.options.places import Device
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import declared, option
 from tauslab.runner.options.values.recurring import output_option, seed_option, set_option
-from tauslab.runner.options.values.texts import count
+from tauslab.runner.options.values.texts import add_once, count
 from tauslab.runner.sensitivity.keywords import parse_times
 
 RARE_METHODS = ("weighted", "splitting")
@@ -26,7 +26,7 @@ def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     >>> observations(["X=normal(10)", "gfp=X:poisson(0.3)"])
     {'X': ('X', 'normal(10)'), 'gfp': ('X', 'poisson(0.3)')}
     """
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for text in texts:
         column, equals, told = text.partition("=")
         if not equals or not column.strip() or not told.strip():
@@ -35,18 +35,19 @@ def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
                 'COLUMN=NAME:NOISE, such as "gfp=X:poisson(0.3)"'
             )
         name, colon, noise = told.partition(":")
-        found[column.strip()] = (name.strip(), noise) if colon else (column.strip(), told)
+        how = (name.strip(), noise) if colon else (column.strip(), told)
+        add_once(found, column.strip(), how, "observe")
     return found
 
 
 def initial_laws(texts: Sequence[str]) -> dict[str, str]:
     """Read ``NAME=LAW``."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         name, equals, law = text.partition("=")
         if not equals:
             raise ConfigError(f'--initial {text}: write NAME=LAW, such as "X=poisson(50)"')
-        found[name.strip()] = law
+        add_once(found, name.strip(), law, "initial")
     return found
 
 
@@ -56,12 +57,12 @@ def partitions(texts: Sequence[str]) -> dict[str, str]:
     >>> partitions(["X=even"])
     {'X': 'even'}
     """
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         name, equals, how = text.partition("=")
         if not equals:
             raise ConfigError(f'--partition {text}: write NAME=HOW, such as "X=even"')
-        found[name.strip()] = how.strip()
+        add_once(found, name.strip(), how.strip(), "partition")
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import doubles
 from tauslab.model.errors import ConfigError
 from tauslab.runner.options.sweep import Design, Sweep, choose_points, parse_design
 from tauslab.runner.options.values import texts
@@ -44,14 +45,16 @@ def numbers(name: str, values: Any) -> Any:
     ConfigError
         They are no numbers.
     """
-    if isinstance(values, float | int):
+    if isinstance(values, float | bool):
         return values
+    why = "must be numbers"
     try:
         if values is not None:  # which NumPy takes for NaN
-            return np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        pass
-    raise ConfigError(f"{name}: values must be numbers, not {values!r}")
+            found = doubles(values)
+            return values if isinstance(values, int) else found
+    except ValueError as error:
+        why = str(error)
+    raise ConfigError(f"{name}: values {why}, not {values!r:.80}")
 
 
 def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:

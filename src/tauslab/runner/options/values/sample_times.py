@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.arrays import doubles
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned, opt
 from tauslab.runner.options.values.checks import within
@@ -63,16 +64,10 @@ def sample_times(
 
 
 def _given_times(times: npt.ArrayLike) -> FloatArray:
-    if np.ma.is_masked(times):
-        raise ConfigError("sample times must be numbers, and some of these are masked")
-    if np.asarray(times).dtype.kind in "mM":
-        raise ConfigError(
-            "sample times must be numbers in the unit of the model, not dates or durations"
-        )
     try:
-        array = np.array(times, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError("sample times must be numbers") from None
+        array = doubles(times)
+    except ValueError as error:
+        raise ConfigError(f"sample times {error}") from None
     if array.ndim == 0:
         array = array[None]
     if array.ndim != 1 or array.size < 1:

@@ -6,11 +6,13 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import opt, warn
 from tauslab.runner.options.values.sample_times import FloatArray, sample_times
 
+T = TypeVar("T")
 _UNNAMED = re.compile(r"lognormal\s*\(\s*([^(),=]+?)\s*,\s*([^(),=]+?)\s*\)")
 
 
@@ -82,29 +84,45 @@ def some(names: Iterable[str], most: int = 8) -> str:
 def assignments(texts: Sequence[str]) -> dict[str, float]:
     """Values by name: each text is ``NAME=VALUE``, or ``@FILE`` of many.
 
-    In the file is one to a line, ``NAME=VALUE`` or ``NAME,VALUE``; ``#`` begins a remark. A later
-    value replaces an earlier one.
+    In the file is one to a line, ``NAME=VALUE`` or ``NAME,VALUE``; ``#`` begins a remark. A value
+    that stands in a text itself replaces that of a file.
 
     Raises
     ------
     ConfigError
-        A file cannot be read, or a value is no number.
+        A file cannot be read, a value is no number, or a name has two in texts, or in files.
     """
     values: dict[str, float] = {}
+    own: dict[str, float] = {}
     for text in texts:
         if not text.startswith("@"):
-            values |= [assignment(text)]
+            add_once(own, *assignment(text), "set")
             continue
-        for number, line in read_lines(Path(text[1:]), "set"):
+        for at, line in read_lines(Path(text[1:]), "set"):
             name, _, value = line.replace(",", "=", 1).partition("=")
             try:
-                values[name.strip()] = float(value)
+                number = float(value)
             except ValueError:
                 raise ConfigError(
-                    f"{opt('set', key=text)}: line {number}: {line!r} is not NAME=VALUE with a "
-                    "number"
+                    f"{opt('set', key=text)}: line {at}: {line!r} is not NAME=VALUE with a number"
                 ) from None
-    return values
+            add_once(values, name.strip(), number, "set")
+    return values | own
+
+
+def add_once(found: dict[str, T], name: str, value: T, option: str) -> None:
+    """Add the value that an option gives to a name.
+
+    Raises
+    ------
+    ConfigError
+        The name has one.
+    """
+    if name in found:
+        raise ConfigError(
+            f"{opt(option, key=name)} is given twice, as {found[name]} and as {value}: give it once"
+        )
+    found[name] = value
 
 
 def drawn(text: str) -> tuple[str, ...]:

@@ -44,10 +44,14 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     """
     try:
         with Path(path).open(newline="", encoding="utf-8") as stream:
-            lines = list(csv.DictReader(stream))
+            reader = csv.DictReader(stream)
+            lines = list(reader)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ConfigError(f"{path} cannot be read: {reason}") from None
+    names = list(reader.fieldnames or ())
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}: line 1 names a column twice: {','.join(names)}")
     found = []
     for number, line in enumerate(lines, start=2):
         try:
