@@ -645,7 +645,7 @@ class Network(NetworkData):
         trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
         values: dict[str, float] = {}
         for name in dependency_order(trees, "parameter"):
-            left = symbols(trees[name]) - values.keys()
+            left = [one for one in symbols(trees[name]) if one not in values]  # sets go through all
             if left:
                 raise ModelError(f"parameter {name}: {min(left)!r} is not a parameter")
             values[name] = evaluate(trees[name], values)

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 from tauslab.model.errors import ConfigError, ModelError, reason_of
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml_text
-from tauslab.model.readers.sbml.text import import_libsbml
+from tauslab.model.readers.sbml.text import import_libsbml, read_text, scan
+from tauslab.runner.petab.formulas import require_bounded
 from tauslab.runner.petab.likelihood import NOISES, SCALES, check_prior
 
 Given: TypeAlias = float | str  # a number, or the name of a parameter
@@ -77,6 +78,9 @@ class Tables:
     files: tuple[Path, ...] = ()  # that were read
 
 
+_MOST_YAML = 1 << 17
+
+
 def petab_version_1() -> Any:
     """The package petab.
 
@@ -110,19 +114,17 @@ def read_tables(path: Path) -> Tables:
     petab = petab_version_1()
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file")
-    with _told(path):
-        content = petab.load_yaml(path)
-    if not isinstance(content, Mapping):
-        raise ModelError(f"{path} is no problem of PEtab, which is a YAML file that names tables")
+    content = _content(path)
     version = content.get("format_version")
     if str(version).split(".", maxsplit=1)[0] != "1":
         raise ConfigError(f"{path}: PEtab Version {version} is not supported, Version 1 is")
     for file in _files_of(content, path):
-        _require_rows(file, path)
+        _require_file(file, path)
     with _told(path):
         problem = petab.Problem.from_yaml(path)
     if problem.model is None or problem.model.type_id != "sbml":
         raise ConfigError(f"{path}: only models in SBML are supported")
+    _require_formulas(problem, path)
     _lint(petab, problem, path)
     try:
         parameters, conditions, observables, measurements = _rows(petab, problem)
@@ -143,26 +145,60 @@ def read_tables(path: Path) -> Tables:
     )
 
 
+def _content(path: Path) -> Mapping[str, Any]:
+    """What the file of a problem says: a few names, without YAML's ways to say much by little."""
+    import yaml  # which petab needs
+
+    if (size := path.stat().st_size) > _MOST_YAML:
+        raise ModelError(f"{path}: has {size} bytes, and a PEtab problem at most {_MOST_YAML}")
+    with _told(path):
+        text = path.read_text(encoding="utf-8")
+        aliases = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
+        content = None if aliases else yaml.safe_load(text)
+    if aliases:
+        raise ModelError(f"{path}: has aliases of YAML, which PEtab problems do not need")
+    if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
+        raise ModelError(f"{path} is no problem of PEtab, which is a YAML file that names tables")
+    problems = content.get("problems") or []
+    if not isinstance(problems, list) or not all(isinstance(one, Mapping) for one in problems):
+        raise ModelError(f"{path}: its problems are not a list of tables' names")
+    return content
+
+
 def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
     """Files that a problem names, beside its own."""
     parts = [content, *(content.get("problems") or ())]
     for key, value in (item for part in parts for item in part.items()):
-        if key.endswith(("_file", "_files")):
-            names = [value] if isinstance(value, str) else value
-            yield from (path.parent / str(name) for name in names or ())
+        if str(key).endswith(("_file", "_files")):
+            names = value if isinstance(value, list) else [value] if value is not None else []
+            yield from (path.parent / str(name) for name in names)
 
 
-def _require_rows(file: Path, path: Path) -> None:
-    """Refuse an empty file, and one that is not there; the rest is petab's to tell."""
+def _require_file(file: Path, path: Path) -> None:
+    """Refuse what is no file or has nothing, and a model that libsbml could not bear."""
+    if not file.exists():
+        raise ModelError(f"{path} names {file}, and there is no such file")
+    if not file.is_file():
+        raise ModelError(f"{path} names {file}, which is no file")
     try:
         with file.open("rb") as opened:
-            empty = not opened.read(1 << 16).strip()
-    except FileNotFoundError:
-        raise ModelError(f"{path} names {file}, and there is no such file") from None
+            begin = opened.read(1 << 16).strip()
     except OSError:
-        return
-    if empty:
+        return  # petab tells
+    if not begin:
         raise ModelError(f"{file} is empty, and {path} names it")
+    if file.suffix.lower() in (".xml", ".sbml") or begin.startswith((b"<?xml", b"<sbml")):
+        scan(read_text(file), str(file))
+
+
+def _require_formulas(problem: Any, path: Path) -> None:
+    """Refuse formulas whose values sympy would compute for ever."""
+    columns = ("observableFormula", "noiseFormula")
+    frame = problem.observable_df
+    for column in () if frame is None else (one for one in columns if one in frame):
+        for name, cell in frame[column].items():
+            if isinstance(cell, str):
+                require_bounded(cell, f"{path}: {column} of {name}")
 
 
 def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:

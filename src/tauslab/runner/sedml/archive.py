@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -12,9 +15,16 @@ from xml.etree import ElementTree as ET
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.option_names import warn
+from tauslab.model.readers.sbml.text import scan
 
 _MOST_BYTES = 1 << 30
+_MOST_PARTS = 10_000
 _MANIFEST = "manifest.xml"
+# What zipfile raises of bytes that are none, or are packed as it does not know.
+_BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, RuntimeError, EOFError, ValueError, OverflowError, IndexError),
+)
 _SPACE = "{http://identifiers.org/combine.specifications/omex-manifest}"
 _SEDML = "identifiers.org/combine.specifications/sed-ml"
 
@@ -78,13 +88,15 @@ def unpack(path: Path, folder: Path) -> list[PurePosixPath]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
-    except (zipfile.BadZipFile, OSError, RuntimeError, EOFError) as error:
+    except _BROKEN as error:
         raise ModelError(f"{path}: is no COMBINE archive: {error}") from None
     return _experiments(path, folder)
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
     total = 0
+    if len(archive.infolist()) > _MOST_PARTS:
+        raise ModelError(f"{path}: has {len(archive.infolist())} parts; {_MOST_PARTS} is the limit")
     for member in archive.infolist():
         place = PurePosixPath(member.filename)
         if place.is_absolute() or ".." in place.parts or "\\" in member.filename:
@@ -99,15 +111,11 @@ def _experiments(path: Path, folder: Path) -> list[PurePosixPath]:
     if not manifest.is_file():
         raise ModelError(f"{path}: has no {_MANIFEST}")
     text = manifest.read_text(encoding="utf-8", errors="replace")
-    if "<!DOCTYPE" in text:
-        raise ModelError(f"{path}: {_MANIFEST} declares a document type")
-    try:
-        root = ET.fromstring(text)  # noqa: S314 - without a document type, so no entities
-    except ET.ParseError as error:
-        raise ModelError(f"{path}: {_MANIFEST}: {error}") from None
+    scan(text, f"{path}: {_MANIFEST}")
+    root = ET.fromstring(text)  # noqa: S314 - without a document type, so no entities
     parts = [e for e in root.iter(f"{_SPACE}content") if _SEDML in e.get("format", "")]
     masters = [e for e in parts if e.get("master", "").lower() == "true"]
-    found = [PurePosixPath(e.get("location", "")) for e in masters or parts]
+    found = list(dict.fromkeys(PurePosixPath(e.get("location", "")) for e in masters or parts))
     if not found:
         raise ConfigError(f"{path}: holds no experiment in SED-ML")
     for place in found:

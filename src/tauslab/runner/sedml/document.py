@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.readers.sbml.text import read_text, scan
 
 _T = TypeVar("_T")
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*|", re.ASCII)  # its files are named so
 _MOST_VALUES = 10**7  # samples of a time course, values of a range
 
 
@@ -127,7 +131,10 @@ def read_experiment(path: Path, label: str) -> Experiment:
         raise ConfigError(
             'SED-ML needs python-libsedml, which is not installed: pip install "tauslab[sedml]"'
         ) from None
-    document = libsedml.readSedMLFromString(path.read_text(encoding="utf-8-sig"))
+    text = read_text(path)
+    scan(text, label)
+    body = _DECLARATION.sub("", text, count=1)  # text is decoded already
+    document = libsedml.readSedMLFromString(f'<?xml version="1.0" encoding="UTF-8"?>{body}')
     errors = [document.getError(i) for i in range(document.getNumErrors())]
     for error in errors:
         if error.getSeverity() >= libsedml.LIBSEDML_SEV_ERROR:
@@ -163,6 +170,8 @@ class _Reader:
         """Elements of a list by identifier; what is not supported goes to `refused`."""
         found = {}
         for item in _each(items):
+            if not _IDENTIFIER.fullmatch(item.getId()):
+                raise ModelError(f"{self._label}: {item.getId()!r} is no identifier of SED-ML")
             try:
                 found[item.getId()] = read(item)
             except ConfigError as error:

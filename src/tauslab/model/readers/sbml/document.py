@@ -15,6 +15,7 @@ from tauslab.model.network.network import Feature
 from tauslab.model.network.parts import unit_message
 from tauslab.model.option_names import warn
 from tauslab.model.portable.host_math import value_of
+from tauslab.model.readers.sbml.chains import has_long_chains
 from tauslab.model.readers.sbml.flattening import flatten, has_submodels, scan_sources
 from tauslab.model.readers.sbml.text import each, first_error, parsed, raise_first_error, scan, told
 
@@ -23,6 +24,7 @@ _ROOT = re.compile(r"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
 # libsbml's check of formulas grows with the square of the model (2.6 s at 4000 reactions), and of
 # the terms of one formula; the reader finds undefined names by itself, only without the line.
 _MATH_CHECKED = 2000
+_MOST_TERMS = 10_000  # its other checks take the square of them
 _TAG = re.compile(r"<[^>]*>")
 _NUMBER = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
 _END_TIME = re.compile(
@@ -56,9 +58,8 @@ def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:
 def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]:
     """Document without errors, errors that do not matter, and whether it needs no other file."""
     label = str(path)
-    root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    if root is not None and root[1] != "sbml":
-        raise ModelError(f"{label}: is not SBML: its first element is <{root[1]}>, not <sbml>")
+    if (root := _first_element(text)) not in ("", "sbml"):
+        raise ModelError(f"{label}: is not SBML: its first element is <{root}>, not <sbml>")
     body = _DECLARATION.sub("", text, count=1)
     # Text is already decoded, so whatever encoding was declared no longer holds.
     whole = f'<?xml version="1.0" encoding="UTF-8"?>{body}'
@@ -76,6 +77,8 @@ def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]
     model = document.getModel()
     if model is not None and max(model.getNumReactions(), most_children) > _MATH_CHECKED:
         document.setConsistencyChecks(libsbml.LIBSBML_CAT_MATHML_CONSISTENCY, False)
+    if model is not None and (most_children > _MOST_TERMS or has_long_chains(model)):
+        document.setConsistencyChecks(libsbml.LIBSBML_CAT_GENERAL_CONSISTENCY, False)
     alone = not (has_submodels(document) and scan_sources(libsbml, document, path, scan))
     document.checkConsistency()
     harmless = raise_first_error(document, label)
@@ -87,9 +90,23 @@ def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]
         _to_level_2(document, label)
     if has_submodels(document):
         flatten(libsbml, document, label)
+        if has_long_chains(document.getModel()):
+            document.setConsistencyChecks(libsbml.LIBSBML_CAT_GENERAL_CONSISTENCY, False)
         document.checkConsistency()
         raise_first_error(document, label)
     return document, harmless, alone
+
+
+def _first_element(text: str) -> str:
+    """Name of the first element behind comments; empty where there is none."""
+    at = text.find("<")
+    while at >= 0:
+        if text.startswith("<!--", at):
+            at = text.find("-->", at)
+        elif found := _ROOT.match(text, at):
+            return found[1]
+        at = text.find("<", at + 1) if at >= 0 else at
+    return ""
 
 
 def _to_level_2(document: Any, label: str) -> None:

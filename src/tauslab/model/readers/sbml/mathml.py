@@ -16,6 +16,7 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     Symbol,
+    arguments_first,
     call,
     looks_back,
 )
@@ -25,6 +26,7 @@ from tauslab.model.network.parts import DRAWN, LOOKS_BACK
 AVOGADRO = 6.02214179e23
 # A sum of more terms is bracketed in pairs: one bracket per term would nest too deep to walk.
 _DEEPEST_CHAIN = 64
+_TOO_DEEP = f"operations and functions are nested more than {DEEPEST} deep, which is the limit"
 _MOST_EXPANSIONS = 1_000_000  # of functions with other arguments, or in other places
 
 _PLAIN = {
@@ -94,6 +96,7 @@ class MathReader:
         self._names = _type_names(libsbml)
         self._expanding: list[str] = []
         self._expanded: dict[tuple[object, ...], Expression] = {}
+        self._depths: dict[int, tuple[int, Expression]] = {}
         self._deep = self._refusals = self._expansions = 0
 
     def read(
@@ -106,10 +109,7 @@ class MathReader:
 
     def _read(self, node: Any, where: str, bound: Mapping[str, Expression]) -> Expression:
         if self._deep >= DEEPEST:
-            raise ModelError(
-                f"{where}: operations and functions are nested more than {DEEPEST} deep, which is "
-                "the limit"
-            )
+            raise ModelError(f"{where}: {_TOO_DEEP}")
         self._deep += 1
         found = self._read_node(node, where, bound)
         self._deep -= 1
@@ -120,7 +120,7 @@ class MathReader:
         if kind in _CONSTANT:
             return Number(_CONSTANT[kind])
         if kind in ("INTEGER", "REAL", "REAL_E", "RATIONAL"):
-            return Number(_number(node, kind))
+            return Number(_number(node, kind, where))
         if kind == "NAME":
             name = node.getName()
             return bound[name] if name in bound else self._resolve(name, where)
@@ -186,6 +186,8 @@ class MathReader:
         if given != count:
             raise ModelError(f"{where}: function {name} takes {count} arguments, not {given}")
         arguments = [self._read(node.getChild(i), where, bound) for i in range(count)]
+        for argument in arguments:
+            self._require_shallow(argument, where)
         # Read once, since functions may call others many times over; but what it refuses is told of
         # every element.
         known: tuple[object, ...] = name, *arguments
@@ -196,6 +198,15 @@ class MathReader:
                 known = *known, where
             self._expanded[known] = body
         return self._expanded[known if known in self._expanded else (*known, where)]
+
+    def _require_shallow(self, tree: Expression, where: str) -> None:
+        """Refuse what functions of functions have nested too deep; a part is looked at once."""
+        for node in arguments_first(tree, self._depths):
+            inside = node.arguments if isinstance(node, Call) else ()
+            found = 1 + max((self._depths[id(part)][0] for part in inside), default=-1)
+            if found > DEEPEST:
+                raise ModelError(f"{where}: {_TOO_DEEP}")
+            self._depths[id(node)] = found, node
 
     def _refuse(self, kind: str, where: str, detail: str) -> None:
         self._refusals += 1
@@ -229,13 +240,17 @@ def _type_names(libsbml: Any) -> dict[int, str]:
     }
 
 
-def _number(node: Any, kind: str) -> float:
+def _number(node: Any, kind: str, where: str) -> float:
     if kind == "INTEGER":
         return float(node.getInteger())
     if kind == "RATIONAL":
+        if node.getDenominator() == 0:
+            raise ModelError(f"{where}: the rational number {node.getNumerator()}/0 has no value")
         return float(node.getNumerator() / node.getDenominator())
-    if kind == "REAL_E":  # read as one decimal number: mantissa * 10**exponent would round twice
-        return float(f"{node.getMantissa()!r}e{node.getExponent()}")
+    if kind == "REAL_E" and math.isfinite(node.getMantissa()):
+        # Read as one decimal number: mantissa * 10**exponent would round twice.
+        mantissa, _, power = repr(node.getMantissa()).partition("e")
+        return float(f"{mantissa}e{int(power or 0) + node.getExponent()}")
     return float(node.getReal())
 
 

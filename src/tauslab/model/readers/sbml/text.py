@@ -25,6 +25,9 @@ _COMPRESSED = {  # by the bytes that such files begin with
     b"BZh": "bzip2",
     b"\xfd7zXZ\x00": "xz",
 }
+_WIDEST = 20_000  # children of an element of math: libsbml works by recursion or by their square
+_LONGEST = 4 << 20  # characters of a text, comment or attribute: expat's time is their square
+_LONG_TOKENS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 _NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
 _WIDE = ("apply", "piecewise")
 # libsbml's errors in what no simulation reads: identifiers of metadata, names of units,
@@ -137,12 +140,20 @@ def own_annotation(element: Any) -> dict[str, str]:
 def scan(text: str, label: str) -> int:
     """Go through XML without recursion; returns the most children that an element of math has.
 
+    Whatever library is to read a file, of SBML, SED-ML or an archive, this comes first.
+
     Raises
     ------
     ModelError
-        Elements are nested too deep for libsbml, a document type is declared (its entities can
-        make a small file endless, or read others), or the text is no XML.
+        Elements are nested too deep or mathematics is too wide for libsbml and libsedml, a text is
+        too long, a document type is declared (its entities can make a small file endless, or read
+        others), or the text is no XML.
     """
+    if (longest := _longest_token(text)) > _LONGEST:
+        raise ModelError(
+            f"{label}: has a text, comment or attribute of {longest} characters; {_LONGEST} is the "
+            "limit"
+        )
     children: list[int] = []
     most = 0
     parser = expat.ParserCreate("UTF-8")
@@ -162,11 +173,16 @@ def scan(text: str, label: str) -> int:
         count = children.pop()
         if name.rpartition(":")[2] in _WIDE:
             most = max(most, count)
+            if most > _WIDEST:
+                raise ModelError(
+                    f"{label}, line {parser.CurrentLineNumber}: a formula has {most} terms; "
+                    f"{_WIDEST} is the limit"
+                )
 
     def declares(*_: object) -> None:
         raise ModelError(
-            f"{label}, line {parser.CurrentLineNumber}: declares a document type, which SBML files "
-            "do not have"
+            f"{label}, line {parser.CurrentLineNumber}: declares a document type, which models and "
+            "experiments do not have"
         )
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -181,6 +197,19 @@ def scan(text: str, label: str) -> int:
     except UnicodeEncodeError:
         raise ModelError(f"{label}: holds half of a surrogate pair, which is no text") from None
     return most
+
+
+def _longest_token(text: str) -> int:
+    """Characters of the longest part that is read as one, at least."""
+    longest = max(map(len, text.split("<")))
+    for begin, end in _LONG_TOKENS:
+        at = text.find(begin)
+        while at >= 0:
+            stop = text.find(end, at)
+            stop = len(text) if stop < 0 else stop
+            longest = max(longest, stop - at)
+            at = text.find(begin, stop)
+    return longest
 
 
 def raise_first_error(document: Any, label: str) -> list[Any]:
