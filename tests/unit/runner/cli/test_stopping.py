@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from places import TESTS
 
+from tauslab.kernels.backends import cpu
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
 from tauslab.runner.cli.tools import tell_what_begins
@@ -61,3 +63,21 @@ def test_nothing_to_resume_is_told(tmp_path, capsys):
     path.rename(tmp_path / "new.h5.until-3")  # a portion of a run that is not complete
     tell_what_begins(path, resume=True, quiet=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_signal_while_threads_start_is_no_error_of_threads(tmp_path, monkeypatch, capsys):
+    """Whatever handles errors where a signal comes, the command says that it was stopped."""
+    submit = cpu._Threads.submit
+
+    def asked(self, *call):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return submit(self, *call)
+
+    monkeypatch.setattr(cpu._Threads, "submit", asked)
+    path = tmp_path / "a.h5"
+    run = ["run", str(MODEL), "-n", "3", "--t-end", "1", "--device", "cpu", "-o", str(path)]
+    assert main(run) == 75
+    said = capsys.readouterr().err
+    assert "stopped on request before the run had begun" in said
+    assert "threads" not in said
+    assert not path.exists()
