@@ -9,10 +9,10 @@ import pytest
 from places import TESTS
 
 from tauslab.kernels.backends import cpu
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, StoppedAtOnce
 from tauslab.runner.cli.main import main
 from tauslab.runner.cli.tools import tell_what_begins
-from tauslab.runner.ranks.stopping import stop_in_order
+from tauslab.runner.ranks.stopping import asked_to_stop, stop_in_order, stop_on_signals
 
 MODEL = TESTS / "data" / "sbml" / "schlogl.xml"
 
@@ -81,3 +81,15 @@ def test_a_signal_while_threads_start_is_no_error_of_threads(tmp_path, monkeypat
     assert "stopped on request before the run had begun" in said
     assert "threads" not in said
     assert not path.exists()
+
+
+def test_a_signal_after_the_run_says_that_its_result_is_complete():
+    request = stop_on_signals()
+    with pytest.raises(StoppedAtOnce, match="before the run had begun"):
+        os.kill(os.getpid(), signal.SIGTERM)
+    with request.in_order():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked_to_stop()
+    assert not asked_to_stop()  # nobody notes it any more
+    with pytest.raises(StoppedAtOnce, match="its result is complete"):
+        os.kill(os.getpid(), signal.SIGTERM)
