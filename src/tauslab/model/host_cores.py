@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tauslab.model.control_groups import group_folders, number_in
@@ -15,13 +15,24 @@ def allowed_cores() -> int:
     The least of the cores that it is bound to and of the processor's time, in cores, that its
     control groups leave it: a container with ``--cpus=2`` has two on a machine of any size.
     """
-    return max(1, min([_bound_to(), *_quotas()]))
+    return max(1, min([len(bound_to()), *_quotas()]))
 
 
-def _bound_to() -> int:
+def bound_to() -> frozenset[int]:
+    """Numbers of the cores that this process is bound to."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS binds no process
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))  # macOS binds no process
+
+
+def cores_of_rank(sharers: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Cores for one of `sharers` processes that may use the same ones, at least 1.
+
+    No more than SLURM was asked for by ``--cpus-per-task``: where it binds no task, each may use
+    all cores of the node.
+    """
+    own, asked = allowed_cores() // sharers, environment.get("SLURM_CPUS_PER_TASK", "")
+    return max(1, min(own, int(asked)) if asked.isdigit() else own)
 
 
 def _quotas() -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -37,6 +38,30 @@ def test_the_temporary_folder_is_ours_alone(no_home):
     assert cache_directory() == no_home
     assert no_home.stat().st_mode & 0o777 == 0o700
     assert cache_directory() == no_home
+
+
+def test_a_home_over_quota_is_as_one_that_cannot_be_written(tmp_path, monkeypatch):
+    """What is compiled goes to the temporary folder; a folder that the user chose is named."""
+
+    def refuse(_):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    def build(path):
+        path.write_text("binary")
+
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.delenv("TAUSLAB_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(temporary))
+    monkeypatch.setattr("os.fsync", refuse)
+    found, there = compiled("0" * 64, ".so", build)
+    assert not there
+    assert found.is_relative_to(temporary / f"tauslab-{os.getuid()}")
+    assert compiled("0" * 64, ".so", build) == (found, True)
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "chosen"))
+    with pytest.raises(OutputError, match="chosen: Disk quota exceeded; set TAUSLAB_CACHE_DIR"):
+        compiled("0" * 64, ".so", build)
 
 
 def test_a_temporary_folder_of_another_user_is_refused(no_home, monkeypatch):

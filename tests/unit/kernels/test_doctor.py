@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 import types
 
@@ -142,6 +144,18 @@ def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "file" / "cache"))
     assert "not writable" in line(doctor_report(SerialCommunicator()), "cache")
+
+
+def test_a_cache_on_a_full_disk(monkeypatch, tmp_path):
+    """An empty file fits on a full disk."""
+
+    def refuse(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("os.fsync", refuse)
+    told = line(doctor_report(SerialCommunicator()), "cache")
+    assert "not writable: No space left on device" in told
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tauslab.model import control_groups, host_memory
-from tauslab.model.host_cores import allowed_cores
+from tauslab.model.host_cores import allowed_cores, cores_of_rank
 
 
 @pytest.fixture
@@ -55,6 +55,23 @@ def test_a_system_that_binds_no_process(groups, monkeypatch):
     assert allowed_cores() == 10
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert allowed_cores() == 1
+
+
+@pytest.mark.parametrize(
+    ("sharers", "asked", "cores"),
+    [
+        (1, None, 64),
+        (4, None, 16),
+        (100, None, 1),
+        (1, "1", 1),  # SLURM that binds no task: all 64 would be taken
+        (4, "32", 16),
+        (4, "8", 8),
+        (1, "many", 64),
+    ],
+)
+def test_cores_of_one_of_several_ranks(groups, sharers, asked, cores):
+    environment = {} if asked is None else {"SLURM_CPUS_PER_TASK": asked}
+    assert cores_of_rank(sharers, environment) == cores
 
 
 def test_memory_where_the_system_does_not_tell_what_is_free(monkeypatch, tmp_path):

@@ -26,8 +26,14 @@ CACHE_VERSION = 1
 # Called with True when a compiler starts and with False when it has ended, on whatever thread.
 listeners: list[Callable[[bool], object]] = []
 
+_ROOM = 1 << 20  # bytes
+_with_room: set[Path] = set()
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 CSRC = Path(__file__).parents[1] / "csrc"
+
+
+def _chosen() -> str:
+    return os.environ.get("TAUSLAB_CACHE_DIR", "")
 
 
 def cache_directory() -> Path:
@@ -40,7 +46,7 @@ def cache_directory() -> Path:
     OutputError
         It belongs to another user, or others may write there: we would run their code.
     """
-    chosen = os.environ.get("TAUSLAB_CACHE_DIR")
+    chosen = _chosen()
     if chosen:
         return _own(Path(chosen))
     base = os.environ.get("XDG_CACHE_HOME")
@@ -132,10 +138,28 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def require_room(folder: Path) -> None:
+    """Write a file of about the size of a kernel, gone again at once; once in a process.
+
+    Raises
+    ------
+    OSError
+        The disk is full, a quota is used up, or the folder cannot be written.
+    """
+    if folder in _with_room:
+        return
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(os.urandom(_ROOM))  # which no file system makes smaller
+        file.flush()
+        os.fsync(file.fileno())
+    _with_room.add(folder)
+
+
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
     """Path of the entry `key`, and whether it was there.
 
-    `build` writes the binary to the path it is given.
+    `build` writes the binary to the path it is given. Where the user's cache folder has no room
+    for it, as in a home over quota, the one under the temporary folder takes it.
 
     Raises
     ------
@@ -143,11 +167,33 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
         The folder of the cache cannot be written.
     """
     root = cache_directory()
+    found, there = _entry(root, key, suffix)
+    if there:
+        return found, True
+    try:
+        require_room(root)
+    except OSError as error:
+        if _chosen():
+            raise _unusable(root, error.strerror or str(error)) from None
+        root = _temporary_folder()
+    return _compiled_in(root, key, suffix, build)
+
+
+def _entry(root: Path, key: str, suffix: str) -> tuple[Path, bool]:
+    """Where an entry lies in a cache, and whether it is there."""
     folder = root / key[:2]
     path = folder / f"{key}{suffix}"
-    check = path.with_suffix(".sha256")
-    if folder.is_dir() and _intact(_own(folder) / path.name, check):
+    return path, folder.is_dir() and _intact(_own(folder) / path.name, path.with_suffix(".sha256"))
+
+
+def _compiled_in(
+    root: Path, key: str, suffix: str, build: Callable[[Path], None]
+) -> tuple[Path, bool]:
+    """`compiled`, of one cache."""
+    path, there = _entry(root, key, suffix)
+    if there:
         return path, True
+    folder, check = path.parent, path.with_suffix(".sha256")
     try:
         # A build that fails leaves nothing: the entry's folder is made when there is one.
         with tempfile.TemporaryDirectory(dir=root, prefix="build-") as scratch:

@@ -18,11 +18,13 @@ from tauslab.model.files.damaged import reading
 from tauslab.runner.cli.streams import discard, printable
 from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.options.values.texts import add_once
+from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import (
     inputs_of,
     require_no_input,
     require_place,
 )
+from tauslab.runner.ranks.mpi import SerialCommunicator
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
@@ -131,6 +133,21 @@ def require_new(path: Path, *, overwrite: bool) -> None:
     require_place(path)
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists: give --overwrite or another -o")
+
+
+@contextmanager
+def making_new(path: Path | None, *, overwrite: bool) -> Iterator[None]:
+    """Be the only command that makes a file, until the end of a `with` statement.
+
+    Raises
+    ------
+    ConfigError
+        As `require_new`, or another command makes it.
+    """
+    with written_by_us(path, SerialCommunicator()):
+        if path is not None:
+            require_new(path, overwrite=overwrite)
+        yield
 
 
 def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:

@@ -13,7 +13,7 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.model.host_cores import allowed_cores
+from tauslab.model.host_cores import cores_of_rank
 from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import assigned, opt
@@ -227,8 +227,7 @@ def _run(
 
 def _compressing(options: LatticeOptions, comm: Communicator) -> int:
     """Threads that compress frames: a core does 0.3 GB/s, and the last frame is waited for."""
-    own = max(1, allowed_cores() // comm.local_size)
-    return options.threads or min(_MOST_COMPRESSING, max(2, own))
+    return options.threads or min(_MOST_COMPRESSING, max(2, cores_of_rank(comm.core_sharers)))
 
 
 def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:

@@ -21,7 +21,7 @@ from tauslab.kernels.backends import (
     prepare_device,
 )
 from tauslab.model.errors import ConfigError
-from tauslab.model.host_cores import allowed_cores
+from tauslab.model.host_cores import cores_of_rank
 from tauslab.runner.ranks.mpi import Communicator, gpu_index
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
@@ -93,9 +93,9 @@ def prepare(device: str, comm: Communicator, *, share: bool = False) -> None:
 
 
 def _index(count: int, comm: Communicator, *, share: bool) -> int:
-    """Which of the GPUs that this rank sees it takes."""
+    """Which of the GPUs that this rank sees it takes; of ranks that work alone some may share."""
     index = gpu_index(count, comm.gpu_rank)
-    return index % count if share and count else index
+    return index % count if (share or comm.size == 1) and count else index
 
 
 def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
@@ -106,5 +106,5 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     prepare(device, comm, share=share)
     name = choose_backend(device)
     index = _index(device_count(name), comm, share=share)
-    own = threads or max(1, allowed_cores() // comm.local_size)
+    own = threads or cores_of_rank(comm.core_sharers)
     return get_backend(name, BackendOptions(index=index, threads=own))

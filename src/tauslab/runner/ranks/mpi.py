@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.files.extras import installing
+from tauslab.model.host_cores import bound_to
 from tauslab.runner.ranks.file_ranks import FileRanks
 from tauslab.runner.ranks.launcher import (
     check_launcher,
@@ -62,7 +63,8 @@ class Counter(Protocol):
 class Communicator(Protocol):
     """The interface to ranks that a job uses.
 
-    `gpu_rank` is the place of a rank among those of its node that see the same GPUs.
+    `gpu_rank` is the place of a rank among those of its node that see the same GPUs;
+    `core_sharers` are the ranks, itself too, that may use the cores which it may use.
     """
 
     rank: int
@@ -70,6 +72,7 @@ class Communicator(Protocol):
     local_rank: int
     local_size: int
     gpu_rank: int
+    core_sharers: int
 
     def meet(self, call: str, word: int) -> Uint64Array:
         """Every rank's word, above 0, when all are here; a warning names who is missing."""
@@ -150,6 +153,7 @@ class SerialCommunicator:
     local_rank = 0
     local_size = 1
     gpu_rank = 0
+    core_sharers = 1
 
     def meet(self, call: str, word: int) -> Uint64Array:  # noqa: ARG002
         """The one word."""
@@ -227,6 +231,8 @@ class LoneRank(SerialCommunicator):
 
     def __init__(self) -> None:
         self.gpu_rank, self.local_size = launched_place()
+        together = len(bound_to()) * self.local_size > (os.cpu_count() or 1)
+        self.core_sharers = self.local_size if together else 1  # else each has cores of its own
 
 
 class SharedCounter:
@@ -273,6 +279,8 @@ class MpiCommunicator:
         self.local_size: int = node.Get_size()
         seen = node.allgather([os.environ.get(name) for name in _SHOWN_GPUS])
         self.gpu_rank = seen[: self.local_rank].count(seen[self.local_rank])
+        cores = bound_to()
+        self.core_sharers = sum(not cores.isdisjoint(other) for other in node.allgather(cores))
         node.Free()
 
     def meet(self, call: str, word: int) -> Uint64Array:

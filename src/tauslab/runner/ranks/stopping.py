@@ -20,6 +20,7 @@ PATIENCE = 3.5  # seconds between a request and the end of a run that has not he
 LONG_PATIENCE = 20.0  # where the next checkpoint is worth waiting for
 _LOOK_SECONDS = 0.2
 _EARLY = "stopped on request before the run had begun: the same command begins it again"
+_LATE = "stopped on request after the run: its result is complete"
 
 
 _noting: list[StopRequest] = []  # those of the `in_order` statements that are open
@@ -49,7 +50,7 @@ class StopRequest:
         patience: float | None = None,
     ) -> None:
         self._comm, self._end, self.patience = comm, end, patience
-        self._asked, self._orderly = False, 0
+        self._asked, self._orderly, self._over = False, 0, False
         self.heard = False  # whether somebody who asked was told to stop
 
     def __call__(self) -> bool:
@@ -73,6 +74,7 @@ class StopRequest:
         _noting.append(self)
         try:
             yield
+            self._over = True
         finally:
             _noting.pop()
             self._orderly -= 1
@@ -83,10 +85,11 @@ class StopRequest:
         self._asked = True
         if self._orderly:
             return
+        told = _LATE if self._over else _EARLY
         if self._comm is not None and self._comm.size > 1:
-            sys.stderr.write(f"tauslab: rank {self._comm.rank}: {_EARLY}\n")
+            sys.stderr.write(f"tauslab: rank {self._comm.rank}: {told}\n")
             self._comm.abort(StoppedEarly.exit_code)
-        raise StoppedAtOnce(_EARLY)
+        raise StoppedAtOnce(told)
 
 
 def asked_to_stop() -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 
 import tauslab as ts
 from tauslab.runner.cli.main import main
+from tauslab.runner.particles.checkpoints import Checkpoint
 
 MODEL = """
 [species]
@@ -137,3 +140,45 @@ def test_what_is_missing(capsys):
     assert "--target is missing" in capsys.readouterr().err
     assert main(["rare", "m.toml", "--target", "X > 30"]) == 2
     assert "--t-end is missing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def _own_signals():
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_own_signals")
+@pytest.mark.filterwarnings("ignore:.*of 5 runs make the estimate")
+@pytest.mark.parametrize(
+    "words",
+    [
+        FILTER,
+        [*RARE, *SMALL],
+        [*RARE, *SMALL, "--method", "splitting"],
+    ],
+    ids=["filter", "weighted", "splitting"],
+)
+def test_a_signal_is_answered_by_a_last_checkpoint(tmp_path, monkeypatch, capsys, words):
+    """The same command goes on from there, and gives what one that was never ended gives."""
+    looked, due = [], Checkpoint.due
+
+    def asked(self, **options):
+        looked.append(1)
+        if len(looked) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return due(self, **options)
+
+    command = [*words, "--quiet", "--checkpoint", "c.h5", "-o", "a.h5"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "due", asked)
+        assert main(command) == 75
+    assert "the same command goes on from what is in c.h5" in capsys.readouterr().err
+    assert len(looked) == 2
+    assert not (tmp_path / "a.h5").exists()
+    assert main(command) == 0
+    assert main([*words, "--quiet", "-o", "b.h5"]) == 0
+    assert printed(capsys, "digest", "a.h5") == printed(capsys, "digest", "b.h5")

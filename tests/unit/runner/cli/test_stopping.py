@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from places import TESTS
 
-from tauslab.model.errors import ConfigError
+from tauslab.kernels.backends import cpu
+from tauslab.model.errors import ConfigError, StoppedAtOnce
 from tauslab.runner.cli.main import main
 from tauslab.runner.cli.tools import tell_what_begins
-from tauslab.runner.ranks.stopping import stop_in_order
+from tauslab.runner.ranks.stopping import asked_to_stop, stop_in_order, stop_on_signals
 
 MODEL = TESTS / "data" / "sbml" / "schlogl.xml"
 
@@ -61,3 +63,33 @@ def test_nothing_to_resume_is_told(tmp_path, capsys):
     path.rename(tmp_path / "new.h5.until-3")  # a portion of a run that is not complete
     tell_what_begins(path, resume=True, quiet=False)
     assert capsys.readouterr().err == ""
+
+
+def test_a_signal_while_threads_start_is_no_error_of_threads(tmp_path, monkeypatch, capsys):
+    """Whatever handles errors where a signal comes, the command says that it was stopped."""
+    submit = cpu._Threads.submit
+
+    def asked(self, *call):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return submit(self, *call)
+
+    monkeypatch.setattr(cpu._Threads, "submit", asked)
+    path = tmp_path / "a.h5"
+    run = ["run", str(MODEL), "-n", "3", "--t-end", "1", "--device", "cpu", "-o", str(path)]
+    assert main(run) == 75
+    said = capsys.readouterr().err
+    assert "stopped on request before the run had begun" in said
+    assert "threads" not in said
+    assert not path.exists()
+
+
+def test_a_signal_after_the_run_says_that_its_result_is_complete():
+    request = stop_on_signals()
+    with pytest.raises(StoppedAtOnce, match="before the run had begun"):
+        os.kill(os.getpid(), signal.SIGTERM)
+    with request.in_order():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked_to_stop()
+    assert not asked_to_stop()  # nobody notes it any more
+    with pytest.raises(StoppedAtOnce, match="its result is complete"):
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -17,6 +17,7 @@ from tauslab.runner.output import locks
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.output.locks import lock_path, written_by_us
 from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.results.arrays.file import writing_result
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
 RUN = ("run", "m.toml", "-n", "3", "--t-end", "1", "--quiet", "--device", "cpu", "--threads", "1")
@@ -179,6 +180,24 @@ def test_a_second_analysis_is_told_who_writes(folder, capsys, words, option):
     assert f"a.h5 is being written by process {os.getpid()}" in told
     assert f"choose another {option}" in told
     assert sorted(p.name for p in folder.iterdir()) == ["m.toml", "t.csv"]
+
+
+def test_a_second_report_is_told_who_writes(folder, capsys):
+    with written_by_us(folder / "a.html", SerialCommunicator()):
+        assert main(["report", "m.toml", "-o", "a.html"]) == 2
+        assert "a.html is being written by process" in capsys.readouterr().err
+
+
+def test_what_appears_during_an_analysis_is_kept(folder):
+    path = folder / "a.h5"
+    with writing_result(path, SerialCommunicator()) as write:
+        path.write_text("of another program")
+        with pytest.raises(ConfigError, match=r"a\.h5 exists"):
+            write(lambda new: new.write_text("ours"))
+    assert path.read_text() == "of another program"
+    with writing_result(path, SerialCommunicator(), overwrite=True) as write:
+        write(lambda new: new.write_text("ours"))
+    assert path.read_text() == "ours"
 
 
 def test_many_take_turns(folder):

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tauslab.kernels.backends import BackendOptions
+from tauslab.model import host_cores
 from tauslab.runner.ranks import job, local_rank
 from tauslab.runner.ranks.mpi import SerialCommunicator, gpu_index
 
@@ -40,7 +41,7 @@ class Fourth(SerialCommunicator):
     """The fourth rank of its node."""
 
     gpu_rank = 3
-    local_size = 4
+    core_sharers = 4
 
 
 @pytest.mark.parametrize(("visible", "index"), [(1, 0), (4, 3), (8, 3)])
@@ -48,7 +49,8 @@ def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
     """`srun --gpus-per-task=1` shows each rank one GPU; else all ranks of a node see all."""
     opened = []
     monkeypatch.setattr(job, "device_count", lambda _: visible)
-    monkeypatch.setattr(job, "allowed_cores", lambda: 16)
+    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 16)
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
     monkeypatch.setattr(job, "get_backend", lambda *chosen: opened.append(chosen))
     job.open_backend("cuda", 0, Fourth())
     assert opened == [("cuda", BackendOptions(index=index, threads=4))]

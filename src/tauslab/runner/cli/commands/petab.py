@@ -11,7 +11,7 @@ import numpy as np
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
-from tauslab.runner.cli.tools import require_new
+from tauslab.runner.cli.tools import making_new
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.output.targets import require_no_input
@@ -25,10 +25,14 @@ def process_petab(arguments: argparse.Namespace) -> None:
     """Read a problem, compute, write what was asked for, say it."""
     if ranks().size > 1:
         raise ConfigError("tauslab petab runs on one rank")
-    if arguments.output is not None:
-        if arguments.output.suffix.lower() != ".tsv":
-            raise ConfigError(f"{arguments.output}: tables of PEtab are written as .tsv")
-        require_new(arguments.output, overwrite=arguments.overwrite)
+    output = arguments.output
+    if output is not None and output.suffix.lower() != ".tsv":
+        raise ConfigError(f"{output}: tables of PEtab are written as .tsv")
+    with making_new(output, overwrite=arguments.overwrite):
+        _compute(arguments)
+
+
+def _compute(arguments: argparse.Namespace) -> None:
     if arguments.particles is None:
         for name, default in (("seed", None), ("molecules", False), ("amounts", None)):
             if getattr(arguments, name) != default:

@@ -9,7 +9,7 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.api.kinds.kind import MOVIE, View
 from tauslab.runner.api.kinds.registry import kind_at
 from tauslab.runner.cli.pipes import STANDARD, printed_table
-from tauslab.runner.cli.tools import require_new
+from tauslab.runner.cli.tools import making_new
 from tauslab.runner.options.values.texts import names
 
 
@@ -48,10 +48,10 @@ def process_plot(arguments: argparse.Namespace) -> None:
     """``tauslab plot``: a picture of a result file."""
     suffix = ".gif" if arguments.kind == MOVIE else ".png"
     path = arguments.output or arguments.file.with_suffix(suffix)
-    require_new(path, overwrite=arguments.overwrite)
-    kind, view = kind_at(arguments.file), _view(arguments)
-    view.require_known(kind.of_pictures, arguments.file, kind.told)
-    kind.plot(arguments.file, path, view)
+    with making_new(path, overwrite=arguments.overwrite):
+        kind, view = kind_at(arguments.file), _view(arguments)
+        view.require_known(kind.of_pictures, arguments.file, kind.told)
+        kind.plot(arguments.file, path, view)
     print(path)
 
 
@@ -62,8 +62,8 @@ def process_report(arguments: argparse.Namespace) -> None:
     path = arguments.output or arguments.file.with_suffix(".html")
     if path.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{path}: a report is written as .html")
-    require_new(path, overwrite=arguments.overwrite)
-    write_page(path, kind_at(arguments.file).report(arguments.file))
+    with making_new(path, overwrite=arguments.overwrite):
+        write_page(path, kind_at(arguments.file).report(arguments.file))
     print(path)
 
 
@@ -76,8 +76,8 @@ def process_export(arguments: argparse.Namespace) -> None:
             kind.export(arguments.file, path, view)
         return
     path = arguments.output or arguments.file.with_suffix(kind.suffix)
-    require_new(path, overwrite=arguments.overwrite)
-    kind.export(arguments.file, path, view)
+    with making_new(path, overwrite=arguments.overwrite):
+        kind.export(arguments.file, path, view)
     print(path)
 
 

@@ -7,16 +7,15 @@ import importlib.util
 import platform
 import re
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tauslab.kernels.backends.cache import cache_directory
+from tauslab.kernels.backends.cache import cache_directory, require_room
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers
 from tauslab.model.errors import OutputError, first_line_of
 from tauslab.model.files.extras import installing
-from tauslab.model.host_cores import allowed_cores
+from tauslab.model.host_cores import allowed_cores, cores_of_rank
 from tauslab.runner.cli.doctor.cluster import (
     clock_lines,
     cluster_facts,
@@ -57,7 +56,7 @@ def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
         "rank": comm.rank,
         "host": host_name(),
         "local_rank": comm.local_rank,
-        "threads": max(1, facts["cpu"].get("cores", 1) // comm.local_size),
+        "threads": cores_of_rank(comm.core_sharers),
         "gpu": gpu_of_rank(comm.gpu_rank, len(devices)),
     }
     ranks = comm.gather(mine)
@@ -225,8 +224,7 @@ def _cache() -> Facts:
         return {"path": None, "writable": False, "reason": str(error)}
     facts: Facts = {"path": str(folder), "writable": True}
     try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        require_room(folder)
     except OSError as error:
         facts |= {"writable": False, "reason": error.strerror or str(error)}
     return facts

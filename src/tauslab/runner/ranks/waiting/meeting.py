@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tauslab.model.option_names import warn
 
 PATIENCE = 8.0  # seconds until a rank that is missing is named
-_SPIN, _SLEEP = 0.002, 0.005  # seconds of asking without a pause, and of a pause
+_SPIN, _SLEEP = 0.001, 0.005  # seconds of asking without a pause, and of the longest pause
 # MPICH posts so many messages of an Ialltoallv at a time, counted from the rank itself on; the
 # next ones wait for these, so that a missing rank would hide those behind it.
 _AT_ONCE = 32
@@ -75,8 +75,7 @@ def _wait(
             told = True
             if here.size and here[0] == comm.Get_rank():  # one speaks for all that wait
                 warn(_missing(call, np.flatnonzero(words == 0).tolist(), len(words)))
-        if waited > _SPIN:
-            time.sleep(_SLEEP)
+        time.sleep(0.0 if waited < _SPIN else min(_SLEEP, waited / 20))  # 0: others may run
 
 
 def _missing(call: str, ranks: Sequence[int], size: int) -> str:

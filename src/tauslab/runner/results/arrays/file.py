@@ -92,7 +92,8 @@ def writing_result(
 ) -> Iterator[Callable[[Callable[[Path], object]], None]]:
     """Be the only one that writes a new result, until the end of a `with` statement. Collective.
 
-    Gives a function that lets rank 0 write the file; it does nothing where `path` is None.
+    Gives a function that lets rank 0 write the file; it does nothing where `path` is None. What
+    another program puts there meanwhile is kept, too.
 
     Raises
     ------
@@ -107,7 +108,12 @@ def writing_result(
 
     with written_by_us(where, comm):
         on_file(lambda new: require_new_file(new, overwrite=overwrite))
-        yield on_file
+
+        def write(save: Callable[[Path], object]) -> None:
+            on_file(lambda new: require_new_file(new, overwrite=overwrite))
+            on_file(save)
+
+        yield write
 
 
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
