@@ -70,7 +70,7 @@ def require_safe_output(arguments: argparse.Namespace) -> None:
     model, output = told.get("model"), told.get("output")
     if output is not None and "resume" in told:
         require_result_name(output)
-    if told.get("resume") or told.get("append") is not None:
+    if told.get("resume") or any(told.get(n) is not None for n in ("append", "append_to")):
         return
     if output is None and told.get("overwrite") and isinstance(model, Path):
         output = Path(f"{model.stem}.dbn.h5" if told.get("unknown") else f"{model.stem}.h5")
