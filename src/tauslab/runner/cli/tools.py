@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tauslab.runner.output.targets import (
     require_no_input,
     require_place,
 )
+from tauslab.runner.ranks.stopping import any_begun
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
@@ -137,7 +137,7 @@ def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
 
     What a run keeps until its file is made lies beside it, under names that begin with the file's.
     """
-    if resume and not quiet and not any(output.parent.glob(f"{escape(output.name)}*")):
+    if resume and not quiet and not any_begun(output):
         print(
             f"tauslab: {printable(str(output))} does not exist: there is nothing to resume, and "
             "the run begins anew",
