@@ -37,7 +37,12 @@ from tauslab.runner.output.writers.join import (
     join_memory,
     stored_accumulators,
 )
-from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_same_run
+from tauslab.runner.output.writers.resume import (
+    existing_attribute,
+    existing_text,
+    require_same_run,
+    warn_of_other_bits,
+)
 from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
@@ -146,6 +151,7 @@ def _base(path: Path, options: Options, network: Network) -> _Base:
                     f"{path} holds another run: it has {name}, and {network.name} has not; "
                     f"{opt('append')} needs the same job"
                 )
+        warn_of_other_bits(path, stored)
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written

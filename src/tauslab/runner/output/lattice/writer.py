@@ -33,9 +33,10 @@ from tauslab.runner.output.checking.lattice import (
     sample_sum,
 )
 from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.format.versions import WRITERS, other_bits
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
-from tauslab.runner.output.hdf5.in_place import RawFile
+from tauslab.runner.output.hdf5.in_place import RawFile, note_writer
 from tauslab.runner.output.hdf5.skeleton import attach_scales, build_file, create_dataset
 from tauslab.runner.output.lattice.early import EarlyFrames, early_path
 from tauslab.runner.output.lattice.frames import FrameSums, join_frames
@@ -132,6 +133,9 @@ class LatticeWriter:
                         f"{opt('resume')} goes on with the same model and options only"
                     )
             complete = checked.complete
+            engine = "lattice with reactions" if self._task.lattice.reactions else "lattice"
+            if not complete and (told := other_bits(checked.attributes, engine)):
+                raise InputFileError(f"{self.path} {told}: run it again ({opt('overwrite')})")
             checked.require_samples()
         begun = newest(self._parts(), self._task.lattice.shape[0])
         for state in begun.values():
@@ -141,6 +145,7 @@ class LatticeWriter:
 
     def open_counts(self) -> None:
         """Open the file for `write_samples`."""
+        note_writer(self.path, self._disk)
         self._file = RawFile(self.path, [*COUNTED, MARKS, COMPLETE, CHECKSUMS], self._disk)
 
     def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
@@ -263,7 +268,8 @@ class LatticeWriter:
         import h5py
 
         with h5py.File(self.path, "r") as old:
-            contents = {name: old[name][...] for name in (*COUNTED, MARKS, CHECKSUMS)}
+            kept = (*COUNTED, MARKS, CHECKSUMS, WRITERS)
+            contents = {name: old[name][...] for name in kept if name in old}
         specs = lattice_specs(self._task, contents)
         early: tuple[FrameSums, bool] = ({}, False)
         if self._early is not None and self._early.done:
