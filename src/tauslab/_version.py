@@ -1,3 +1,8 @@
-"""The version of the package, which every layer may ask for."""
+"""The version of the package and of the bits that it gives, which every layer may ask for."""
 
 __version__ = "0.1.0"
+
+# Rises when the same seed gives other bits with any engine; a file without it is of version 1.
+# docs/decisions/bits-version.md lists what changed.
+BITS_VERSION = 2
+BITS_SINCE = {"ensemble": 1, "lattice": 1, "lattice with reactions": 2}

@@ -213,12 +213,12 @@ def test_an_array_shares_the_points_of_a_table(slurm, submit, tmp_path):
     for task in (0, 1):
         state = slurm.wait_for(f"{job}_{task}", "COMPLETED", "FAILED")
         assert state["JobState"] == "COMPLETED", log_of(tmp_path, job)
-    values = {0: ([8e-4, 1e-3], [200, 300]), 1: ([9e-4], [250])}
-    for task, (c3, x) in values.items():
+    values = {0: (0, [8e-4], [200]), 1: (1, [9e-4, 1e-3], [250, 300])}
+    for task, (first, c3, x) in values.items():
         with ts.open(tmp_path / f"points-{task}.h5") as result:
             found = digest_lines(result, None)
         assert found == plain(
-            tmp_path, n=40, t_end=1, table={"c3": c3, "X": x}, seed=1 + task, overwrite=True
+            tmp_path, n=40, t_end=1, table={"c3": c3, "X": x}, first_point=first, overwrite=True
         )
 
 

@@ -50,15 +50,6 @@ def test_a_script_goes_into_a_file_but_over_none(tmp_path, capsys):
     assert "exists" in capsys.readouterr().err
 
 
-def test_an_array_takes_table_seed_and_output_for_itself():
-    command = ["run", "m.xml", "--table", "a b.csv", "--seed=7", "-o", "x.h5", "-n", "9"]
-    text = batch_script(BatchJob(array=5), command)
-    assert "table='a b.csv'\n" in text
-    assert 'tauslab run m.xml -n 9 --table "$part.csv"' in text
-    assert "--array=0-4\n" in text
-    assert "seed=${TAUSLAB_SEED:-7}\n" in text
-
-
 @pytest.mark.parametrize(
     ("job", "command"),
     [
@@ -98,12 +89,8 @@ def test_shellcheck_finds_no_fault(tmp_path, job, command):
         ({"directives": ("gpu",)}, ["run", "m"], "is not an option of sbatch"),
         ({"directives": ("-p", "gpu", "fast")}, ["run", "m"], "is not an option of sbatch"),
         ({"directives": ('--comment=it\'s "a"',)}, ["run", "m"], "only one kind of quotation mark"),
-        (
-            {"array": 2},
-            ["run", "m", "--table", "t.csv", "--seed", str(2**64 - 1)],
-            f"must be 0 to {2**64 - 2} with --array 2",
-        ),
-        ({"array": 2}, ["run", "m", "--table", "t.csv", "--seed", "-1"], "must be 0 to"),
+        ({"array": 2}, ["run", "m", "--table", "t.csv", "--first-point=3"], "--first-point"),
+        ({"requeue": True}, ["run", "m", "--append", "9"], "--append-to"),
     ],
 )
 def test_what_cannot_be_a_job_is_refused(job, command, sentence):
@@ -196,29 +183,36 @@ def test_words_reach_tauslab_as_they_are_and_nothing_else_happens(tmp_path, job)
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
 @pytest.mark.parametrize("table", ["a b.csv", "a=b.csv", "$(touch harm).csv", "it's.csv"])
-def test_a_task_of_an_array_takes_its_rows_and_its_seed(tmp_path, table):
+@pytest.mark.parametrize("out", [None, "x y.h5", "results/$HOME.h5"])
+def test_a_task_of_an_array_takes_its_rows_and_keeps_the_words_of_the_command(tmp_path, table, out):
     (tmp_path / table).write_text("k\n" + "".join(f"{n}\n" for n in range(12)))
-    command = ["run", "m;touch harm", "--table", table, "--seed", "010"]
-    done, (call,) = run_script(tmp_path, batch_script(BatchJob(array=5), command))
-    assert (done.returncode, done.stderr) == (0, "")
-    part = table.removesuffix(".csv") + "-3"
-    assert (tmp_path / f"{part}.csv").read_text() == "k\n3\n8\n"
-    assert call[:5] == ["tauslab", "run", "m;touch harm", "--table", f"{part}.csv"]
-    assert [int(call[6]), call[7:]] == [13, ["-o", f"{part}.h5", "--resume"]]
+    given = ["m;touch harm", "--seed", "010", *([] if out is None else ["-o", out])]
+    scripts = {
+        "own": (batch_script(BatchJob(array=5), ["run", *given, "--table", table]), ()),
+        "any": ((FOLDER / "array.sbatch").read_text(), (table, *given)),
+    }
+    name = (out or table).removesuffix(".h5").removesuffix(".csv") + "-3.h5"
+    part = table.removesuffix(".csv") + "-3.csv"
+    for text, arguments in scripts.values():
+        done, (call,) = run_script(tmp_path, text, *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / part).read_text() == "k\n7\n8\n"
+        assert call[:7] == ["tauslab", "run", "--seed", "1", "m;touch harm", "--seed", "010"]
+        assert call[-7:] == ["--table", part, "--first-point", "7", "-o", name, "--resume"]
     assert not (tmp_path / "harm").exists()
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
-def test_seeds_of_an_array_have_all_64_bits(tmp_path):
+def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
     (tmp_path / "t.csv").write_text("k\n1\n")
     text = (FOLDER / "array.sbatch").read_text()
-    for seed in ("0", "007", "08", "999999999", "9223372036854775807", str(2**64 - 4)):
-        done, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", TAUSLAB_SEED=seed)
-        assert done.returncode == 0
-        assert int(call[call.index("--seed") + 1]) == int(seed) + 3
-    for seed in ("$(touch harm)", "-1", "a[$(touch harm)]", "1e3", "9" * 21):
-        done, calls = run_script(tmp_path, text, "t.csv", "m.xml", TAUSLAB_SEED=seed)
-        assert (done.returncode, calls) == (2, [])
+    done, calls = run_script(tmp_path, text, "t.csv", "m.xml")
+    assert (done.returncode, calls) == (0, [])
+    assert "none for this task" in done.stdout
+    for seed in ("007", str(2**64 - 1), "$(touch harm)", "a[$(touch harm)]"):
+        given = {"TAUSLAB_SEED": seed, "SLURM_ARRAY_TASK_ID": "4"}
+        done, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
+        assert call[call.index("--seed") + 1] == seed
     assert run_script(tmp_path, text)[0].returncode != 0
     assert not (tmp_path / "harm").exists()
 

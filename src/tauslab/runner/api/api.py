@@ -193,7 +193,7 @@ def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, An
     from tauslab.runner.ensemble.request import ensemble_options
 
     output = output_settings(given.output)
-    if not given.resume and given.append is None:
+    if not given.resume and given.append is None and given.append_to is None:
         read = [given.table, network.source_path]
         inputs = [path for path in read if isinstance(path, str | os.PathLike)]
         require_no_input(output["output"], inputs)

@@ -45,6 +45,7 @@ def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, 
 def own_output(arguments: argparse.Namespace) -> Path:
     """Where the result goes without ``-o``: to the file that grows, or into this folder."""
     model: Path = arguments.model
-    if arguments.append is not None and model.suffix.lower() == ".h5":
+    grows = arguments.append is not None or arguments.append_to is not None
+    if grows and model.suffix.lower() == ".h5":
         return model
     return Path(model.stem + ".h5")

@@ -20,7 +20,6 @@ REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute earl
 _TOO_EARLY = 60
 _TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 _MPI = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
-_MOST_SEED = 2**64 - 1
 _FIRST_LINE = b"#!/bin/bash\n"
 _ANY = '"$@"'  # of a script that takes its command as arguments
 
@@ -158,7 +157,7 @@ def batch_script(job: BatchJob, command: Sequence[str] | None = None, name: str 
     else:
         whole = f"run {_ANY}" if command is None else shlex.join(command)
         plain = [f'"${{launch[@]}}" tauslab {whole}']
-        lines += _requeue(whole) if job.requeue else plain
+        lines += _requeue(whole, goes_on=_grows(command)) if job.requeue else plain
     return "\n".join(lines) + "\n"
 
 
@@ -172,6 +171,13 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
         )
     if job.array and _option(command, "--table") is None:
         raise ConfigError("--array shares the rows of a table: give the command --table FILE.csv")
+    if _option(command, "--append") is not None and (job.requeue or job.array):
+        raise ConfigError(
+            "a job that goes back into the queue would append twice: give --append-to and the "
+            "number of trajectories in the end, in place of --append"
+        )
+    if job.array and {"--first-point"} & {word.partition("=")[0] for word in command}:
+        raise ConfigError("--array gives --first-point by itself: leave it out")
     if {"--overwrite", "--resume"} & set(command) and (job.requeue or job.array):
         raise ConfigError(
             "--requeue and --array add --resume by themselves: leave --resume and --overwrite out"
@@ -325,17 +331,23 @@ def _mpi_type(given: str | None) -> list[str]:
     ]
 
 
-def _requeue(command: str) -> list[str]:
+def _grows(command: Sequence[str] | None) -> bool:
+    """Whether a command goes on by itself where it was, without `--resume`."""
+    return command is not None and _option(command, "--append-to") is not None
+
+
+def _requeue(command: str, *, goes_on: bool) -> list[str]:
+    whole = command if goes_on else f"{command} --resume"
     return [
         *_comment(
             "srun passes USR1 on to the ranks. They end what they have in hand and exit with 75; "
-            "the job goes back into the queue, and --resume completes the file, on however many "
-            "ranks there are then."
+            "the job goes back into the queue, and the same command completes the file, on however "
+            "many ranks there are then."
         ),
         "asked=no",
         "launcher=",
         """trap 'asked=yes; [ -z "$launcher" ] || kill -USR1 "$launcher"' USR1""",
-        f'"${{launch[@]}}" tauslab {command} --resume &',
+        f'"${{launch[@]}}" tauslab {whole} &',
         "launcher=$!",
         "code=0",
         'wait "$launcher" || code=$?',
@@ -357,53 +369,52 @@ def _requeue(command: str) -> list[str]:
 
 
 def _array(job: BatchJob, command: Sequence[str] | None) -> list[str]:
-    table, words, seed = "${1:?give TABLE.csv MODEL [options of tauslab run]}", '"${@:2}"', 1
-    if command is not None:
-        table = shlex.quote(_option(command, "--table") or "")
-        seed = _seed(job, command)
-        words = shlex.join(_without(command[1:], ("--table", "--seed", "-o", "--output")))
     return [
         *_comment(
-            "The table is a CSV file with a line of names. Task i of N takes its rows i, "
-            "i + N, ... and writes a file of its own. Tasks have seeds of their own: "
-            "points of different files would share random numbers otherwise. Where one "
-            "job of many nodes can be had, it runs the whole sweep into one file."
+            "The table is a CSV file with a line of names. Task i of N takes its rows from "
+            "R i / N to R (i + 1) / N of R, and writes a file of its own, named after -o with the "
+            "number of the task. All have the seed of the command, and --first-point numbers the "
+            "points as in the whole table: the files hold what one job would have given."
         ),
-        f"table={table}",
+        *(_ARGUMENTS if command is None else _words(command)),
         f"tasks=${{SLURM_ARRAY_TASK_COUNT:-{job.array}}}",
         "task=$((SLURM_ARRAY_TASK_ID - ${SLURM_ARRAY_TASK_MIN:-0}))",
-        'part="${table%.csv}-$task"',
-        'awk -v n="$tasks" -v i="$task" \'NR == 1 || (NR - 2) % n == i\' < "$table" > "$part.csv"',
-        *_comment(
-            "Seed of the task: that of the sweep plus its number. Bash's numbers end at 2^63, so "
-            "the last nine digits are added by themselves; 10# for zeros in front."
-        ),
-        f"seed=${{TAUSLAB_SEED:-{seed}}}",
-        "if [[ ! $seed =~ ^[0-9]{1,20}$ ]]; then",
-        '    echo "TAUSLAB_SEED=$seed: a whole number from 0 to 2^64 - 1 is needed" >&2',
-        "    exit 2",
+        "rows=$(awk 'END { print NR - 1 }' < \"$table\")",
+        "first=$((rows * task / tasks))",
+        "end=$((rows * (task + 1) / tasks))",
+        'if [ "$first" -eq "$end" ]; then',
+        '    echo "task $task of $tasks: $table has $rows rows, and none for this task"',
+        "    exit 0",
         "fi",
-        "seed=000000000$seed",
-        "low=$((10#${seed: -9} + task))",
-        "high=$((10#${seed:0:${#seed}-9} + low / 1000000000))",
-        'printf -v seed \'%d%09d\' "$high" "$((low % 1000000000))"',
+        'part="${table%.csv}-$task.csv"',
+        'awk -v a="$first" -v b="$end" \'NR == 1 || (NR - 2 >= a && NR - 2 < b)\' \\',
+        '    < "$table" > "$part"',
         *_comment("A task that ran before goes on where it was."),
-        f'"${{launch[@]}}" tauslab run {words} --table "$part.csv" \\',
-        '    --seed "$seed" -o "$part.h5" --resume',
+        '"${launch[@]}" tauslab run --seed "${TAUSLAB_SEED:-1}" "${words[@]}" --table "$part" \\',
+        '    --first-point "$first" -o "${out%.h5}-$task.h5" --resume',
     ]
 
 
-def _seed(job: BatchJob, command: Sequence[str]) -> int:
-    """Seed of the first task; those of all must fit 64 bits."""
-    text = _option(command, "--seed") or "1"
-    most = _MOST_SEED - job.array + 1
-    number = int(text) if re.fullmatch(r"[0-9_]{1,40}", text) else -1
-    if not 0 <= number <= most:
-        raise ConfigError(
-            f"--seed {text}: task i has seed + i, so it must be 0 to {most} with --array "
-            f"{job.array}"
-        )
-    return number
+_ARGUMENTS = [
+    "table=${1:?give TABLE.csv MODEL [options of tauslab run]}",
+    'out="${table%.csv}.h5"',
+    'words=("${@:2}")',
+    "for ((i = 0; i < ${#words[@]}; i++)); do",
+    '    case "${words[i]}" in',
+    "    -o | --output) out=${words[i + 1]:?-o needs a name} ;;",
+    "    --output=*) out=${words[i]#*=} ;;",
+    "    esac",
+    "done",
+]
+
+
+def _words(command: Sequence[str]) -> list[str]:
+    """Lines that set the table, the name of the result and the other words of a command."""
+    table = _option(command, "--table") or ""
+    out = _option(command, "-o") or _option(command, "--output")
+    name = '"${table%.csv}.h5"' if out is None else shlex.quote(out)
+    words = shlex.join(_without(command[1:], ("--table", "-o", "--output")))
+    return [f"table={shlex.quote(table)}", f"out={name}", f"words=({words})"]
 
 
 def _option(command: Sequence[str], name: str) -> str | None:

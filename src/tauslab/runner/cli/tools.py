@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tauslab.runner.output.targets import (
     require_place,
 )
 from tauslab.runner.ranks.mpi import SerialCommunicator
+from tauslab.runner.ranks.stopping import any_begun
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
@@ -73,7 +73,7 @@ def require_safe_output(arguments: argparse.Namespace) -> None:
     model, output = told.get("model"), told.get("output")
     if output is not None and "resume" in told:
         require_result_name(output)
-    if told.get("resume") or told.get("append") is not None:
+    if told.get("resume") or any(told.get(n) is not None for n in ("append", "append_to")):
         return
     if output is None and told.get("overwrite") and isinstance(model, Path):
         output = Path(f"{model.stem}.dbn.h5" if told.get("unknown") else f"{model.stem}.h5")
@@ -155,7 +155,7 @@ def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
 
     What a run keeps until its file is made lies beside it, under names that begin with the file's.
     """
-    if resume and not quiet and not any(output.parent.glob(f"{escape(output.name)}*")):
+    if resume and not quiet and not any_begun(output):
         print(
             f"tauslab: {printable(str(output))} does not exist: there is nothing to resume, and "
             "the run begins anew",

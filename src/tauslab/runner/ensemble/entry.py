@@ -34,7 +34,7 @@ def run_network(
         The run was stopped on request; ``--resume`` completes it.
     """
     with written_by_us(options.output, comm):
-        if options.append is not None or options.until is not None:
+        if options.grows or options.until is not None:
             from tauslab.runner.ensemble.growth import grow
 
             return grow(network, options, comm, stop)

@@ -109,7 +109,7 @@ def sweep_of(result: Result) -> Sweep:
     )
 
 
-def times_to_append(output: Path | None, append: int | None, *given: object) -> FloatArray | None:
+def times_to_append(output: Path | None, *given: object) -> FloatArray | None:
     """Sample times of the result that trajectories are added to; None if others are `given`.
 
     Raises
@@ -117,7 +117,7 @@ def times_to_append(output: Path | None, append: int | None, *given: object) -> 
     InputFileError
         The file is no result, or damaged.
     """
-    if append is None or output is None or not output.exists() or any(g is not None for g in given):
+    if output is None or not output.exists() or any(g is not None for g in given):
         return None
     with open_result(output) as result:
         return result.times

@@ -45,7 +45,12 @@ from tauslab.runner.output.writers.join import (
     join_memory,
     stored_accumulators,
 )
-from tauslab.runner.output.writers.resume import existing_attribute, existing_text, require_same_run
+from tauslab.runner.output.writers.resume import (
+    existing_attribute,
+    existing_text,
+    require_same_run,
+    warn_of_other_bits,
+)
 from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
@@ -59,7 +64,7 @@ Stop = Callable[[], bool]
 
 def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
     """Run ``--append`` or ``--until`` on all ranks; as `entry.run_network`. Collective."""
-    if options.append is not None:
+    if options.grows:
         return _append(network, options, comm, stop)
     return _until(network, options, comm, stop)
 
@@ -80,12 +85,13 @@ class _Base:
 
 
 def _append(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
-    path, added = options.output, options.append
+    path = options.output
     assert path is not None
-    assert added is not None
     base = on_root(comm, lambda: _base(path, options, network))
+    added = agree(comm, lambda: _missing(path, options, base.n))
     beside = path.with_name(f"{path.name}.append")
-    whole = replace(options, **base.chosen, given=None, n=added, append=None)
+    n = added or base.n
+    whole = replace(options, **base.chosen, given=None, n=n, append=None, append_to=None)
     first = whole.first + base.n
     on_root(comm, lambda: _look_at_portion(beside, first, added))
     chosen = replace(whole, first=first, output=beside, resume=True, portion=Portion(run=base.run))
@@ -94,6 +100,8 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = _whole(layout, base.n + added, base.block, whole.first)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "append"))
+        if not added:
+            return agree(comm, lambda: open_result(path))
         with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
             run_portion(setup, setup.task, comm, stop).close()
 
@@ -110,6 +118,18 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     return agree(comm, lambda: open_result(path))
 
 
+def _missing(path: Path, options: Options, n: int) -> int:
+    """Trajectories to add to a result of `n`."""
+    if options.append_to is None:
+        assert options.append is not None
+        return options.append
+    if options.append_to < n:
+        raise ConfigError(
+            f"{opt('append_to', options.append_to)}: {path} has {n} trajectories already"
+        )
+    return options.append_to - n
+
+
 @contextmanager
 def _told_of(what: str, how: str = "") -> Iterator[None]:
     """Tell of a stopped portion in words of the whole run: its file is not the user's."""
@@ -122,7 +142,7 @@ def _told_of(what: str, how: str = "") -> Iterator[None]:
 def _base(path: Path, options: Options, network: Network) -> _Base:
     """Read the result to append to; what the options leave open is as there."""
     if not path.exists():
-        raise ConfigError(f"{opt('append', options.append)}: {path} does not exist")
+        raise ConfigError(f"{opt('append')}: {path} does not exist")
     with open_result(path) as result:
         stored = result.attributes
         if not result.complete:
@@ -139,6 +159,7 @@ def _base(path: Path, options: Options, network: Network) -> _Base:
                     f"{path} holds another run: it has {name}, and {network.name} has not; "
                     f"{opt('append')} needs the same job"
                 )
+        warn_of_other_bits(path, stored)
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
@@ -152,7 +173,7 @@ def _look_at_portion(beside: Path, first: int, added: int) -> None:
     if int(existing_text(beside, "before") or 0) < first:
         _remove(beside)
         return
-    begun = existing_text(beside, "n")
+    begun = existing_text(beside, "n") if added else "0"
     if begun != str(added):
         raise ConfigError(
             f"{opt('append', added)}: {beside} holds the beginning of "

@@ -167,6 +167,7 @@ class Lane:
         self._copied_sums = {k: (v, backend.mirror(v)) for k, v in self._sums.items()}
         self._shared = (backend.upload(task.initial[:1]), backend.upload(task.constants[:1]))
         self._launch: Launch | None = None
+        self._first = 0  # trajectory of the launch, in the order of the file
         self._marks: list[Event] = []
 
     def start(self, first: int, end: int) -> None:
@@ -176,8 +177,9 @@ class Lane:
         assert task.options.seed is not None
         rows, per_point, per_sum = end - first, task.per_point, task.per_sum
         inputs = task.points_of(first, end) if per_point else slice(first, end)
+        self._first = first
         self._launch = Launch(
-            first,
+            first + task.options.first_point * task.options.n,  # the number that draws know
             rows,
             self._rows_of(task.initial, inputs, self._shared[0]),
             self._rows_of(task.constants, inputs, self._shared[1]),
@@ -226,7 +228,7 @@ class Lane:
         work = self._copied["work"][1].copy()
         words = self._copied["row_counter"][1]
         ending = bool(words[LEFT]), InFlight.read(words)
-        chunk = Chunk(self._launch.first, arrays)
+        chunk = Chunk(self._first, arrays)
         held = {name: mirror for name, (_, mirror) in self._copied_sums.items()}
         if not self._task.per_sum:
             return Delivery(chunk, {k: v[0] for k, v in held.items()}, slice(None), work, *ending)

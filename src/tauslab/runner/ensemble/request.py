@@ -18,7 +18,7 @@ from tauslab.runner.options.values.python_values import names_of, numbers, point
 from tauslab.runner.options.values.sample_times import sample_times
 
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
-_WHOLE = ("max_steps", "block", "append")  # which may be written as 1e4
+_WHOLE = ("max_steps", "block", "append", "append_to")  # which may be written as 1e4
 
 
 def ensemble_options(
@@ -52,12 +52,12 @@ def ensemble_options(
     method = method_of(keywords.method)
     if "method" in given:
         given["method"] = method.word
-    goes_on = keywords.resume or keywords.append is not None
+    grows = keywords.append is not None or keywords.append_to is not None
+    goes_on = keywords.resume or grows
     if own and ("method" in given or not goes_on):  # else the file says which method
         method = method_with(method.word, own)
-    at = times_to_append(
-        place.get("output"), keywords.append, keywords.times, keywords.t_end, keywords.points
-    )
+    own_times = keywords.times, keywords.t_end, keywords.points
+    at = times_to_append(place.get("output"), *own_times) if grows else None
     plain = {name: getattr(keywords, name) for name in _PLAIN}
     values = {name: numbers(name, value) for name, value in dict(keywords.set or {}).items()}
     drawn = keywords.sample

@@ -19,6 +19,7 @@ from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.model.errors import StoppedEarly
+from tauslab.model.host_memory import require_memory
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import command_line, warn
 from tauslab.runner.ensemble.choices.method_choice import with_method
@@ -26,7 +27,7 @@ from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
 from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
-from tauslab.runner.ensemble.lane import Reductions, build_reductions
+from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
 from tauslab.runner.ensemble.task import Task, prepare
@@ -200,6 +201,10 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     recorded_bytes += 8 * (len(record.summaries) + len(task.drawn))
     block = min(block or _block_size(task, recorded_bytes, comm.size), options.total)
     Blocks(options.total, block)
+    require_memory(
+        LANES * block * task.sample_bytes,
+        f"a storage block of {block} trajectories at {len(options.times)} sample times",
+    )
     method = task.settled_method
     attributes: dict[str, str | int | float] = {
         "method": method.word,

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from tauslab.kernels.lattice.state import Samples
 from tauslab.model.errors import StoppedEarly
-from tauslab.model.option_names import opt
 from tauslab.runner.lattice.group import Group
 from tauslab.runner.lattice.judging import Judge
 from tauslab.runner.options.hook_view import LatticeView
@@ -30,6 +29,7 @@ from tauslab.runner.output.lattice.parts import CHECKPOINT, Begun
 from tauslab.runner.output.lattice.writer import LatticeWriter
 from tauslab.runner.ranks.mpi import Counter
 from tauslab.runner.ranks.progress import Progress
+from tauslab.runner.ranks.stopping import how_to_go_on
 
 _BATCH_SECONDS = 0.5  # between looks at signals and at the list of waiting particles
 _MOST_SAMPLES = 4096  # of a batch
@@ -237,11 +237,10 @@ class ReplicaRuns:
         if plan.stop:
             self._checkpoint()
             self._writer.sync()
-            output = self._task.options.output
             raise StoppedEarly(
                 f"stopped on request after {done // self._task.passes} of {self._task.steps} steps "
                 f"of {self._called()}",
-                "" if output is None else f"{opt('resume')} completes {output}",
+                how_to_go_on(self._task.options.output),
             )
         if plan.checkpoint:
             self._checkpoint()

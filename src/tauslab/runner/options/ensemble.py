@@ -21,7 +21,7 @@ from tauslab.runner.options.methods import ODE, SSA, Method, given_in
 from tauslab.runner.options.places import WRITERS, check_compress, check_threads
 from tauslab.runner.options.record import Record
 from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.sweep import Design, Sweep
+from tauslab.runner.options.sweep import MOST_POINTS, Design, Sweep
 from tauslab.runner.options.values.checks import within
 from tauslab.runner.options.values.definition import check_values
 
@@ -157,7 +157,7 @@ class Options(CommonChoices, EnsembleChoices):
             )
         check_compress(self.compress)
         within("first", self.first, 0, MOST_TRAJECTORIES - self.n)
-        if isinstance(self.method, ODE) and (self.append is not None or self.until is not None):
+        if isinstance(self.method, ODE) and (self.grows or self.until is not None):
             raise ConfigError(
                 f"{opt('append')} and {opt('until')} need {opt('method', 'ssa')}, "
                 "tau or auto, not ode"
@@ -166,11 +166,17 @@ class Options(CommonChoices, EnsembleChoices):
             raise ConfigError(f"{opt('first')} needs {opt('method', 'ssa')}, tau or auto, not ode")
         if self.common:
             self._check_common()
-        if self.append is not None:
-            self._check_append(self.append)
+        if self.grows:
+            self._check_append()
+        if self.first_point and (self.sweep is None or self.until is not None):
+            raise ConfigError(
+                f"{opt('first_point')} numbers the points of a sweep, and is not for "
+                f"{opt('until')}: leave it out"
+            )
         for name, values in self.set.items():
             self._check_values(name, values)
         if self.sweep is not None:
+            within("first_point", self.first_point, 0, MOST_POINTS - self.sweep.points)
             self._check_sweep(self.sweep)
 
     @property
@@ -209,16 +215,24 @@ class Options(CommonChoices, EnsembleChoices):
                 f"{opt('selector')}"
             )
 
-    def _check_append(self, number: int) -> None:
-        within("append", number, 1, MOST_TRAJECTORIES)
+    @property
+    def grows(self) -> bool:
+        """Whether trajectories are added to a finished file."""
+        return self.append is not None or self.append_to is not None
+
+    def _check_append(self) -> None:
+        if self.append is not None and self.append_to is not None:
+            raise ConfigError(f"{opt('append')} and {opt('append_to')} exclude each other")
+        name = "append" if self.append_to is None else "append_to"
+        within(name, getattr(self, name), 1, MOST_TRAJECTORIES)
         if self.output is None or self.overwrite or self.until is not None:
             what = "needs the finished file to add to" if self.output is None else (
                 f"and {opt('overwrite')} exclude each other" if self.overwrite else
                 f"and {opt('until')} exclude each other"
             )  # fmt: skip
-            raise ConfigError(f"{opt('append')} {what}")
+            raise ConfigError(f"{opt(name)} {what}")
         if any(np.ndim(values) for values in self.set.values()):
-            raise ConfigError(f"{opt('append')} needs the same values for all trajectories")
+            raise ConfigError(f"{opt(name)} needs the same values for all trajectories")
 
     def _check_sample(self) -> None:
         if self.sample.names and self.method.word != ODE.word:

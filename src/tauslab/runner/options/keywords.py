@@ -14,7 +14,7 @@ from tauslab.kernels.backends import backend_names
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.runner.options.methods import METHODS, Method, MethodWord
 from tauslab.runner.options.places import Dask, Device, DeviceWord, Name, Output
-from tauslab.runner.options.sweep import parse_sweep
+from tauslab.runner.options.sweep import MOST_POINTS, parse_sweep
 from tauslab.runner.options.values.checks import line, whole
 from tauslab.runner.options.values.definition import Stored, declared, option
 from tauslab.runner.options.values.recurring import comm_option, quiet_option
@@ -119,6 +119,12 @@ class EnsembleChoices:
         doc="Number of the first trajectory at each point: 10 trajectories from 90 on are the last "
         "ones of a run of 100. It makes some of them again, or divides a run between jobs.",
     )  # fmt: skip
+    first_point: int = option(
+        0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
+        metavar="N", stored=Stored(absent=0), check=whole(0, MOST_POINTS - 1),
+        doc="Number of the first point of a sweep: points 0 to 9 of a table of 100, and those from "
+        "10 on as a run with ``first_point=10``, are together those of one run.",
+    )  # fmt: skip
     note: str = option(
         "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
         stored=Stored(decides=False), check=line(1000),
@@ -140,6 +146,12 @@ class EnsembleChoices:
         doc="Add so many trajectories, at each point, to the finished result in `output`, as one "
         "run with all of them would have given it. `n` is not used; times, species, points of a "
         "sweep and options of the method that are not given are those of the file.",
+    )  # fmt: skip
+    append_to: int | None = option(
+        None, "as --append, until there are N in all", flag="--append-to", group="sampling",
+        type=count, metavar="N",
+        doc="As `append`, but by the number that the file has in the end: where it has them, "
+        "nothing is added, so that the same command may be given again.",
     )  # fmt: skip
     until: str | None = option(
         None, "'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n", flag="--until",

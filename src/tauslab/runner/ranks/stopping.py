@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from glob import escape
 from pathlib import Path
 from types import FrameType
 
@@ -19,6 +20,7 @@ from tauslab.runner.ranks.mpi import Communicator
 PATIENCE = 3.5  # seconds between a request and the end of a run that has not heard of it
 LONG_PATIENCE = 20.0  # where the next checkpoint is worth waiting for
 _LOOK_SECONDS = 0.2
+_IN_A_STEP = "stopped on request in the middle of a step"
 _EARLY = "stopped on request before the run had begun: the same command begins it again"
 _LATE = "stopped on request after the run: its result is complete"
 
@@ -179,10 +181,8 @@ def watched(
             if since is None and request.pending:
                 since = time.monotonic()
             if since is not None and time.monotonic() - since > patience:
-                how = (
-                    f": {opt('resume')} goes on from what is in {path}" if path is not None else ""
-                )
-                sys.stderr.write(f"tauslab: stopped on request in the middle of a step{how}\n")
+                told = ": ".join(filter(None, [_IN_A_STEP, how_to_go_on(path)]))
+                sys.stderr.write(f"tauslab: {told}\n")
                 sys.stderr.flush()
                 comm.abort(StoppedEarly.exit_code)
                 return
@@ -196,5 +196,24 @@ def watched(
 
 def stopped_early(blocks: int, total: int, how: str, output: Path | None) -> StoppedEarly:
     """Say how many blocks are done, or counted, and how to go on."""
-    left = f"{opt('resume')} completes {output}" if output is not None else ""
-    return StoppedEarly(f"stopped on request with {blocks} of {total} blocks {how}", left)
+    done = f"stopped on request with {blocks} of {total} blocks {how}"
+    return StoppedEarly(done, how_to_go_on(output))
+
+
+def how_to_go_on(output: Path | None) -> str:
+    """How a run that was stopped is completed: by what is on disk, if anything is."""
+    if output is None:
+        return ""
+    if any_begun(output):
+        return f"{opt('resume')} completes {output}"
+    return f"nothing is in {output} yet: the same command begins it again"
+
+
+def any_begun(output: Path) -> bool:
+    """Whether there is a result, or a part of one beside it, that `--resume` goes on from."""
+    for found in output.parent.glob(f"{escape(output.name)}*"):
+        if found.is_dir() and found.name.endswith(".parts") and any(found.glob("*.h5")):
+            return True
+        if found.is_file() and not found.name.endswith((".tauslab-lock", ".tauslab-tmp")):
+            return True
+    return False

@@ -10,6 +10,7 @@ import numpy as np
 from tauslab.model.files.text import plain
 from tauslab.model.option_names import opt
 from tauslab.runner.output.format.schema import PROFILE_COLUMNS
+from tauslab.runner.output.format.versions import BITS, writers_of
 from tauslab.runner.output.writers.resume import parts_folder
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.result import Result
@@ -19,7 +20,7 @@ from tauslab.runner.results.validity import numbers_of_ends
 _TOLD = {
     "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
     "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
-    "amount_unit", "time_unit",
+    "amount_unit", "time_unit", BITS,
 }  # fmt: skip
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MOST_RUNS = 8
@@ -66,6 +67,7 @@ def facts(result: Result) -> dict[str, Any]:
         "approximate": result.approximate or None,
         "path": None if result.path is None else str(result.path),
         "complete": result.complete,
+        "written_by": list(writers_of(result.data)),
         "trajectories": result.n,
         "times": result.times.tolist(),
         "species": list(result.species),
@@ -81,7 +83,7 @@ def facts(result: Result) -> dict[str, Any]:
 def _of_file(result: Result) -> tuple[str, str]:
     if result.path is None:
         return "result in memory", ""
-    version = result.attributes.get("tauslab_version", "?")
+    version = ", ".join(writers_of(result.data)) or result.attributes.get("tauslab_version", "?")
     created = result.attributes.get("created", "an unknown time")
     size = _size(result.path.stat().st_size)
     folder = parts_folder(result.path)

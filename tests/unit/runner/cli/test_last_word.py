@@ -14,7 +14,7 @@ import pytest
 
 from tauslab.model.option_names import command_line
 from tauslab.runner.cli.main import main
-from tauslab.runner.ranks.stopping import StopRequest, watched
+from tauslab.runner.ranks.stopping import StopRequest, how_to_go_on, watched
 
 BOX = """t_end = {t_end}
 [lattice]
@@ -85,7 +85,21 @@ def test_who_does_not_hear_is_ended(capsys, tmp_path, asked, asks, patience, cod
             assert stop() is asked
         time.sleep(0.8)
     assert comm.codes == codes
-    assert ("--resume goes on from" in capsys.readouterr().err) == bool(codes)
+    err = capsys.readouterr().err
+    assert ("the same command begins it again" in err) == bool(codes)  # there is no file
+    assert "--resume" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "begun"),
+    [("a.h5", True), ("a.h5.append", True), ("a.h5.parts/r0000-000.h5", True),
+     ("a.h5.tauslab-lock", False), ("a.h5.parts/x", False), ("b.h5", False)],
+)  # fmt: skip
+def test_resume_is_advised_where_there_is_something(tmp_path, name, begun):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    with command_line():
+        assert ("--resume" in how_to_go_on(tmp_path / "a.h5")) == begun
 
 
 def test_who_has_to_be_over_in_time_is_ended_though_it_asked(tmp_path):

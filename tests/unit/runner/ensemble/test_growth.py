@@ -105,6 +105,28 @@ def test_a_stopped_append_leaves_the_result_and_goes_on(tmp_path):
     assert lines(ts.open(path)) == lines(run(n=650, record=ALL))
 
 
+def test_the_number_in_the_end_is_reached_once(tmp_path):
+    """Whenever a kill came, the same command may be given again."""
+    path, beside = tmp_path / "a.h5", tmp_path / "a.h5.append"
+    run(n=20, output=path, record=ALL).close()
+    ts.run(pairs(), n=40, first=20, times=[0.0, 1.0, 2.0], seed=3, device="cpu", record=ALL,
+           output=beside).close()  # fmt: skip
+    joined_already = beside.read_bytes()
+    beside.unlink()
+    whole = lines(run(n=60, record=ALL))
+    assert lines(run(append_to=60, output=path, record=ALL)) == whole
+    beside.write_bytes(joined_already)  # killed between the rename and the removal
+    for _ in range(2):
+        assert lines(run(append_to=60, output=path, record=ALL)) == whole
+        assert not beside.exists()
+    with pytest.raises(ConfigError, match="60 trajectories already"):
+        run(append_to=59, output=path, record=ALL)
+    with pytest.raises(ConfigError, match="seed"):
+        run(append_to=60, output=path, record=ALL, seed=4)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        run(append_to=60, append=3, output=path, record=ALL)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

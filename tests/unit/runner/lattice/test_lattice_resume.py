@@ -23,6 +23,7 @@ from tauslab.runner.api.api import ranks
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver
 from tauslab.runner.options.lattice import LatticeOptions
+from tauslab.runner.output.format import versions
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.lattice import writer as lattice_writer
 
@@ -246,6 +247,23 @@ def test_resuming_another_run_is_refused(whole, tmp_path):
         run(path, resume=True, count_every=5)
     with pytest.raises(InputFileError, match="set_k"):
         run(path, resume=True, set={"k": 801.0})
+
+
+def test_a_run_that_other_bits_began_is_not_completed(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
+    path, asked = tmp_path / "a.h5", []
+    with pytest.raises(StoppedEarly):
+        run(path, stop=lambda: len(asked) > 3 or asked.append(1))
+    monkeypatch.setattr(versions, "BITS_VERSION", 3)
+    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", 3)
+    with pytest.raises(InputFileError, match="bits of version 2"):
+        run(path, resume=True, seed=None)
+    run(shutil.copy(whole, tmp_path / "b.h5"), resume=True).close()  # nothing is left to do
+    monkeypatch.undo()
+    monkeypatch.setattr(versions, "__version__", "9.9")
+    with run(path, resume=True, seed=None) as result:
+        assert [name.split()[0] for name in result.written_by] == [ts.__version__, "9.9"]
+    assert digest(path) == digest(whole)
 
 
 def test_replicas_that_end_look_for_no_old_checkpoints(tmp_path, monkeypatch):

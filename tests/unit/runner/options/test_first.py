@@ -39,6 +39,17 @@ def test_the_points_of_a_sweep_begin_there_each():
     np.testing.assert_array_equal(last.counts("X"), whole.counts("X")[:, 5:])
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_last_points_of_a_sweep_are_those_of_a_run_from_there(method):
+    rates = np.array([10.0, 40.0, 90.0, 90.0, 40.0])
+    whole = run(n=8, sweep={"k": rates}, method=method)
+    last = run(n=8, sweep={"k": rates[2:]}, first_point=2, method=method, record="trajectories")
+    np.testing.assert_array_equal(last.counts("X"), whole.counts("X")[2:])
+    np.testing.assert_array_equal(last.mean("X"), whole.mean("X")[2:])
+    with pytest.raises(ts.ConfigError, match="first_point"):
+        run(n=8, first_point=2)
+
+
 @pytest.mark.parametrize("first", [0, 30])
 def test_runs_that_grow_go_on_from_there(tmp_path, first):
     path, whole = tmp_path / "a.h5", run(n=50, first=first)

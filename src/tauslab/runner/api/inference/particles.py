@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, ModelError, one_of
+from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
@@ -43,6 +44,7 @@ from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 
 _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
 _EVERY = 60.0  # seconds between two checkpoints
+_CHAIN_BYTES = 1000  # of its generator and its proposal
 
 
 @checks_keywords
@@ -496,6 +498,12 @@ def pmmh(  # noqa: PLR0913 - keywords
     for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
         within(name, size, least, 10**9)
     within("chains", count, 1, 10**6)
+    places = 2 * (steps + warm_up) * (8 * len(laws) + 9)  # with likelihoods, and the result
+    states = n * (64 + 24 * (len(network.species) + len(laws))) + _CHAIN_BYTES
+    require_memory(
+        count * (places + states),
+        f"chains={count} with steps={steps}, warm_up={warm_up} and n={n}",
+    )
     if proposal is not None and np.shape(proposal) != (len(laws),):
         raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
     _require_parameters(network, laws, start or {}, count)

@@ -41,7 +41,7 @@ Summaries = Summary | str | Sequence[str]
 _ENDED = 2  # statuses from here on are ends
 
 # Set by every call, or of no use to one trajectory for each parameter set.
-_OWN = ("n", "set", "output", "resume", "append", "until", "sweep", "table", "design")
+_OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep", "table", "design")
 
 
 class Simulator:

@@ -109,8 +109,9 @@ def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
 
 
 def _options(arguments: argparse.Namespace, network: Network) -> Options:
-    if arguments.append is not None and arguments.n is not None:
-        raise ConfigError("-n and --append exclude each other: --append says how many to add")
+    for flag, grows in (("--append", arguments.append), ("--append-to", arguments.append_to)):
+        if grows is not None and arguments.n is not None:
+            raise ConfigError(f"-n and {flag} exclude each other: {flag} says how many to add")
     asked = given_options(arguments, NetworkKeywords, *METHOD_CLASSES)
     asked["quiet"] = arguments.quiet
     stored, sweep = taken_from_result(arguments.model, asked)

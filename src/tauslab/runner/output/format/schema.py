@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import __version__
+from tauslab._version import BITS_VERSION, __version__
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.output.format.layout import Layout, RowArray
+from tauslab.runner.output.format.versions import BITS, WRITERS, with_this_program
 from tauslab.runner.output.format.windows import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
 
 MOST_CHUNK_BYTES = 8 << 20
@@ -123,6 +124,7 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "tauslab_version": __version__,
+        BITS: BITS_VERSION,
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         **layout.attributes,
         "n": layout.n,
@@ -362,6 +364,15 @@ def _progress(layout: Layout) -> Iterator[DatasetSpec]:
     yield DatasetSpec(name, (layout.n_blocks,), "|u1", (name,), opened=True)
     yield DatasetSpec("progress/block_size", (), "<i8", data=np.int64(layout.block))
     yield DatasetSpec("progress/complete", (), "|u1", opened=True)
+    yield writers_spec()
+
+
+def writers_spec() -> DatasetSpec:
+    """The versions of the program that wrote a file, of which this one is the first."""
+    stored = with_this_program()
+    return DatasetSpec(
+        WRITERS, stored.shape, stored.dtype.str, (WRITERS,), data=stored, opened=True
+    )
 
 
 def _profile(n_ranks: int) -> Iterator[DatasetSpec]:

@@ -54,7 +54,7 @@ def write_error(path: Path, error: BaseException) -> OutputError:
     number = getattr(error, "errno", None)
     if not number and (told := _ERRNO.search(str(error))):
         number = int(told[1])
-    reason = os.strerror(number) if number else str(error)
+    reason = getattr(error, "strerror", None) or (os.strerror(number) if number else str(error))
     advice = ""
     if number in (errno.ENOSPC, errno.EDQUOT):
         advice = f"; free some space or choose another {opt('output')}"

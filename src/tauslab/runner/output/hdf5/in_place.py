@@ -19,6 +19,12 @@ import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
 from tauslab.model.files.locking import open_h5
+from tauslab.runner.output.format.versions import (
+    WRITERS,
+    this_program,
+    with_this_program,
+    writers_of,
+)
 from tauslab.runner.output.hdf5.disk import Disk, write_error
 
 if TYPE_CHECKING:
@@ -183,3 +189,33 @@ class RawFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def stored_writers(path: Path) -> tuple[str, ...]:
+    """Versions of the program that wrote a result; none where a file does not tell."""
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            return writers_of(file)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error}") from error
+
+
+def note_writer(path: Path, disk: Disk) -> None:
+    """Note in a result that this version of the program goes on with it.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be read or written.
+    """
+    before = stored_writers(path)
+    if not before or before[-1] == this_program():
+        return
+    file = RawFile(path, [WRITERS], disk)
+    try:
+        file.write(WRITERS, 0, with_this_program(before))
+        file.sync()
+    finally:
+        file.close()

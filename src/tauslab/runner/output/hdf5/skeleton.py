@@ -18,6 +18,7 @@ import numpy as np
 
 from tauslab.model.files.seals import seal
 from tauslab.model.files.text import put_attributes, put_text
+from tauslab.model.host_memory import in_bytes
 from tauslab.runner.output.format.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
 from tauslab.runner.output.hdf5.buffers import PAGE, SparseBuffer
 from tauslab.runner.output.hdf5.disk import Disk
@@ -62,8 +63,10 @@ def build_file(
     """
     import h5py
 
-    if sum(spec.n_bytes for spec in specs) + _METADATA_BYTES > disk.free_bytes(path.parent):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    needed = sum(spec.n_bytes for spec in specs) + _METADATA_BYTES
+    if needed > (free := disk.free_bytes(path.parent)):
+        told = f"the file takes {in_bytes(needed)}, and {in_bytes(free)} are free"
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({told})")
     image = SparseBuffer()
     # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
     made: dict[str, Any] = {"libver": ("v110", "v110")}

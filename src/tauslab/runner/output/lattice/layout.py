@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import __version__
+from tauslab._version import BITS_VERSION, __version__
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.options.values.stored import attributes_of
 from tauslab.runner.output.checking.lattice import CHECKSUMS, COMPLETE, MARKS
-from tauslab.runner.output.format.schema import TEXT, DatasetSpec
+from tauslab.runner.output.format.schema import TEXT, DatasetSpec, writers_spec
+from tauslab.runner.output.format.versions import BITS
 
 Array = npt.NDArray[Any]
-MAY_DIFFER = {"tauslab_version", "command"}  # between a run and its resumption
+MAY_DIFFER = {"tauslab_version", BITS, "command"}  # between a run and its resumption
 SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
 _CHUNK_BYTES = 1 << 20
 
@@ -35,6 +36,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "tauslab_version": __version__,
+        BITS: BITS_VERSION,
         "method": "rdme",
         "storage": "plain",
         **attributes_of(replace(task.options, count_every=task.count_every)),
@@ -132,5 +134,6 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
     marks = np.zeros(task.runs, "<i8")
     specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))
     specs.append(DatasetSpec(COMPLETE, (), "|u1", opened=True))
+    specs.append(writers_spec())
     specs.append(DatasetSpec(CHECKSUMS, (len(marks), samples), "<u4", opened=True))
     return [spec.filled(contents) for spec in specs]

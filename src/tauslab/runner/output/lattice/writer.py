@@ -35,9 +35,10 @@ from tauslab.runner.output.checking.lattice import (
     sample_sum,
 )
 from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.format.versions import WRITERS, other_bits
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
-from tauslab.runner.output.hdf5.in_place import RawFile
+from tauslab.runner.output.hdf5.in_place import RawFile, note_writer
 from tauslab.runner.output.hdf5.skeleton import attach_scales, build_file, create_dataset
 from tauslab.runner.output.lattice.beginnings import IN_FLIGHT, beginnings
 from tauslab.runner.output.lattice.early import EarlyFrames
@@ -119,6 +120,9 @@ class LatticeWriter:
         with open_hdf5(self.path) as file:
             checked = CheckedLattice(self.path, file)
             complete = checked.complete
+            engine = "lattice with reactions" if self._task.lattice.reactions else "lattice"
+            if not complete and (told := other_bits(checked.attributes, engine)):
+                raise InputFileError(f"{self.path} {told}: run it again ({opt('overwrite')})")
             if not complete and COUNTED[-1] not in checked:
                 raise InputFileError(
                     f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
@@ -150,6 +154,7 @@ class LatticeWriter:
 
     def open_counts(self) -> None:
         """Open the file for `write_samples`."""
+        note_writer(self.path, self._disk)
         self._file = RawFile(self.path, [*COUNTED, MARKS, COMPLETE, CHECKSUMS], self._disk)
 
     def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
@@ -291,7 +296,8 @@ class LatticeWriter:
     def _join(self, path: Path) -> None:
 
         with open_h5(self.path) as old:
-            contents = {name: old[name][...] for name in (*COUNTED, MARKS, CHECKSUMS)}
+            kept = (*COUNTED, MARKS, CHECKSUMS, WRITERS)
+            contents = {name: old[name][...] for name in kept if name in old}
         specs = lattice_specs(self._task, contents)
         early: tuple[FrameSums, bool] = ({}, False)
         if self._early is not None and self._early.done:

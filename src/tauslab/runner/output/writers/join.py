@@ -23,6 +23,7 @@ from tauslab.runner.output.format.schema import (
     row_spec,
 )
 from tauslab.runner.output.format.statistics import statistics_contents
+from tauslab.runner.output.format.versions import WRITERS, with_this_program, writers_of
 from tauslab.runner.output.format.windows import tops
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.output.hdf5.in_place import RawFile
@@ -106,6 +107,7 @@ def joined_contents(
     contents |= {name: last[name][()] for name in columns if name in last}
     contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
     contents[COMPLETE] = np.ones((), np.uint8)
+    contents[WRITERS] = with_this_program(*(writers_of(piece.data) for piece in pieces))
     return contents
 
 

@@ -25,8 +25,9 @@ from tauslab.runner.output.format.schema import (
     segment_specs,
 )
 from tauslab.runner.output.format.statistics import statistics_contents
+from tauslab.runner.output.format.versions import WRITERS, with_this_program
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
-from tauslab.runner.output.hdf5.in_place import RawFile
+from tauslab.runner.output.hdf5.in_place import RawFile, note_writer, stored_writers
 from tauslab.runner.output.hdf5.skeleton import build_file
 from tauslab.runner.output.writers.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.writers.merge import (
@@ -150,8 +151,14 @@ class PartsWriter:
             self._drop_damaged(run, [self._folder / _ADOPTED])
         if existing is None or existing.storage == "plain":
             attributes = root_attributes(self._layout, "parts", run)
-            specs = file_specs(self._layout, self._comm.size, rows=False, in_place=True)
+            before = () if existing is None else stored_writers(self._path)
+            contents = {WRITERS: with_this_program(before)}
+            specs = file_specs(
+                self._layout, self._comm.size, rows=False, in_place=True, contents=contents
+            )
             self._publish(self._path, specs, attributes)
+        else:
+            note_writer(self._path, self._disk)
         if existing is None:
             remove_parts(self._path, self._disk)
         make_own_folder(self._folder)
@@ -283,6 +290,7 @@ class PartsWriter:
         contents[MARKS] = np.ones(layout.n_blocks, np.uint8)
         contents[CHECKSUMS] = block_sums(layout, sources)
         contents[COMPLETE] = np.ones((), np.uint8)
+        contents[WRITERS] = with_this_program(stored_writers(self._path))
         return sources, contents
 
     def _assemble(self, sources: list[Source], contents: dict[str, npt.NDArray[Any]]) -> None:

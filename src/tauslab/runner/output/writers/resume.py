@@ -15,7 +15,7 @@ import numpy as np
 from tauslab.model.errors import ConfigError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.drafts import require_no_link
-from tauslab.model.option_names import opt
+from tauslab.model.option_names import opt, warn
 from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.values.stored import attribute_names
@@ -23,6 +23,7 @@ from tauslab.runner.options.values.texts import drawn
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.output.format.layout import Layout
+from tauslab.runner.output.format.versions import other_bits
 from tauslab.runner.output.targets import require_place
 
 if TYPE_CHECKING:
@@ -89,12 +90,20 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
         raise ConfigError(f"{path} cannot be resumed: the file is not readable and writable")
     with _open(path) as (file, attributes):
         _require_same(file, attributes, path, layout, "resume")
+        if bool(file["progress/complete"][()] != 1):
+            warn_of_other_bits(path, attributes)
         return Existing(
             storage=str(attributes["storage"]),
             run=str(attributes["run"]),
             complete=bool(file["progress/complete"][()] == 1),
             shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
         )
+
+
+def warn_of_other_bits(path: Path, attributes: Mapping[str, Any]) -> None:
+    """Warn where what is there has other bits than what this program adds."""
+    if told := other_bits(attributes, "ensemble"):
+        warn(f"{path} {told}: its trajectories are of both")
 
 
 def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:

@@ -19,7 +19,7 @@ from tauslab.runner.output.format.schema import (
 )
 from tauslab.runner.output.format.statistics import statistics_contents
 from tauslab.runner.output.hdf5.disk import Disk, publish
-from tauslab.runner.output.hdf5.in_place import RawFile
+from tauslab.runner.output.hdf5.in_place import RawFile, note_writer
 from tauslab.runner.output.hdf5.skeleton import build_file
 from tauslab.runner.output.writers.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.runner.output.writers.resume import Existing, parts_folder
@@ -87,6 +87,8 @@ class SingleWriter:
             attributes = root_attributes(layout, "plain", run)
             publish(path, disk, lambda temporary: build_file(temporary, specs, attributes, disk))
             remove_parts(path, disk)
+        else:
+            note_writer(path, disk)
         found, self._marked = _begun(path, layout, disk, existing, run)
         self.completed, self.restored = found.completed, found.restored
         names = [spec.name for spec in specs if spec.dtype != TEXT and spec.allocated]

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
+from tauslab.model.host_memory import require_memory
 from tauslab.runner.output.state import State
 from tauslab.runner.particles.weights import uniform, words
 from tauslab.runner.rare.target import Progress, Target
@@ -143,7 +144,12 @@ def weighted_runs(
     begun
         What an earlier call kept, if one was ended.
     """
-    most = max(1, _MOST_WALKERS // (rules.walkers * rules.binning.size))
+    walkers = rules.walkers * rules.binning.size
+    require_memory(
+        2 * walkers * (4 * len(rules.mover.start) + 16),
+        f"{rules.walkers} walkers in each of {rules.binning.size} bins",
+    )
+    most = max(1, _MOST_WALKERS // walkers)
     rounds = rules.rounds
     if begun:
         rounds = begun.whole("rounds", rounds, rounds * (rules.extend if rules.recycle else 1))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import __version__
+from tauslab._version import BITS_VERSION, __version__
 from tauslab.model.arrays import Array
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
@@ -30,6 +30,7 @@ from tauslab.runner.output.checking.opening import (
     known_attributes,
     open_hdf5,
 )
+from tauslab.runner.output.format.versions import BITS
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.state import write_sealed
 from tauslab.runner.output.targets import require_place
@@ -137,6 +138,7 @@ def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str,
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "tauslab_version": __version__,
+        BITS: BITS_VERSION,
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import __version__
+from tauslab._version import BITS_VERSION, __version__
 from tauslab.model.errors import InputFileError, reason_of
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
@@ -25,6 +25,7 @@ from tauslab.runner.output.checking.opening import (
     known_attributes,
     open_hdf5,
 )
+from tauslab.runner.output.format.versions import BITS
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.results.arrays.file import digest_of
@@ -74,6 +75,7 @@ def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "tauslab_version": __version__,
+        BITS: BITS_VERSION,
         "method": METHOD,
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }

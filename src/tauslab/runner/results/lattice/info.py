@@ -25,6 +25,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
     return {
         "path": str(result.path),
         "complete": result.complete,
+        "written_by": list(result.written_by),
         "unfinished": result.unfinished,
         "samples": len(result.times),
         "t_end": float(result.times[-1]) if len(result.times) else 0.0,
@@ -75,7 +76,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     replicas = f"{found['replicas']} replica{'s' if found['replicas'] > 1 else ''}"
     until = f" to t = {found['t_end']:g} s" if found["samples"] else ""
     lines = [
-        f"{found['path']}: a lattice run, written by tauslab {attributes['tauslab_version']}",
+        f"{found['path']}: a lattice run, written by tauslab {', '.join(found['written_by'])}",
         f"model: sha256 {attributes['model_sha256'][:16]}",
         f"method: rdme, seed {attributes['seed']}, {replicas}",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",

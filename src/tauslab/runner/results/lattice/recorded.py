@@ -20,6 +20,7 @@ from tauslab.model.option_names import Spelling, assigned, know, opt, warn
 from tauslab.model.readers.toml_values import Naming, load_toml
 from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.format.versions import writers_of
 from tauslab.runner.results.columns import sorted_quantiles, texts
 from tauslab.runner.results.lattice.frame_parts import FrameParts
 from tauslab.runner.results.pointwise import grid_of
@@ -177,6 +178,11 @@ class RecordedLattice:
     def complete(self) -> bool:
         """Whether the run came to its end."""
         return self._file.complete
+
+    @property
+    def written_by(self) -> tuple[str, ...]:
+        """Versions of the program that wrote the file, the first one first."""
+        return writers_of(self._file) or (str(self.attributes["tauslab_version"]),)
 
     @property
     def unfinished(self) -> str:

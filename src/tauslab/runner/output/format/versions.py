@@ -1,0 +1,57 @@
+"""Which versions of the program wrote a file: those that began, completed and enlarged it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab._version import BITS_SINCE, BITS_VERSION, __version__
+
+WRITERS = "progress/writers"
+BITS = "bits_version"  # attribute of the root: the version of the bits of the first block
+_MOST = 16
+_DTYPE = "S40"
+Names = npt.NDArray[np.bytes_]
+
+
+def this_program() -> str:
+    """The version that runs, as files hold it."""
+    return f"{__version__} (bits {BITS_VERSION})"
+
+
+def writers_of(data: Any) -> tuple[str, ...]:
+    """Versions that wrote a result, the first one first; none in a file that does not tell."""
+    if WRITERS not in data:
+        return ()
+    found = np.asarray(data[WRITERS][()]).ravel().tolist()
+    return tuple(name.decode("utf-8", "replace") for name in found if name)
+
+
+def with_this_program(*before: Sequence[str]) -> Names:
+    """Versions of all that was there, each once, and this one, to be stored ``[writer]``."""
+    names = list(dict.fromkeys([name for each in before for name in each] + [this_program()]))
+    stored = np.zeros(_MOST, _DTYPE)
+    names = names[: _MOST - 1] + names[-1:] if len(names) > _MOST else names
+    stored[: len(names)] = [name.encode() for name in names]
+    return stored
+
+
+def other_bits(attributes: Mapping[str, Any], engine: str) -> str:
+    """Says that a file's first blocks have other bits than this program gives; else nothing.
+
+    Parameters
+    ----------
+    engine
+        A name of `BITS_SINCE`.
+    """
+    found = int(attributes.get(BITS, 1))
+    if BITS_SINCE[engine] <= found <= BITS_VERSION:
+        return ""
+    program = attributes.get("tauslab_version", "?")
+    return (
+        f"was begun by tauslab {program} with bits of version {found}, and {this_program()} gives "
+        "other bits for the same seed"
+    )

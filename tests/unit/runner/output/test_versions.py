@@ -1,0 +1,64 @@
+"""Files say which versions of the program wrote them."""
+
+from __future__ import annotations
+
+import h5py
+import pytest
+from pairs_factory import run
+from sample_job import digest, sample_job
+
+import tauslab as ts
+from tauslab.runner.output.format import versions
+from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.runner.results.info import describe
+from tauslab.runner.results.open import open_result
+
+VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)
+OWN = versions.this_program()
+
+
+def writers_in(path):
+    with open_result(path) as result:
+        return versions.writers_of(result.data)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "parts"), [(1, 1, None), (2, 2, None), (1, 2, None), (2, 1, VIEW)]
+)
+def test_a_resumed_file_names_both_versions(tmp_path, monkeypatch, first, then, parts):
+    job, path = sample_job(), tmp_path / "a.h5"
+    with monkeypatch.context() as other:
+        other.setattr(versions, "__version__", "0.0.9")
+        job.run(path, first, stop_after=2)
+        old = versions.this_program()
+    assert writers_in(path) == (old,)
+    job.run(path, then, resume=True, parts=parts)
+    assert writers_in(path) == (old, OWN)
+    job.run(tmp_path / "b.h5", 1)
+    assert digest(path) == digest(tmp_path / "b.h5")
+
+
+def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, monkeypatch):
+    path = tmp_path / "a.h5"
+    run(n=4, output=path, record="final").close()
+    with monkeypatch.context() as other:
+        other.setattr(versions, "BITS_VERSION", 3)
+        run(append_to=6, output=path).close()  # of ensembles no bits changed
+        other.setitem(versions.BITS_SINCE, "ensemble", 3)
+        run(n=4, output=tmp_path / "b.h5", record="final").close()
+        with h5py.File(tmp_path / "b.h5") as file:
+            assert file.attrs["bits_version"] == versions.BITS_VERSION - 1
+        with pytest.warns(UserWarning, match="bits of version 2"):
+            run(append_to=8, output=tmp_path / "b.h5").close()
+    assert writers_in(path) == (OWN, f"{ts.__version__} (bits 3)")
+    with open_result(path) as result:
+        assert ", ".join(writers_in(path)) in describe(result)[0]
+
+
+def test_a_stopped_run_of_other_bits_is_completed_with_a_warning(tmp_path, monkeypatch):
+    job, path = sample_job(), tmp_path / "a.h5"
+    job.run(path, stop_after=2)
+    monkeypatch.setattr(versions, "BITS_VERSION", 3)
+    monkeypatch.setitem(versions.BITS_SINCE, "ensemble", 3)
+    with pytest.warns(UserWarning, match="bits of version 2"):
+        job.run(path, resume=True)
