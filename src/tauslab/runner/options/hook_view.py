@@ -26,6 +26,9 @@ _LAST_ORDER = 0xFFFF
 class LatticeView:
     """The lattice between two steps.
 
+    A hook with an interval of n steps is called after steps n, 2 n, ..., up to the run's last; not
+    at t = 0, where the model's own particles, rates and site types hold.
+
     Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU. After a change by hand
     call `changed`; the methods do so themselves. On several ranks every rank calls the hook and
     sees its slab: all must call the same methods in the same order, and get the same answers, those

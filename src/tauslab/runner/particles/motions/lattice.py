@@ -16,6 +16,7 @@ from tauslab.kernels.lattice.replicas import LatticeReplicas, Rest
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.diagnosis.time_step import loss_warning
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import warn
@@ -182,6 +183,8 @@ class LatticeMotion:
             lossy = loss_warning(found.step, found.reaction_substeps, found.site_reaction)
             if lossy is not None:
                 warn(f"{self._model.name}: {lossy}")
+            for sentence in model_warnings(self._model, dict(values) or None) if tell else ():
+                warn(f"{self._model.name}: {sentence}")
         self._step = found.step
         self._known[key] = found
         return found
