@@ -17,6 +17,7 @@ from tauslab.model.arrays import Array, BoolArray
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.files.extras import installing
 from tauslab.model.host_memory import require_memory
+from tauslab.model.option_names import warn
 
 Mask = BoolArray
 Distances = npt.NDArray[np.floating[Any]]
@@ -24,6 +25,7 @@ Point = Sequence[float]
 
 AXES = ("z", "y", "x")
 _FARTHEST = 1e6  # metres
+_FAR_BEYOND = 100  # times the lattice's side, where no corner of a box is meant to be
 _BYTES_OF_A_SITE = 12  # distances in doubles, and masks
 _SURFACE = 1e-9  # relative: a centre on the surface stays inside, however its distance is rounded
 
@@ -55,16 +57,28 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
     inside = [
         (at >= a - slack) & (at <= b + slack) for at, a, b in zip((z, y, x), low, high, strict=True)
     ]
-    return _whole(grid, inside[0] & inside[1] & inside[2])
+    mask = _whole(grid, inside[0] & inside[1] & inside[2])
+    sides = [n * grid.spacing for n in grid.shape]
+    beyond = max(np.abs([*low, *high])) > _FAR_BEYOND * max(sides)
+    return _told(grid, mask, f"box from {_metres(low)} to {_metres(high)}", full=not beyond)
 
 
 def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
-    """Sites within `radius` (metres) of `centre`, by default the lattice's middle."""
-    return ellipsoid(grid, (radius, radius, radius), centre)
+    """Sites within `radius` (metres) of `centre`, by default the lattice's middle.
+
+    This, like every shape, warns where it holds no site or all of them.
+    """
+    mask = _ellipsoid(grid, (radius, radius, radius), centre)
+    return _told(grid, mask, f"sphere of radius {radius:g} m")
 
 
 def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
     """Sites of an ellipsoid with half-axes `radii` (metres) along z, y and x."""
+    mask = _ellipsoid(grid, radii, centre)
+    return _told(grid, mask, f"ellipsoid with half-axes of {_metres(radii)}")
+
+
+def _ellipsoid(grid: Grid, radii: Point, centre: Point | None) -> Mask:
     offsets = _centres(grid, centre)
     parts = [(at / _above_0(r, "radius")) ** 2 for at, r in zip(offsets, radii, strict=True)]
     return _whole(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
@@ -88,7 +102,9 @@ def cylinder(
     """
     along, across = _along(grid, axis, centre)
     flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
-    return _whole(grid, flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE)))
+    inside = flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE))
+    what = f"cylinder of length {length:g} m and radius {radius:g} m"
+    return _told(grid, _whole(grid, inside), what)
 
 
 def capsule(
@@ -110,7 +126,9 @@ def capsule(
         raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")
     along, across = _along(grid, axis, centre)
     beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
-    return _whole(grid, beyond * beyond + across <= radius * radius * (1 + _SURFACE))
+    inside = beyond * beyond + across <= radius * radius * (1 + _SURFACE)
+    what = f"capsule of length {length:g} m and radius {radius:g} m"
+    return _told(grid, _whole(grid, inside), what)
 
 
 def union(*masks: Mask) -> Mask:
@@ -139,13 +157,25 @@ def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
 
 
 def erode(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """Sites from which no number of `steps` leads out of the mask; the lattice's edge is out."""
-    return _morphology("binary_erosion", mask, steps, neighbours)
+    """Sites from which no number of `steps` leads out of the mask; the lattice's edge is out.
+
+    A warning says where no site is left.
+    """
+    left = _morphology("binary_erosion", mask, steps, neighbours)
+    if mask.any() and not left.any():
+        warn(
+            f"a mask of {int(mask.sum())} sites is so thin that none of them is left when it is "
+            f"eroded by {steps} {'step' if steps == 1 else 'steps'}"
+        )
+    return left
 
 
 def shell(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
-    """The sites just outside a mask: what `dilate` adds."""
-    return difference(dilate(mask, steps, neighbours), mask)
+    """The sites just outside a mask: what `dilate` adds; a warning says where there are none."""
+    around = difference(dilate(mask, steps, neighbours), mask)
+    if mask.any() and not around.any():
+        warn("the mask fills the lattice, so a shell around it has no site")
+    return around
 
 
 def membrane(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
@@ -192,6 +222,23 @@ def _along(grid: Grid, axis: str, centre: Point | None) -> tuple[Distances, Dist
     offsets = list(_centres(grid, centre))
     along = offsets.pop(AXES.index(axis))
     return along, offsets[0] ** 2 + offsets[1] ** 2
+
+
+def _told(grid: Grid, mask: Mask, what: str, *, full: bool = False) -> Mask:
+    """The mask of a shape; a warning where it holds no site, or all where `full` is not meant."""
+    number = int(mask.sum())
+    if number and (full or number < mask.size or mask.size == 1):
+        return mask
+    sides = _metres([n * grid.spacing for n in grid.shape])
+    warn(
+        f"a {what} holds {f'all {number} sites' if number else 'no site'} of a lattice of {sides}: "
+        "lengths are in metres, 200 nm are 200e-9, and a site belongs to a shape by its centre"
+    )
+    return mask
+
+
+def _metres(lengths: Point) -> str:
+    return f"({', '.join(f'{length:g}' for length in lengths)}) m"
 
 
 def _whole(grid: Grid, mask: Array) -> Mask:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import ModelError
-from tauslab.model.expressions.expression import Expression, symbols
+from tauslab.model.expressions.expression import Expression
 from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
@@ -49,6 +49,7 @@ from tauslab.model.lattice.parts import (
     check_name,
     face_names,
     positive,
+    require_parameters,
     short,
 )
 from tauslab.model.lattice.preview import plot_geometry, view_geometry
@@ -262,7 +263,9 @@ class Lattice(LatticeData):
         equation
             Species with whole numbers before them; a side may be empty.
         rate
-            Rate constant.  First order: per second, nothing else is needed.
+            Rate constant, a number or an expression of parameters: no law of species, such as
+            Michaelis-Menten's, which is written as its steps.  First order: per second, nothing
+            else is needed.
         unit
             Orders 0 and 2, macroscopic: ``M s^-1`` or ``M^-1 s^-1``.  For 2 A the rate of events
             is k [A]^2.
@@ -419,10 +422,7 @@ class Lattice(LatticeData):
     def _tree(self, value: Value, where: str) -> Expression:
         """An expression whose parameters there are."""
         tree = as_tree(value, where)
-        unknown = symbols(tree) - self.parameters.keys()
-        if unknown:
-            known = ", ".join(self.parameters) or "none"
-            raise ModelError(f"{where}: {min(unknown)!r} is not a parameter; parameters: {known}")
+        require_parameters(tree, self.parameters, where, self._names["species"])
         return tree
 
     # ---------------------------------------------------------------- looking

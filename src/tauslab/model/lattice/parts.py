@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -139,7 +139,35 @@ def as_face_kind(kind: str, where: str) -> FaceKind:
     return cast("FaceKind", kind)
 
 
-def number(tree: Expression, values: Mapping[str, float], where: str) -> float:
+def require_parameters(
+    tree: Expression, known: Iterable[str], where: str, species: Container[str] = ()
+) -> None:
+    """Refuse an expression with a name that is not among `known`.
+
+    Raises
+    ------
+    ModelError
+        Names `where` and the name; of a species it says what takes the place of such a law.
+    """
+    known = list(known)
+    unknown = sorted(symbols(tree) - set(known))
+    if not unknown:
+        return
+    listed = ", ".join(known) or "none"
+    for name in unknown:
+        if name in species:
+            raise ModelError(
+                f"{where}: {name!r} is a species, and on a lattice this is an expression of "
+                "parameters alone: a reaction's rate is a constant, which is multiplied by the "
+                "numbers of its reactants in a site. Write a law such as Michaelis-Menten's as its "
+                f"steps, E + S <-> ES and ES -> E + P; parameters: {listed}"
+            )
+    raise ModelError(f"{where}: {unknown[0]!r} is not a parameter; parameters: {listed}")
+
+
+def number(
+    tree: Expression, values: Mapping[str, float], where: str, species: Container[str] = ()
+) -> float:
     """Value of an expression of parameters, which must be finite and 0 or more.
 
     Raises
@@ -147,10 +175,7 @@ def number(tree: Expression, values: Mapping[str, float], where: str) -> float:
     ModelError
         Names `where` and the value, or the name that is not a parameter.
     """
-    unknown = symbols(tree) - values.keys()
-    if unknown:
-        known = ", ".join(values) or "none"
-        raise ModelError(f"{where}: {min(unknown)!r} is not a parameter; parameters: {known}")
+    require_parameters(tree, values, where, species)
     value = evaluate(tree, values)
     if not (math.isfinite(value) and value >= 0):
         raise ModelError(f"{where} is {value:g}; it must be finite and 0 or more")

@@ -211,7 +211,7 @@ def _rates(
         if made > lattice.slots:
             raise ModelError(f"{where} makes {made} particles; a site holds {lattice.slots}")
         volume = _volume(lattice, reaction, sites_of)
-        rate = number(reaction.rate, values, f"{where}: rate")
+        rate = number(reaction.rate, values, f"{where}: rate", species)
         rate = reaction.site_rate(rate, lattice.site_volume, volume)
         if not np.isfinite(rate):
             raise ModelError(f"{where}: its rate for a site is {rate:g} per second")

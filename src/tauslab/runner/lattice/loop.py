@@ -330,7 +330,9 @@ class ReplicaRuns:
         group, engine = self._group, self._group.engine
         for every, hook in self._task.options.hooks:
             if self._is_due(done, every):
-                hook(LatticeView(engine, group.count, group.sum, group.share_sites, self._memory))
+                view = LatticeView(engine, group.count, group.sum, group.share_sites, self._memory)
+                hook(view)
+                view.finish()
                 engine.wait_for_arrays()
 
 

@@ -8,6 +8,7 @@ ranks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -17,18 +18,23 @@ import numpy.typing as npt
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, ModelError
+from tauslab.model.lattice.parts import as_positions
 from tauslab.model.option_names import warn
 
 _HOOK_ORDER = 0xF000  # in an age: after all passes of a step
 _LAST_ORDER = 0xFFFF
+_LOOKED_AT = 1 << 22  # slots at a time
 
 
 class LatticeView:
     """The lattice between two steps.
 
-    Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU. After a change by hand
-    call `changed`; the methods do so themselves. On several ranks every rank calls the hook and
+    A hook with an interval of n steps is called after steps n, 2 n, ..., up to the run's last; not
+    at t = 0, where the model's own particles, rates and site types hold.
+
+    Arrays stay on the device: NumPy arrays on a CPU, CuPy arrays on a GPU; `particles` may be
+    changed by hand. On several ranks every rank calls the hook and
     sees its slab: all must call the same methods in the same order, and get the same answers, those
     of the whole lattice.
 
@@ -57,6 +63,7 @@ class LatticeView:
         self._share_sites = share_sites
         self._lattice = engine.lattice
         self.memory = memory
+        self._given = False  # particles, which may be changed by hand
 
     @property
     def step(self) -> int:
@@ -96,7 +103,15 @@ class LatticeView:
 
     @property
     def particles(self) -> Any:
-        """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty; no copy."""
+        """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty; no copy.
+
+        In a site those come first that are not empty.
+        """
+        self._given = True
+        return self._cells
+
+    @property
+    def _cells(self) -> Any:
         self._engine.synchronize()
         return self._engine.particles[self._own]
 
@@ -129,10 +144,7 @@ class LatticeView:
         Positions are those of the whole lattice; each rank takes those in its slab.
         """
         particle = self.number(species) + 1
-        places = np.asarray(positions, np.int64).reshape(-1, 3)
-        shape = self._lattice.shape
-        if len(places) and not ((places >= 0) & (places < shape)).all():
-            raise ConfigError(f"add({species!r}): a position is outside of {list(shape)}")
+        places, shape = self._positions(species, positions), self._lattice.shape
         slab = self.slab
         places = places[(places[:, 0] >= slab.begin) & (places[:, 0] < slab.end)]
         sites, numbers = np.unique(np.ravel_multi_index(tuple(places.T), shape), return_counts=True)
@@ -154,7 +166,7 @@ class LatticeView:
         """
         particle = self.number(species) + 1
         removed, where = 0, self._mask(where)
-        lattice = self.particles
+        lattice = self._cells
         for z in range(lattice.shape[0]):
             plane = lattice[z]
             gone = self._chosen(plane == particle, where, z)
@@ -176,7 +188,7 @@ class LatticeView:
         """
         before, after = self.number(old) + 1, self.number(new) + 1
         changed, where = 0, self._mask(where)
-        lattice = self.particles
+        lattice = self._cells
         for z in range(lattice.shape[0]):
             chosen = self._chosen(lattice[z] == before, where, z)
             changed += int(chosen.sum())
@@ -205,6 +217,8 @@ class LatticeView:
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Give a reaction another stochastic constant per site (1/s), everywhere or in a type.
 
+        Everywhere is in all site types, also those that the model's `site_types` leave out.
+
         Raises
         ------
         ConfigError
@@ -226,8 +240,57 @@ class LatticeView:
             warn(told)
 
     def changed(self) -> None:
-        """Say that particles were changed by hand."""
+        """Say that particles were changed by hand, which the end of a hook's call does too."""
         self._engine.mark_all()
+
+    def finish(self) -> None:
+        """End a hook's call: check what it changed by hand, and what it noted.
+
+        `memory` becomes what a resumed run would read: lists in place of tuples.
+
+        Raises
+        ------
+        ConfigError
+            A slot holds no species or is filled behind an empty one; or a note cannot be stored.
+        """
+        self._require_particles()
+        if self._given:
+            self.changed()
+        for name, value in list(self.memory.items()):
+            text = _as_json(value) if isinstance(name, str) else None
+            if text is None:
+                raise ConfigError(
+                    f"view.memory[{name!r}] = {value!r:.80} cannot be stored in a checkpoint: "
+                    "names are texts, and values numbers, texts, lists and dicts of JSON"
+                )
+            self.memory[name] = json.loads(text)
+
+    def _require_particles(self) -> None:
+        """Refuse slots that kernels cannot read; one rank may have changed its slab alone."""
+        cells, species = self._cells, len(self._lattice.species)
+        planes = max(1, _LOOKED_AT * len(cells) // max(1, cells.size))
+        wrong = holes = 0
+        for z in range(0, len(cells) if self._given else 0, planes):
+            part = cells[z : z + planes]
+            wrong += int((part > species).sum())
+            holes += int(((part[..., 1:] > 0) & (part[..., :-1] == 0)).sum())
+        wrong, holes = self._total(wrong), self._total(holes)
+        if wrong or holes:
+            what = f"{wrong} hold no species" if wrong else f"{holes} come after an empty one"
+            raise ConfigError(
+                f"view.particles: of the slots that a hook changed {what}: a slot is 0 or a "
+                f"species' number + 1, up to {species}, and those that are filled come first"
+            )
+
+    def _positions(self, species: str, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Sites ``[n, 3]``, checked; one site may be given alone, and none as an empty list."""
+        found = np.asarray(positions)
+        if not found.size:
+            return np.zeros((0, 3), np.int64)
+        try:
+            return as_positions(np.atleast_2d(found), self._lattice.shape, f"add({species!r})")
+        except ModelError as error:
+            raise ConfigError(str(error)) from None
 
     def _type(self, name: str) -> int:
         if name not in self._lattice.site_types:
@@ -240,6 +303,11 @@ class LatticeView:
         """The slab's part of a mask, on the device; None for all sites."""
         if where is None:
             return None
+        if getattr(where, "dtype", None) != np.bool_:
+            raise ConfigError(
+                f"where: an array of {getattr(where, 'dtype', type(where).__name__)} is no mask: "
+                "booleans [z, y, x] are expected"
+            )
         slab, (nz, *plane) = self.slab, self._lattice.shape
         own = slab.end - slab.begin
         if tuple(where.shape) == (nz, *plane):
@@ -250,7 +318,7 @@ class LatticeView:
                 f"{[nz, *plane]}, nor of the slab, {[own, *plane]}"
             )
         if isinstance(where, np.ndarray):
-            return self._engine.backend.upload(where.astype(bool))
+            return self._engine.backend.upload(where)
         return where
 
     @staticmethod
@@ -264,14 +332,14 @@ class LatticeView:
         engine, upload = self._engine, self._engine.backend.upload
         z, y, x = np.unravel_index(sites, self._lattice.shape)
         at = tuple(upload(np.asarray(i, np.int64)) for i in (z - self.slab.begin, y, x))
-        found = self.particles[at]
+        found = self._cells[at]
         engine.wait_for_arrays()
         rows = engine.host(found)
         filled = (rows > 0).sum(axis=1)
         room = np.minimum(numbers, rows.shape[1] - filled)
         slot = np.arange(rows.shape[1])
         rows[(slot >= filled[:, None]) & (slot < (filled + room)[:, None])] = particle
-        self.particles[at] = upload(rows)
+        self._cells[at] = upload(rows)
         left = numbers - room
         if left.any():
             self._wait(np.repeat(sites, left), particle)
@@ -294,6 +362,13 @@ class LatticeView:
         fresh["site"], fresh["particle"] = sites, particle
         fresh["age"] = last << np.uint64(16) | order.astype(np.uint64)
         engine.replace_waiting(np.concatenate([waiting, fresh]), len(sites))
+
+
+def _as_json(value: object) -> str | None:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _take_along(plane: Any, order: Any) -> Any:

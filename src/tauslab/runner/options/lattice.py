@@ -39,6 +39,7 @@ HALOS: tuple[str, ...] = get_args(Halo)
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_RUNS = 1 << 24  # points times replicas
 MOST_STEPS = 1 << 48
+_MOST_SAID = 4  # different warnings of a model
 _LONGER = 1.5  # times the end that was asked for: what whole steps may make of it in silence
 _SAMPLES = 1000  # about as many by default
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
@@ -133,8 +134,9 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
         doc="Values of parameters, and numbers of particles of species at the start, by name.",
     )  # fmt: skip
     hooks: Sequence[tuple[int, Hook]] = option(
-        (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` every "
-        "so many steps, between two of them; on every rank.",
+        (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` after "
+        "every so many steps, first at the end of the first interval and not at t = 0; on every "
+        "rank.",
     )  # fmt: skip
     device: Device = device_option()
     output: Name | Output | None = option(
@@ -156,7 +158,7 @@ class LatticeOptions(LatticeChoices):
     Parameters
     ----------
     hooks
-        Functions and the number of steps between their calls.
+        Functions and the number of steps before each of their calls.
     share_gpu
         Whether two ranks may use the same GPU.
     sweep
@@ -443,6 +445,10 @@ def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
         every = getattr(options, field_name)
         if every is not None and every > steps:
             warn(f"{name}: {assigned(field_name)}{every}: {run}, so {what} made at t = 0 alone")
+    for every, hook in options.hooks:
+        if every > steps:
+            called = getattr(hook, "__name__", "the function")
+            warn(f"{name}: hooks=[({every}, {called})]: {run}, so {called} is never called")
 
 
 def _lattices(
@@ -465,12 +471,23 @@ def _lattices(
             one = first if point == 0 else _lattice_at(model, options, point, step)
             passes[point] = one.diffusion_substeps, one.reaction_substeps
             worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
-    for each in caught[:1]:  # the same is said of each point
-        warn(each.message)
+            for sentence in _model_warnings(model, options, point):
+                warn(f"{model.name}: {sentence}")
+    said = list(dict.fromkeys(str(each.message) for each in caught))  # most are of each point
+    for sentence in said[:_MOST_SAID]:
+        warn(sentence)
+    if len(said) > _MOST_SAID:
+        warn(f"{model.name}: {len(said) - _MOST_SAID} more warnings, which `tauslab check` lists")
     told = worst.splitting_warning()
     if told is not None:
         warn(told)
     return first, passes
+
+
+def _model_warnings(model: Lattice, options: LatticeOptions, point: int) -> list[str]:
+    from tauslab.model.lattice.diagnosis.check import model_warnings
+
+    return model_warnings(model, _values_at(options, point), hooks=bool(options.hooks))
 
 
 def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:

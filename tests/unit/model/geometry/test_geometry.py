@@ -209,3 +209,31 @@ def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tifffile", None)
     with pytest.raises(ConfigError, match=r"tifffile: pip install 'tifffile>=2024\.1'"):
         geometry.read_labels(tmp_path / "v.tif")
+
+
+def far(grid):
+    return geometry.box(grid, (0, 0, 0), (20.0, 20.0, 20.0))
+
+
+@pytest.mark.parametrize(
+    ("build", "what"),
+    [
+        (lambda grid: geometry.sphere(grid, radius=200), "sphere of radius 200 m holds all 512"),
+        (lambda grid: geometry.sphere(grid, 1e-9), "sphere of radius 1e-09 m holds no site"),
+        (lambda grid: geometry.ellipsoid(grid, (20, 20, 9)), "ellipsoid .* holds all 512"),
+        (lambda grid: geometry.cylinder(grid, 200, 90), "cylinder of length 200 m .* all 512"),
+        (lambda grid: geometry.capsule(grid, 200, 90), "capsule of length 200 m .* all 512"),
+        (far, "box .* holds all 512"),
+        (lambda grid: geometry.box(grid, (1, 1, 1), (2, 2, 2)), "box .* holds no site"),
+        (lambda grid: geometry.erode(geometry.sphere(grid, 2e-8), 3), "eroded by 3 steps"),
+        (lambda grid: geometry.shell(np.ones(grid.shape, bool)), "has no site"),
+    ],
+)
+def test_a_shape_that_fills_or_misses_the_lattice_is_told(build, what):
+    with pytest.warns(UserWarning, match=what):
+        build(ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8))
+
+
+def test_a_box_of_the_whole_lattice_is_meant():
+    grid = ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8)
+    assert geometry.box(grid, (0, 0, 0), (8e-8, 8e-8, 8e-8)).all()

@@ -238,6 +238,7 @@ WRONG = [
     (lambda m: m.add_reaction("A -> X", rate=1), "reaction R1: 'X' is not a species"),
     (lambda m: m.add_reaction("A ->", rate=-1), "reaction R1: rate is -1"),
     (lambda m: m.add_reaction("A ->", rate="kk"), "reaction R1: rate: 'kk' is not a parameter"),
+    (lambda m: m.add_reaction("A ->", rate="1 / (2 + A)"), "R1: rate: 'A' is a species.*E \\+ S"),
     (lambda m: m.add_reaction("A -> 17 B", rate=1), "R1 makes 17 particles; a site holds 16"),
     (
         lambda m: m.add_reaction("A ->", rate=1, site_types="x"),

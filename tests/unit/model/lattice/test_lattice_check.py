@@ -11,12 +11,10 @@ from scipy import stats
 from spatial_factory import cell
 
 import tauslab as ts
-from tauslab.model.lattice.diagnosis.check import (
-    critical_spacings,
-    lattice_facts,
-    poisson_tail,
-)
+from tauslab.model.lattice.diagnosis.check import lattice_facts, poisson_tail
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
+from tauslab.model.lattice.diagnosis.pairs import critical_spacings
+from tauslab.model.lattice.diagnosis.reach import reached_types
 from tauslab.model.lattice.diagnosis.splitting import pair_error, splitting_of
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
@@ -103,14 +101,19 @@ def pairs(rate=1e-18, **diffusion):
     return lattice
 
 
+def spacings(lattice):
+    values = lattice_values(lattice)
+    return critical_spacings(lattice, values, reached_types(lattice, values))
+
+
 def test_the_critical_spacing():
     """h_crit = 0.2527 k / (D_A + D_B): for 1e-18 m^3/s and 2e-12 m^2/s it is 126 nm."""
     lattice = pairs()
-    [pair] = critical_spacings(lattice, lattice_values(lattice))
+    [pair] = spacings(lattice)
     assert (pair.reaction, pair.site_type) == ("meet", "default")
     assert pair.ratio == pytest.approx(20e-9 / (0.2527 * 1e-18 / 2e-12))
     still = pairs(A=0.0, B=0.0)
-    assert critical_spacings(still, lattice_values(still))[0].ratio == 0
+    assert spacings(still)[0].ratio == 0
 
 
 def test_occupancy_at_the_start_and_spread():

@@ -98,13 +98,14 @@ def test_hooks_paint_sites():
             assert view.paint("source", where=where) == 0
         elif view.step == 40:
             assert view.paint("water") == 9
+            view.particles[0, 0, 0, 0] = 1  # by hand, where nothing was
 
     with run(lattice=lattice, hooks=[(20, hook)], frame_every=10, count_every=10) as result:
         counts = result.counts("A")
         assert (counts[:3] == 0).all()
         assert counts[3] > 0
         assert counts[4] > counts[3]
-        assert (counts[5:] == counts[4]).all()
+        assert (counts[5:] == counts[4] + 1).all()
         assert (result.counts("A", "source")[:5] == counts[:5]).all()
         assert (result.counts("A", "source")[5:] == 0).all()
         painted = [(result.sites(frame) == 1) for frame in range(7)]
@@ -113,9 +114,42 @@ def test_hooks_paint_sites():
         assert ((result.density("A", 4) > 0) <= where).all()
 
 
-def test_a_mask_of_another_shape_is_refused():
-    def hook(view):
-        view.remove("A", where=np.ones((3, 6, 7), bool))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda v: v.remove("A", where=np.ones((3, 6, 7), bool)),
+            r"mask of \[3, 6, 7\] is neither",
+        ),
+        (lambda v: v.remove("A", where=np.full((4, 6, 7), np.nan)), "float64 is no mask"),
+        (lambda v: v.paint("gel", where=np.ones((4, 6, 7), int)), "int64 is no mask"),
+        (lambda v: v.relabel("A", "B", where=[(0, 0, 0)]), "list is no mask"),
+        (lambda v: v.add("A", [(1.7, 2.0, 3.0)]), r"positions are float64 \[1, 3\]"),
+        (lambda v: v.add("A", [(1, 2, -3)]), r"\[1, 2, -3\] is outside"),
+        (lambda v: v.add("A", [1, 2, 3, 1, 2, 3]), r"positions are int64 \[1, 6\]"),
+        (lambda v: v.add("X", [(1, 2, 3)]), "'X' is not a species"),
+        (lambda v: v.set_rate("bind", np.nan), "nan.*finite"),
+        (lambda v: v.set_rate("bind", -1.0), "-1.*0 or more"),
+        (lambda v: v.set_rate("bind", 1.0, "fat"), "'fat' is not a site type"),
+        (lambda v: v.particles.fill(4), r"\d+ hold no species.*up to 3"),
+        (lambda v: v.particles[0, 0, 0].__setitem__(-1, 1), "1 come after an empty one"),
+        (lambda v: v.memory.__setitem__(3, 1), r"memory\[3\]"),
+        (lambda v: v.memory.update(seen={1, 2}), r"memory\['seen'\].*cannot be stored"),
+    ],
+)
+def test_what_a_hook_may_not_do_is_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        run(hooks=[(20, change)])
 
-    with pytest.raises(ConfigError, match=r"a mask of \[3, 6, 7\] is neither"):
-        run(hooks=[(20, hook)])
+
+def test_a_hook_notes_what_a_resumed_run_reads():
+    seen = []
+
+    def hook(view):
+        seen.append(view.memory.get("place"))
+        view.memory["place"] = (1, 2)
+        view.add("A", [])
+        view.add("A", (0, 0, 0))
+
+    run(hooks=[(20, hook)]).close()
+    assert seen == [None, [1, 2], [1, 2]]

@@ -9,6 +9,7 @@ import pytest
 import tauslab as ts
 from tauslab.model.lattice.diagnosis.check import lattice_report, waiting_part
 from tauslab.runner.lattice.judging import Tally
+from tauslab.runner.options.lattice import LatticeOptions, prepare_lattice
 
 STEP = 1e-3
 
@@ -64,3 +65,45 @@ def test_check_expects_what_a_run_counts():
 
 def test_tallies_add_up():
     assert Tally(1, 10) + Tally(2, 30) == Tally(3, 40)
+
+
+def still(diffuses=False, count=5, shape=(4, 4, 4)):
+    """A and B, which meet in a site alone unless something diffuses."""
+    lattice = ts.Lattice("still", shape=shape, spacing=1e-8, step=1e-6)
+    lattice.add_species("A", "B")
+    lattice.add_reaction("A + B ->", rate=1e5, unit="M^-1 s^-1", name="meet")
+    lattice.place("A", count=5)
+    lattice.place("B", count=count)
+    if diffuses:
+        lattice.add_diffusion("A", 1e-12)
+    return lattice
+
+
+def said_of(lattice, **options):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        prepare_lattice(lattice, LatticeOptions(t_end=1e-4, seed=1, **options))
+    return [str(one.message) for one in seen]
+
+
+def test_a_run_says_what_check_says_of_its_model():
+    (told,) = said_of(still())
+    assert "no diffusion is given of A and B" in told
+    assert f"warning: {told.removeprefix('still: ')}" in lattice_report(still())
+    (never,) = said_of(still(diffuses=True, count=0))
+    assert "meet never happens" in never
+    assert said_of(still(diffuses=True)) == said_of(still(shape=(1, 1, 1))) == []
+    assert said_of(still(diffuses=True), set={"B": 0.0}) == []  # as was asked for
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        ts.Ensemble(still(), 1, seed=1, device="cpu").close()
+    assert [str(one.message) for one in seen] == [told]
+
+
+def test_a_hook_that_is_never_called_is_told():
+    def feed(view):
+        view.add("A", [(0, 0, 0)])
+
+    (told,) = said_of(still(diffuses=True), hooks=[(101, feed), (100, feed)])
+    assert "hooks=[(101, feed)]" in told
+    assert "100 steps" in told

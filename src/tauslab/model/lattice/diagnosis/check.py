@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tauslab.model.lattice.data import LatticeData
+from tauslab.model.lattice.diagnosis.membranes import confined_sites
 from tauslab.model.lattice.diagnosis.occupancy import (
     CROWDED,
     expected_occupancy,
     site_propensities,
 )
+from tauslab.model.lattice.diagnosis.pairs import critical_spacings, pair_warnings
 from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
 from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_warning
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
@@ -22,20 +24,10 @@ from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 
-# Below 0.2527 k / (D_A + D_B) no rate constant of a cubic site gives the rate k of well-mixed
-# particles (Hellander, Hellander & Petzold, Phys. Rev. E 85, 042901 (2012)).
-CRITICAL = 0.2527
 _STATES = ("start", "spread")
 _MOST_LINES = 12
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A reaction of two particles: the spacing over the smallest that can give its rate."""
-
-    reaction: str
-    site_type: str
-    ratio: float
+_MOST_NAMED = 4  # species
+_SLOW = 0.05  # part by which a diffusion coefficient may be off
 
 
 def lattice_facts(
@@ -52,6 +44,7 @@ def lattice_facts(
     chosen = choose_time_step(lattice, values, max_hop=max_hop)
     itemsize = 1 if len(lattice.species) <= 255 else 2
     reached = reached_types(lattice, values)
+    pairs = critical_spacings(lattice, values, reached)
     sites = math.prod(lattice.shape)
     return {
         "name": lattice.name,
@@ -72,10 +65,14 @@ def lattice_facts(
         "reaction_substeps": chosen.reaction_substeps,
         "largest_hop": chosen.hop,
         "splitting": _splitting(lattice, chosen.splitting),
-        "pairs": [vars(pair) for pair in critical_spacings(lattice, values)],
+        "pairs": [vars(pair) for pair in pairs],
+        "slow_pairs": pair_warnings(lattice, values, pairs),
         "reactions_per_site_and_pass": _propensities(lattice, values, chosen.step)
         if lattice.reactions
         else {},
+        "confined": [
+            dataclasses.asdict(one) for one in confined_sites(lattice, values, chosen.hop)
+        ],
         "slots": lattice.slots,
         "occupancy": list(_occupancy(lattice, values)),
         "bytes": {"particles": sites * lattice.slots * itemsize, "sites": sites},
@@ -100,7 +97,8 @@ def lattice_report(
         "particles: " + (", ".join(f"{k} {n}" for k, n in facts["particles"].items()) or "none"),
         *_reach_lines(facts),
         *_step_lines(facts),
-        *_pair_lines(facts["pairs"]),
+        *_pair_lines(facts),
+        *_confined_lines(facts["confined"]),
         *_occupancy_lines(facts),
         (
             f"memory: {_mebibytes(facts['bytes']['particles'])} of particles, "
@@ -110,30 +108,6 @@ def lattice_report(
     if lattice.t_end is not None:
         lines.append(f"end time in the file: {lattice.t_end:g} s")
     return lines + [f"note: {note}" for note in lattice.notes]
-
-
-def critical_spacings(lattice: LatticeData, values: LatticeValues) -> list[Pair]:
-    """For every reaction of two particles the site type with the smallest h / h_crit.
-
-    h_crit = `CRITICAL` k / (D_A + D_B) with k = (constant of a site) h^3 and the largest D of hops
-    into its sites.  A ratio of 0 stands for particles that do not move.
-    """
-    number = {name: index for index, name in enumerate(lattice.species)}
-    pairs = []
-    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
-        if reaction.order != 2:
-            continue
-        both = [number[name] for name, count in reaction.reactants.items() for _ in range(count)]
-        ratios = []
-        for site_type in np.flatnonzero(rates):
-            moving = float(values.diffusion[:, site_type, both].max(axis=0).sum())
-            critical = CRITICAL * float(rates[site_type]) * lattice.site_volume
-            ratio = lattice.spacing * moving / critical if critical > 0 else math.inf
-            ratios.append((ratio, lattice.type_names[site_type]))
-        if ratios:
-            ratio, name = min(ratios)
-            pairs.append(Pair(reaction.name, name, ratio))
-    return pairs
 
 
 def poisson_tail(mean: float, most: int) -> float:
@@ -216,11 +190,39 @@ def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
     still = facts["at_rest"]
     lines = [f"at rest: {', '.join(still[:_MOST_LINES])}" if still else ""]
     lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
-    lines += [
-        f"warning: reaction {name} never happens unless a hook changes that: {why}"
-        for name, why in facts["never_happening"].items()
-    ]
+    found = facts["never_happening"].items()
+    lines += [f"warning: {never_sentence(name, why)}" for name, why in found]
     return [line for line in lines if line]
+
+
+def never_sentence(reaction: str, why: str) -> str:
+    """What is said of a reaction of `never_happening`."""
+    return f"reaction {reaction} never happens unless a hook changes that: {why}"
+
+
+def model_warnings(
+    lattice: LatticeData, parameters: Mapping[str, float] | None = None, *, hooks: bool = False
+) -> list[str]:
+    """What a run says of its model before it begins, as `lattice_report` does.
+
+    Parameters
+    ----------
+    parameters
+        Values of a run; a reaction that these alone stop is meant not to happen.
+    hooks
+        Whether there are hooks, which may make happen what else never does.
+    """
+    values = lattice_values(lattice, parameters)
+    reached = reached_types(lattice, values)
+    never = dict(never_happening(lattice, values, reached))
+    pairs = critical_spacings(lattice, values, reached)
+    alive = [pair for pair in pairs if pair.reaction not in never]
+    if parameters and never:
+        own = lattice_values(lattice)
+        always = dict(never_happening(lattice, own, reached_types(lattice, own)))
+        never = {name: why for name, why in never.items() if name in always}
+    said = [] if hooks else [never_sentence(name, why) for name, why in never.items()]
+    return said + pair_warnings(lattice, values, alive)
 
 
 def _step_lines(facts: Mapping[str, Any]) -> list[str]:
@@ -246,22 +248,50 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _pair_lines(pairs: list[dict[str, Any]]) -> list[str]:
-    closest = sorted(pairs, key=lambda pair: pair["ratio"])
+def _pair_lines(facts: Mapping[str, Any]) -> list[str]:
+    closest = sorted(facts["pairs"], key=lambda pair: pair["ratio"])
+    if not closest:
+        return []
+    shown = ", ".join(
+        f"{p['reaction']} {p['ratio']:.3g} ({p['site_type']})" for p in closest[:_MOST_LINES]
+    )
+    return [
+        f"spacing over the critical one, h/h_crit: {shown}",
+        *(f"warning: {sentence}" for sentence in facts["slow_pairs"]),
+    ]
+
+
+def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
     lines = []
-    if closest:
-        shown = ", ".join(
-            f"{p['reaction']} {p['ratio']:.3g} ({p['site_type']})" for p in closest[:_MOST_LINES]
+    for one in found[:_MOST_LINES]:
+        species, where = _some(one["species"]), " and ".join(one["site_types"])
+        pieces = one["pieces"]
+        lines.append(
+            f"hops of {species} within {where}: {one['sites']} sites in {pieces} "
+            f"{'piece' if pieces == 1 else 'pieces'}"
         )
-        lines.append(f"spacing over the critical one, h/h_crit: {shown}")
-    for pair in closest:
-        if pair["ratio"] < 1:
-            why = "do not move there" if pair["ratio"] == 0 else "meet too seldom in so small sites"
+        if pieces > one["touching"]:
             lines.append(
-                f"warning: reaction {pair['reaction']} in {pair['site_type']}: its particles "
-                f"{why}, so it is slower than its constant says"
+                f"warning: hops of {species} do not join the sites of {where}: {pieces} pieces, "
+                f"the largest of {one['largest']} sites, of which some touch by an edge or a "
+                "corner alone: choose a thicker region, such as "
+                "geometry.membrane(mask, neighbours=26)"
+            )
+        for hop, ratio in one["effective"]:
+            lines[-1] += f", D_eff/D = {ratio:.2g} with hop probability {hop:.2g}"
+        far = [ratio for _, ratio in one["effective"] if abs(ratio - 1) > _SLOW]
+        if far:
+            lines.append(
+                f"warning: {species} diffuses in {where} at {far[0]:.2g} of the coefficient, seen "
+                f"from some sites' distance, for its sites are a staircase: a coefficient of D / "
+                f"{far[0]:.2g} gives D"
             )
     return lines
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:

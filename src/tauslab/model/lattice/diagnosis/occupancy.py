@@ -28,14 +28,14 @@ def expected_occupancy(lattice: LatticeData, values: LatticeValues) -> FloatArra
     sites = values.sites_of.astype(np.float64)
     # Of a species that is nowhere the rows stay 0.
     for species in np.flatnonzero(start.any(axis=0)).tolist():
-        for group in _connected(values.diffusion[:, :, species] > 0):
+        for group in connected_types(values.diffusion[:, :, species] > 0):
             room = sites[group].sum()
             if room:
                 spread[group, species] = start[group, species].sum() * sites[group] / room
     expected: FloatArray = np.stack([start, spread]) / np.maximum(sites, 1)[None, :, None]
     for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
         for species in np.flatnonzero(ghost).tolist():
-            for group in _connected(values.diffusion[:, :, species] > 0):
+            for group in connected_types(values.diffusion[:, :, species] > 0):
                 if ghost_type in group:
                     there = [site_type for site_type in group if sites[site_type]]
                     row = expected[1, there, species]
@@ -51,7 +51,7 @@ def _types_at(lattice: LatticeData, z: IntArray, y: IntArray, x: IntArray) -> In
     return types
 
 
-def _connected(passes: BoolArray) -> list[list[int]]:
+def connected_types(passes: BoolArray) -> list[list[int]]:
     """Groups of site types between which a species can go, from ``[from, to]``."""
     left = set(range(len(passes)))
     groups = []

@@ -22,11 +22,13 @@ def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
     for ghost, ghost_type in zip(values.ghost, values.ghost_type, strict=True):
         reached |= (values.diffusion[ghost_type] > 0) & (ghost > 0) & there[:, None]
     before = -1
+    reactions = list(zip(lattice.reactions, values.rates, strict=True))
     while reached.sum() != before:
         before = int(reached.sum())
         for source in np.flatnonzero(there):
             reached |= (values.diffusion[source] > 0) & reached[source] & there[:, None]
-        for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
+        reactions.reverse()  # a chain is followed at once, whichever way it is listed
+        for reaction, rates in reactions:
             here = (rates > 0) & there
             for name in reaction.reactants:
                 here &= reached[:, number[name]]

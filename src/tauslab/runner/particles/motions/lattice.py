@@ -16,6 +16,7 @@ from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
+from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.option_names import warn
 from tauslab.runner.lattice.judging import Judge
@@ -181,6 +182,8 @@ class LatticeMotion:
             if not tell:
                 warnings.simplefilter("ignore")
             found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
+            for sentence in model_warnings(self._model, dict(values) or None) if tell else ():
+                warn(f"{self._model.name}: {sentence}")
         self._step = found.step
         self._known[key] = found
         return found
