@@ -89,7 +89,7 @@ class _Function:
         if self.name in ("floor", "ceil"):
             return list(_whole(lines[0], begin, end))
         if self.name in ("min", "max", *_RELATIONS):
-            watched = [_sum(*lines, -1)]
+            watched = [_sum(lines[0], lines[1], -1)]
         elif self.name in ("abs", "not", "and", "or", "xor"):
             watched = list(lines)
         else:
@@ -106,7 +106,7 @@ class _Function:
             if self.name in ("add", "sub", "neg", "mul", "div"):
                 return _ZERO, self.exact([line[1] for line in lines]), rounded
         elif self.name in ("add", "sub"):
-            return _sum(*lines, 1 if self.name == "add" else -1)
+            return _sum(lines[0], lines[1], 1 if self.name == "add" else -1)
         elif self.name == "neg":
             return _line(-lines[0][0], -lines[0][1])
         elif self.name in ("mul", "div"):

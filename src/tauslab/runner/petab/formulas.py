@@ -104,7 +104,7 @@ def _value(tree: Any, where: str) -> float | None:
         return None
     if math.isinf(found):
         raise ModelError(f"{where}: a number in it is larger than any double")
-    return found
+    return float(found)
 
 
 def placeholder(name: str) -> tuple[str, int] | None:
