@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -206,7 +207,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse._StoreAction):  # noqa: SLF001 - its only name
-    """Stores a value; a flag that is given a second one is refused."""
+    """Stores a value, and tells where a flag is given another one: the last is taken."""
 
     def __call__(
         self,
@@ -217,11 +218,13 @@ class _Once(argparse._StoreAction):  # noqa: SLF001 - its only name
     ) -> None:
         """Store it."""
         given = getattr(parser, "given", {})
-        if option_string is not None and given.setdefault(self.dest, values) != values:
-            parser.error(
-                f"{option_string} is given twice, as {given[self.dest]} and as {values}: give it "
-                "once"
+        if option_string is not None and given.get(self.dest, values) != values and speaks():
+            print(
+                f"tauslab: warning: {option_string} is given twice, as {given[self.dest]} and as "
+                f"{values}: the last is taken",
+                file=sys.stderr,
             )
+        given[self.dest] = values
         setattr(namespace, self.dest, values)
 
 

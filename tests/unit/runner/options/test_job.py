@@ -109,7 +109,7 @@ def test_options_refuse(settings, word):
 def test_values_by_name_may_come_from_a_file(tmp_path):
     path = tmp_path / "values.csv"
     path.write_text("# measured\nk1, 0.5\nA = 20  # molecules\n\n")
-    assert assignments(["k1=3", f"@{path}", "A=7"]) == {"k1": 0.5, "A": 7.0}
+    assert assignments(["k1=3", f"@{path}", "A=7"]) == {"k1": 3.0, "A": 7.0}
     path.write_text("k1,0.5\nk2\n")
     with pytest.raises(ConfigError, match=r"values.csv.*: line 2: 'k2' is not NAME=VALUE"):
         assignments([f"@{path}"])
