@@ -369,16 +369,13 @@ def require_sound_heaps(path: Path, kind: type[TauslabError] = InputFileError) -
             at = data.find(_COLLECTION, at + 1)
 
 
-def final_seals(path: Path, contents: Mapping[str, Array]) -> Uint32Array:
+def final_seals(file: h5py.File, contents: Mapping[str, Array]) -> Uint32Array:
     """The seals of a file whose run ends, with those of what it then gets, by dataset."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        sums: Uint32Array = file[SEALS][()]
-        for at, entry in enumerate(file[SEALED][()].tolist()):
-            name = entry.decode().removeprefix(LATER)
-            if name in contents:
-                stored = file[name]
-                values = np.asarray(contents[name]).astype(stored.dtype, copy=False)
-                sums[at] = dataset_sum(name, stored.dtype, stored.shape, [values])
+    sums: Uint32Array = file[SEALS][()]
+    for at, entry in enumerate(file[SEALED][()].tolist()):
+        name = entry.decode().removeprefix(LATER)
+        if name in contents:
+            stored = file[name]
+            values = np.asarray(contents[name]).astype(stored.dtype, copy=False)
+            sums[at] = dataset_sum(name, stored.dtype, stored.shape, [values])
     return sums

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tauslab.model.errors import ConfigError
+from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.targets import require_place
 from tauslab.runner.ranks.on_root import on_root
@@ -81,8 +81,13 @@ def _taken(output: Path) -> list[int]:
                 break
         os.close(lock)  # its holder removed it just now: another file has its name, or none
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()} since {now}\n".encode(), 0)
+    try:
+        os.ftruncate(lock, 0)
+        holder = f"process {os.getpid()} on {socket.gethostname()} since {now}\n"
+        os.pwrite(lock, holder.encode(), 0)
+    except OSError as error:
+        os.close(lock)
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
     return [lock]
 
 

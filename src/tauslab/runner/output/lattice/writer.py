@@ -32,7 +32,7 @@ from tauslab.runner.output.checking.lattice import (
     CheckedLattice,
     sample_sum,
 )
-from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.checking.opening import open_hdf5, reading_back
 from tauslab.runner.output.format.versions import WRITERS, other_bits
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
@@ -265,9 +265,7 @@ class LatticeWriter:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:
-        import h5py
-
-        with h5py.File(self.path, "r") as old:
+        with reading_back(self.path) as old:
             kept = (*COUNTED, MARKS, CHECKSUMS, WRITERS)
             contents = {name: old[name][...] for name in kept if name in old}
         specs = lattice_specs(self._task, contents)
