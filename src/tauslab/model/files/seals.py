@@ -24,7 +24,6 @@ import numpy as np
 
 from tauslab.model.arrays import Array, Uint32Array
 from tauslab.model.errors import InputFileError, ModelError, TauslabError
-from tauslab.model.files.locking import open_h5
 from tauslab.model.files.text import plain, text_array
 
 if TYPE_CHECKING:
@@ -370,14 +369,13 @@ def require_sound_heaps(path: Path, kind: type[TauslabError] = InputFileError) -
             at = data.find(_COLLECTION, at + 1)
 
 
-def final_seals(path: Path, contents: Mapping[str, Array]) -> Uint32Array:
+def final_seals(file: h5py.File, contents: Mapping[str, Array]) -> Uint32Array:
     """The seals of a file whose run ends, with those of what it then gets, by dataset."""
-    with open_h5(path) as file:
-        sums: Uint32Array = file[SEALS][()]
-        for at, entry in enumerate(file[SEALED][()].tolist()):
-            name = entry.decode().removeprefix(LATER)
-            if name in contents:
-                stored = file[name]
-                values = np.asarray(contents[name]).astype(stored.dtype, copy=False)
-                sums[at] = dataset_sum(name, stored.dtype, stored.shape, [values])
+    sums: Uint32Array = file[SEALS][()]
+    for at, entry in enumerate(file[SEALED][()].tolist()):
+        name = entry.decode().removeprefix(LATER)
+        if name in contents:
+            stored = file[name]
+            values = np.asarray(contents[name]).astype(stored.dtype, copy=False)
+            sums[at] = dataset_sum(name, stored.dtype, stored.shape, [values])
     return sums

@@ -17,10 +17,10 @@ from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile, safe_attributes
 from tauslab.runner.output.checking.ensemble import checked_ensemble
 from tauslab.runner.output.checking.opening import ended_by_signals, open_hdf5
+from tauslab.runner.output.checking.unfinished import FinishedBlocks
 from tauslab.runner.output.checking.verified import VerifiedRows
 from tauslab.runner.output.writers.resume import parts_folder
 from tauslab.runner.results.result import Result
-from tauslab.runner.results.unfinished import FinishedBlocks
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

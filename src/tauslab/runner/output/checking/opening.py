@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauslab.model.errors import InputFileError, TauslabError, reason_of
+from tauslab.model.errors import InputFileError, OutputError, TauslabError, reason_of
 from tauslab.model.files.alike import beside
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.locking import open_h5
@@ -53,6 +53,26 @@ def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.Fil
         if not h5py.is_hdf5(path):
             raise kind(f"{path} is not an HDF5 file, so not a result") from None
         raise kind(f"{path} cannot be opened: {reason}") from None
+
+
+@contextmanager
+def reading_back(path: Path) -> Iterator[h5py.File]:
+    """A file of this run, opened to be read.
+
+    Raises
+    ------
+    OutputError
+        It is gone, was changed by another program meanwhile, or its device fails.
+    """
+    if not path.exists():
+        raise OutputError(f"{path} was removed while the run wrote it")
+    try:
+        with reading(path, OutputError), open_hdf5(path, OutputError) as file:
+            yield file
+    except TauslabError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.errors import OutputError
-from tauslab.model.files.locking import open_h5
+from tauslab.runner.output.checking.opening import reading_back
 from tauslab.runner.output.format.versions import (
     WRITERS,
     this_program,
@@ -134,15 +134,12 @@ class RawFile:
     """
 
     def __init__(self, path: Path, names: Iterable[str], disk: Disk) -> None:
-
         self.path = path
         self._disk = disk
+        with reading_back(path) as file:
+            self.locations = {name: locate(file[name]) for name in names}
         try:
-            with open_h5(path) as file:
-                self.locations = {name: locate(file[name]) for name in names}
             self._fd = os.open(path, os.O_RDWR)
-        except OutputError:  # an OSError too, and a sentence already
-            raise
         except OSError as error:
             raise write_error(path, error) from error
         self._dirty = False
@@ -193,13 +190,8 @@ class RawFile:
 
 def stored_writers(path: Path) -> tuple[str, ...]:
     """Versions of the program that wrote a result; none where a file does not tell."""
-    import h5py
-
-    try:
-        with h5py.File(path, "r") as file:
-            return writers_of(file)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error}") from error
+    with reading_back(path) as file:
+        return writers_of(file)
 
 
 def note_writer(path: Path, disk: Disk) -> None:

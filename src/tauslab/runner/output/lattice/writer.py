@@ -19,7 +19,6 @@ import numpy as np
 from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.drafts import make_own_folder
-from tauslab.model.files.locking import open_h5
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
 from tauslab.model.files.text import put_attributes, put_text
 from tauslab.model.lattice.file import write_model_group
@@ -34,7 +33,7 @@ from tauslab.runner.output.checking.lattice import (
     CheckedLattice,
     sample_sum,
 )
-from tauslab.runner.output.checking.opening import open_hdf5
+from tauslab.runner.output.checking.opening import open_hdf5, reading_back
 from tauslab.runner.output.format.versions import WRITERS, other_bits
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
@@ -294,8 +293,7 @@ class LatticeWriter:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:
-
-        with open_h5(self.path) as old:
+        with reading_back(self.path) as old:
             kept = (*COUNTED, MARKS, CHECKSUMS, WRITERS)
             contents = {name: old[name][...] for name in kept if name in old}
         specs = lattice_specs(self._task, contents)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from tauslab.model.errors import OutputError
 from tauslab.model.files.drafts import make_own_folder
 from tauslab.model.files.seals import SEALS, final_seals
+from tauslab.runner.output.checking.opening import reading_back
 from tauslab.runner.output.format.flat import boxes
 from tauslab.runner.output.format.layout import Accumulators, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.format.schema import TEXT, file_specs, profile_contents, root_attributes
@@ -296,7 +297,9 @@ class MpioWriter(PartsWriter):
         contents |= profile_contents(a_row_each(file, profile))
         for name, values in contents.items():
             file.write(name, 0, values)
-        file.write(SEALS, 0, final_seals(self._path, contents))
+        with reading_back(self._path) as finished:
+            seals = final_seals(finished, contents)
+        file.write(SEALS, 0, seals)
         file.sync()
         file.write(COMPLETE, 0, np.ones(1, np.uint8))
         file.sync()

@@ -10,6 +10,7 @@ import numpy as np
 from tauslab.model.errors import OutputError
 from tauslab.model.files.drafts import remove_drafts
 from tauslab.model.files.seals import SEALS, final_seals
+from tauslab.runner.output.checking.opening import reading_back
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.format.schema import (
     TEXT,
@@ -123,7 +124,9 @@ class SingleWriter:
         )
         for name, values in contents.items():
             self._file.write(name, 0, values)
-        self._file.write(SEALS, 0, final_seals(self._path, contents))
+        with reading_back(self._path) as file:
+            seals = final_seals(file, contents)
+        self._file.write(SEALS, 0, seals)
         self._file.sync()
         self._file.write(COMPLETE, 0, np.ones(1, np.uint8))
         self._file.sync()

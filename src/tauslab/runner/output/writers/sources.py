@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tauslab.model.errors import OutputError
 from tauslab.model.files.locking import open_h5
 from tauslab.model.files.seals import SealedFile, safe_attributes
+from tauslab.runner.output.checking.opening import reading_back
 from tauslab.runner.output.format.flat import FlatRows
 from tauslab.runner.output.format.layout import Accumulators, BoolArray, Layout
 from tauslab.runner.output.format.schema import CHECKPOINT_SLOTS
@@ -115,11 +116,8 @@ def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -
 
 def belongs_to(path: Path, run: str) -> bool:
     """Whether a file is that of a run, which has just made it."""
-    try:
-        with open_h5(path) as file:
-            return safe_attributes(file).get("run") == run
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error}") from error
+    with reading_back(path) as file:
+        return safe_attributes(file).get("run") == run
 
 
 def _numbers(file: Any, names: Sequence[str], layout: Layout) -> npt.NDArray[np.int64]:
@@ -266,7 +264,7 @@ def _samples(
     step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
     source = runs[0].source
     flat: Any = FlatRows if len(source.rows) == 2 else lambda dataset: dataset
-    with open_h5(source.path) as file:
+    with reading_back(source.path) as file:
         for run in runs:
             start, stop = layout.block_rows(run.block, run.block + run.count)
             shift = run.slot * layout.block - start

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.model.arrays import Array
-from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.errors import ConfigError, InputFileError, OutputError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION, SealedFile
+from tauslab.model.host_memory import in_bytes
 from tauslab.model.option_names import opt
 from tauslab.runner.options.values.result_name import require_result_name
 from tauslab.runner.output.checking.opening import (
@@ -31,6 +32,7 @@ from tauslab.runner.output.checking.opening import (
     open_hdf5,
 )
 from tauslab.runner.output.format.versions import BITS
+from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.state import write_sealed
 from tauslab.runner.output.targets import require_place
@@ -67,6 +69,7 @@ _GROWN = {
 AXES = {
     WEIGHTED: _RARE, SPLITTING: _RARE, FILTER: _FILTERED, SENSITIVITY: _DERIVED, POPULATION: _GROWN,
 }  # fmt: skip
+_LEAST_ROOM = 1 << 18  # bytes; a full disk is found before all is computed, not after
 _OPTIONAL = {
     WEIGHTED: ("time", "reached"), SPLITTING: ("time", "reached"),
     SENSITIVITY: ("informative",), POPULATION: ("log_pairs",),  # of later versions
@@ -74,17 +77,25 @@ _OPTIONAL = {
 
 
 def require_new_file(path: Path, *, overwrite: bool) -> None:
-    """Refuse the name of a table or a picture, a place where no file can be made, and a file.
+    """Refuse, before anything is computed, a place where no file can be made, and a file.
 
     Raises
     ------
     ConfigError
-        Says which.
+        The name is that of a table or a picture, no file can be made there, or one is there.
+    OutputError
+        The disk is full.
     """
     require_result_name(path)
     require_place(path)
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists: give {opt('overwrite')} or another {opt('output')}")
+    free = Disk().free_bytes(path.parent)
+    if free < _LEAST_ROOM:
+        raise OutputError(
+            f"{path} cannot be written: {in_bytes(free)} are free there; free some space or choose "
+            f"another {opt('output')}"
+        )
 
 
 @contextmanager

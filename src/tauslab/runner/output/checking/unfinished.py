@@ -20,7 +20,6 @@ from tauslab.runner.output.format.layout import BoolArray, Layout
 from tauslab.runner.output.format.statistics import statistics_contents
 from tauslab.runner.output.writers.resume import part_files, parts_folder
 from tauslab.runner.output.writers.sources import Source, progress, read_source
-from tauslab.runner.results.columns import texts
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -37,8 +36,8 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
     return Layout(
         n=int(found["n"]),
         times=file["time"][()],
-        species=texts(file["species"]) if "species" in names else (),
-        observables=texts(file["observable"]) if "observable" in names else (),
+        species=_texts(file["species"]) if "species" in names else (),
+        observables=_texts(file["observable"]) if "observable" in names else (),
         trajectories=any(name in names for name in ("counts", "amounts", "observables")),
         final="final" in names,
         statistics="statistics/n" in names,
@@ -51,6 +50,10 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
         group=int(found.get("group", 0)),
         amounts=found["method"] == "ode",
     )
+
+
+def _texts(dataset: h5py.Dataset) -> tuple[str, ...]:
+    return tuple(name.decode() for name in dataset[()].tolist())
 
 
 class FinishedBlocks:
