@@ -34,6 +34,7 @@ from tauslab.model.portable.host_math import evaluate
 Formula = Any  # a fraction, "time", a name, or a tuple of a function and its arguments
 METHODS: tuple[Any, ...] = ("ssa", "tau", ts.ODE(solver="dopri5"), ts.ODE(solver="rosenbrock"))
 EVENTS, READERS = 24, 4
+EXACT = (4, 8)  # units with which all numbers are doubles: samples may lie on changes
 _RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _INFIX = {**_RELATIONS, "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&&", "or": "||"}
 
@@ -125,6 +126,11 @@ class Drawing:
             return ("not", some[0])
         return ("if", *some) if kind == "if" else (kind, *some[:2])
 
+    def delay(self) -> Fraction | None:
+        """None where samples lie on changes: rounding may add up to one what is just after it."""
+        delayed = self.dice.randrange(3) == 0 and self.unit not in EXACT
+        return self.number(0, 2 * self.unit) if delayed else None
+
     def events(self) -> list[PlainEvent]:
         """Some events; the last read the quantity `Y`, which others set."""
         found = []
@@ -137,7 +143,7 @@ class Drawing:
                 PlainEvent(
                     trigger,
                     self.dice.randint(0, 1) if number < EVENTS - READERS else 0,
-                    self.number(0, 2 * self.unit) if self.dice.randrange(3) == 0 else None,
+                    self.delay(),
                     self.dice.randint(1, 3) if self.dice.randrange(3) == 0 else None,
                     bool(self.dice.randrange(3)),
                     bool(self.dice.randrange(3)),
@@ -241,7 +247,7 @@ def drawn(number: int, seed: int = 0) -> Case:
     events = drawing.events()
     end = Fraction(dice.randint(3, 5))
     course = list(Interpreter(events, drawing.parts).course(end))
-    exact = unit in (4, 8)  # all numbers are doubles: samples may lie on changes
+    exact = unit in EXACT
     chosen: dict[float, list[int]] = {}
     for t, at, after in dice.sample(course[:-1], 6):
         if exact and t.denominator <= unit:

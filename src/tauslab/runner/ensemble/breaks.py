@@ -59,6 +59,12 @@ def breaks_of(
             f"between trajectories, {_PASSED_OVER}, use events, or give {opt('times')} as dense as "
             "the pulses are short"
         )
+    for part in found.hiding:
+        warn(
+            f"{network.name}: {_shown([part])} may hold for times that are too short to be found "
+            "before a trajectory, and steps may pass over these: compare the time itself with "
+            "numbers"
+        )
     for name, part in found.missed:
         warn(
             f"{network.name}: the trigger of event {name} needs {_shown([part])}, which holds at "

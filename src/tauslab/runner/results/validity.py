@@ -7,16 +7,19 @@ on. A run of which none got to its end is a failure, which nobody should have to
 from __future__ import annotations
 
 import re
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import NoValidTrajectory
+from tauslab.model.errors import ModelError, NoValidTrajectory
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.diagnosis.no_number import no_number
 from tauslab.model.option_names import assigned, opt, warn
 from tauslab.runner.output.format.schema import STATUS_VALUES
 from tauslab.runner.results.recorded import Recorded
-from tauslab.runner.results.why_nan import why_nan
 
 _LAST_VALID = STATUS_VALUES["absorbed"]
 _MOST_POINTS = 3
@@ -105,7 +108,7 @@ def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:
 
 
 def _hint(end: str, result: Recorded) -> str:
-    if end == "nan" and (reason := why_nan(result, _model(result))):
+    if end == "nan" and (reason := _why_nan(result)):
         return reason
     if end == "negative_delay":
         return "a delay is below 0: look at what it is computed of"
@@ -133,6 +136,43 @@ def _hint(end: str, result: Recorded) -> str:
         return "events fire each other for ever at one time: look at their triggers"
     event = "an event set a count below 0, or " if "[[events]]" in _model(result) else ""
     return f"{event}a propensity is negative or not a number: look at the laws"
+
+
+def _why_nan(result: Recorded) -> str:
+    """Name what gave no number in the first trajectory that ended by that; empty if unknown."""
+    from tauslab.model.readers.network_toml import read_toml_text
+
+    status = np.atleast_2d(result.status)
+    point, row = (int(i) for i in np.argwhere(status == STATUS_VALUES["nan"])[0])
+    given = {name: float(column[point]) for name, column in result.points.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            network = read_toml_text(_model(result), Path("model"))
+        network.parameters |= {n: Number(v) for n, v in given.items() if n in network.parameters}
+        values = network.parameter_values()
+        values |= network.initial_amounts(values, negative=True) | given
+        seen, time, until = _last_seen(result, point, row)
+        return no_number(network, values | seen, time, until, equations=result.continuous)
+    except (ModelError, KeyError):  # values per trajectory, which a result does not hold
+        return ""
+
+
+def _last_seen(result: Recorded, point: int, row: int) -> tuple[dict[str, float], float, float]:
+    """Amounts at the last sample of a trajectory, its time, and the one of the next sample."""
+    times = result.times
+    name = "amounts" if result.continuous else "counts"
+    if name not in result.data or not result.species:
+        return {}, 0.0, float(times[-1])
+    samples = np.asarray(result.data[name][(point, row) if result.swept else row], np.float64)
+    valid = np.flatnonzero(
+        (np.isfinite(samples) & (result.continuous | (samples >= 0))).all(axis=1)
+    )
+    if not len(valid):
+        return {}, 0.0, float(times[0])
+    k = int(valid[-1])
+    amounts = dict(zip(result.species, samples[k].tolist(), strict=False))
+    return amounts, float(times[k]), float(times[min(k + 1, len(times) - 1)])
 
 
 def _hint_of_equations(end: str, result: Recorded) -> str:

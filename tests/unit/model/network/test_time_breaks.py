@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tauslab.model.network.diagnosis.time_breaks import steps_of_time, time_breaks
-from tauslab.model.network.network import Network
+from tauslab.model.network.network import Event, Network
+from tauslab.model.portable.host_math import evaluate
 
 
 def with_law(law: str) -> Network:
@@ -85,3 +86,45 @@ def test_too_many_jumps_are_unknown() -> None:
     breaks = time_breaks(net, {}, 2000.0)
     assert breaks.times == ()
     assert len(breaks.unknown) == 1
+
+
+@pytest.mark.parametrize(
+    ("law", "times"),
+    [
+        ("1e5 * (abs(time - 71.23) < 1e-9)", [71.23 - 1e-9, 71.23 + 1e-9]),
+        ("max(0, 1 - 1e9 * abs(time - 7))", [7 - 1e-9, 7.0, 7 + 1e-9]),  # it bends
+        ("1e5 * ((time - 71.23) ^ 2 < 1e-12)", [71.229999, 71.230001]),
+    ],
+)
+def test_pulses_shorter_than_the_grid(law: str, times: list[float]) -> None:
+    assert found(law) == pytest.approx(times, rel=0, abs=2e-14)
+
+
+def test_a_smooth_pulse_shorter_than_the_grid_has_a_step_that_ends_in_it() -> None:
+    times = found("1e5 * exp(-((time - 71.23) / 1e-7) ^ 2)")
+    assert any(abs(t - 71.23) < 2e-7 for t in times)
+
+
+def test_a_jump_right_after_0_has_no_subnormal_time() -> None:
+    assert found("k * (ceil(time / 3) >= 2)", 10.0) == [0.0, 3.0, 6.0, 9.0]
+
+
+def test_what_rounding_alone_parts_changes_at_one_double() -> None:
+    """3 * 0.3 is below 0.9 in doubles: both relations together hold at one time or at none."""
+    net = with_law("k")
+    trigger = "time - 0.3 * floor(time / 0.3) == 0 && time - 0.9 * floor(time / 0.9) == 0"
+    net.add_event("e", trigger=trigger, assignments={"X": "X + 1"})
+    breaks = time_breaks(net, net.parameter_values(), 10.0)
+    event = breaks.applied(net, all_tables=False).events[0]
+    assert isinstance(event, Event)
+    times = [t for k in range(1, 12) for t in _near(0.9 * k)]
+    holds = [t for t in times if evaluate(event.trigger, {"time": t})]
+    assert np.round(holds, 9).tolist() == [0.9 * k for k in range(1, 12)]
+
+
+def _near(t: float) -> list[float]:
+    """Doubles around a time."""
+    found = [t]
+    for _ in range(12):
+        found = [math.nextafter(found[0], 0), *found, math.nextafter(found[-1], math.inf)]
+    return found

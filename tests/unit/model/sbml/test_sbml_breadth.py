@@ -362,7 +362,7 @@ def test_amounts_below_all_normal_numbers(tmp_path: Path, text: str, value: floa
 
 
 def test_errors_of_a_picture_touch_nothing(tmp_path: Path) -> None:
-    """The package layout says how a model looks: no glyph without a size is a reason to refuse."""
+    """The package layout says how a model looks: what lacks a size there is no reason to refuse."""
     name = "http://www.sbml.org/sbml/level3/version1/layout/version1"
     picture = (
         f'<listOfLayouts xmlns="{name}"><layout id="l" other="1"><dimensions width="1"/></layout>'

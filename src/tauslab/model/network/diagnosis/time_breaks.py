@@ -37,7 +37,7 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.expressions.time_pieces import Pieces, pieces_of
-from tauslab.model.expressions.time_relations import STEPS, is_step_of_time, relation_of
+from tauslab.model.expressions.time_relations import STEPS, TURNED, is_step_of_time, relation_of
 from tauslab.model.expressions.time_tables import (
     Change,
     Instants,
@@ -48,8 +48,12 @@ from tauslab.model.expressions.time_tables import (
     table_of,
 )
 from tauslab.model.network.check import steps_of
+from tauslab.model.network.diagnosis.hidden_pulses import (
+    hidden_crossings,
+    hidden_pulses,
+    values_of,
+)
 from tauslab.model.network.network import Event, Network
-from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.host_math import evaluate
 
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
@@ -69,6 +73,8 @@ class TimeBreaks:
     which differ between trajectories, or are too many. `missed` are names of events, and equalities
     in their triggers, whose instants are not known.
 
+    `hiding` are relations that may hold for times too short to be found.
+
     `tables` has what steps by the time alone as tables, `instants` only what needs one: it holds at
     single times, or rounding makes it flicker beside its changes. `rates` has the latter without
     these times.
@@ -81,6 +87,7 @@ class TimeBreaks:
     instants: Mapping[Expression, Expression] = field(default_factory=dict)
     rates: Mapping[Expression, Expression] = field(default_factory=dict)
     known: Mapping[str, Number] = field(default_factory=dict)
+    hiding: tuple[Expression, ...] = ()
 
     def applied(self, network: Network, *, all_tables: bool) -> Network:
         """The network with triggers and rates that use the tables."""
@@ -122,11 +129,13 @@ def time_breaks(
     tables: dict[Expression, Expression] = {}
     instants: dict[Expression, Expression] = {}
     rates: dict[Expression, Expression] = {}
+    hiding: list[Expression] = []
     parts = {part: _with_numbers(part, numbers) for part in _of_the_time(network, known.keys())}
     seen = Instants(change for tree in parts.values() for change in _linear_changes(tree))
     for part, tree in parts.items():
         course = _Course(tree, end, seen)
         own = course.breaks(most)
+        hiding += course.hiding
         if own is None or len(found | own) > most:
             unknown.append(part)
             continue
@@ -139,7 +148,14 @@ def time_breaks(
                 instants[node], rates[node] = tables[node], steps.open_table()
     missed = _missed(network, numbers, tables) if uses_time(network) else ()
     return TimeBreaks(
-        tuple(sorted(found)), tuple(unknown), tuple(missed), tables, instants, rates, numbers
+        tuple(sorted(found)),
+        tuple(unknown),
+        tuple(missed),
+        tables,
+        instants,
+        rates,
+        numbers,
+        tuple(dict.fromkeys(hiding)),
     )
 
 
@@ -292,7 +308,8 @@ class _Steps:
 class _Course:
     """A part that depends on the time alone, from 0 to `end`.
 
-    `steps` are the parts in it that stand still between changes, as far as these are known.
+    `steps` are the parts in it that stand still between changes, as far as these are known, and
+    `hiding` relations that may hold for times too short to be found.
     """
 
     def __init__(self, tree: Expression, end: float, instants: Instants) -> None:
@@ -304,14 +321,17 @@ class _Course:
         self._doubles: dict[Fraction, float] = {}  # for times of changes
         self._instants = instants
         self.steps: dict[Expression, _Steps] = {}
+        self.hiding: list[Expression] = []
         if any(self._pieces[id(n)] is None for n in self._order):
-            self._fill()
+            self._values = values_of(self._order, self._times)
         tabled: set[int] = set()  # what uses a table: its own steps then need one too
         for node in self._order:
             if not isinstance(node, Call):
                 continue
             pieces = self._pieces[id(node)]
             inside = any(id(part) in tabled for part in node.arguments)
+            if is_step_of_time(node) and pieces is not None and len(pieces.times) > MOST_BREAKS + 2:
+                continue  # too many, wherever they are
             if is_step_of_time(node) and pieces is not None:
                 steps = self._steps_of(node, pieces)
                 self.steps[node] = replace(steps, flickers=inside or steps.flickers)
@@ -340,7 +360,8 @@ class _Course:
         sign = np.sign(apart)
         instants = self._times[sign == 0].tolist()
         for k in np.flatnonzero(sign[:-1] * sign[1:] < 0).tolist():
-            last = self._last_before(call("lt", left, right), k)
+            between = float(self._times[k]), float(self._times[k + 1])
+            last = _last_before(call("lt", left, right), *between)
             after = nextafter(last, np.inf)
             if abs(_apart(node, after) - _apart(node, last)) > _SAME * size:
                 return  # a jump: no sides that meet
@@ -380,16 +401,6 @@ class _Course:
             and id(node) not in below
         ]
 
-    def _fill(self) -> None:
-        for node in self._order:
-            if isinstance(node, Number):
-                value = np.full(GRID + 1, node.value)
-            elif isinstance(node, Call):
-                value = _quickly(node.function, [self._values[id(a)] for a in node.arguments])
-            else:
-                value = self._times
-            self._values[id(node)] = value
-
     def breaks(self, most: int) -> set[float] | None:
         """The last times before jumps and bends, and those that enclose pulses; None for more."""
         found: set[float] = set()
@@ -409,17 +420,28 @@ class _Course:
         found |= bends
         for node in self._smooth():
             if self._pieces[id(node)] is None:
-                found.update(self._pulses(self._values[id(node)]))
+                values = self._values[id(node)]
+                found |= {*self._pulses(values)} or hidden_pulses(node, self._times, values)
         return {t for t in found if 0 <= t < self._end}
 
     def _jumps(self, node: Expression, most: int) -> set[float] | None:
         """The last times before jumps of one part; None for more than `most`."""
         steps = self.steps.get(node)
         if steps is not None:
-            return {one.last for one in steps.opened} if len(steps.opened) <= most else None
+            start = {0.0} if steps.first != steps.opens_with and not steps.needs_table else set()
+            found = start | {one.last for one in steps.opened}
+            return found if len(found) <= most else None
+        if self._pieces[id(node)] is not None:
+            return None
         with np.errstate(invalid="ignore"):
             changes = np.flatnonzero(np.diff(self._values[id(node)]) != 0)
-        return {self._last_before(node, int(k)) for k in changes} if len(changes) <= most else None
+        between = [(float(self._times[k]), float(self._times[k + 1])) for k in changes.tolist()]
+        if isinstance(node, Call) and node.function in TURNED:
+            hidden, more = hidden_crossings(node, self._times)
+            between += hidden
+            if more:
+                self.hiding.append(node)
+        return {_last_before(node, *one) for one in between} if len(between) <= most else None
 
     def _bends(self) -> set[float]:
         """Times at which parts that are linear in pieces bend, where nothing else finds them."""
@@ -451,19 +473,6 @@ class _Course:
                 whole.update(id(inside) for inside in node.arguments)
         return found
 
-    def _last_before(self, node: Expression, k: int) -> float:
-        """The last time before a jump after time number k, where the value is the one of before."""
-        low, high = float(self._times[k]), float(self._times[k + 1])
-        before = evaluate(node, {"time": low})
-        while True:
-            middle = low + (high - low) / 2
-            if not low < middle < high:
-                return low if low > just_after(0.0) else 0.0
-            if evaluate(node, {"time": middle}) == before:
-                low = middle
-            else:
-                high = middle
-
     def _pulses(self, values: FloatArray) -> Iterator[float]:
         """Begin and top of what leaves a level for a short time, after long without change."""
         size = float(np.ptp(values)) if np.isfinite(values).all() else 0.0
@@ -482,6 +491,19 @@ class _Course:
                 top = begin + int(np.argmax(np.abs(values[begin : end + 1] - values[begin])))
                 yield float(self._times[begin])
                 yield float(self._times[top])
+
+
+def _last_before(node: Expression, low: float, high: float) -> float:
+    """The last time between two before a jump, where the value is the one at the first."""
+    before = evaluate(node, {"time": low})
+    while True:
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            return low if low > just_after(0.0) else 0.0
+        if evaluate(node, {"time": middle}) == before:
+            low = middle
+        else:
+            high = middle
 
 
 def _around(t: float) -> tuple[float, float, float]:
@@ -506,19 +528,3 @@ def _touches(apart: FloatArray, size: float) -> bool:
 
 def _times_of(pieces: Pieces | None) -> tuple[Fraction, ...]:
     return () if pieces is None else pieces.times
-
-
-def _quickly(function: str, arguments: list[FloatArray]) -> FloatArray:
-    """As `apply`, but by NumPy's own functions, whose last bits do not matter here."""
-    quick = _QUICK.get(function)
-    if quick is None:
-        return apply(function, *arguments)
-    with np.errstate(all="ignore"):
-        return np.asarray(getattr(np, quick)(*arguments), np.float64)
-
-
-_QUICK = {
-    "exp": "exp", "log": "log", "log10": "log10", "cbrt": "cbrt", "pow": "power", "sin": "sin",
-    "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asin": "arcsin",
-    "acos": "arccos", "atan": "arctan",
-}  # fmt: skip

@@ -1,21 +1,17 @@
 """Which formula gave no number, where a trajectory ended by that.
 
-The laws of the model are computed again on the host, from the last sample of the first such
-trajectory on: at later times, and in states that reactions can reach from there.
+Laws are computed on the host, from where the trajectory was last seen: at later times, and in
+states that reactions can reach from there.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 
-from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -30,9 +26,6 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.network.network import Event, Network
 from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.readers.network_toml import read_toml_text
-from tauslab.runner.output.format.schema import STATUS_VALUES
-from tauslab.runner.results.recorded import Recorded
 
 _TIMES = 256  # between the last sample and the next, at which laws are computed
 _HALVINGS = 30  # of the time between two of them
@@ -42,52 +35,21 @@ _MOST_NAMES = 4
 _LITTLE = 1e-6  # of the largest amount: what equations may have instead of nothing
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a trajectory was last seen: values of all names, the time, that of the next sample."""
-
-    values: Mapping[str, float]
-    time: float
-    until: float
-
-
-def why_nan(result: Recorded, model: str) -> str:
-    """Name the reaction, rule or event that gave no number, and when; empty if none is found.
+def no_number(
+    network: Network, values: Mapping[str, float], time: float, until: float, *, equations: bool
+) -> str:
+    """Name the reaction, rule or event that gives no number, and when; empty if none is found.
 
     Parameters
     ----------
-    model
-        The model's canonical text.
+    values
+        Of all names, at `time`, where the trajectory was last seen; it ended by `until`.
+    equations
+        Whether amounts are real numbers, and rates may be below 0.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            network = read_toml_text(model, Path("model"))
-            return next(_found(_Laws(network), _last_seen(network, result), result), "")
-    except (ModelError, KeyError):  # values per trajectory, which a file does not have
-        return ""
-
-
-def _last_seen(network: Network, result: Recorded) -> _Place:
-    status = np.atleast_2d(result.status)
-    point, row = (int(i) for i in np.argwhere(status == STATUS_VALUES["nan"])[0])
-    given = {name: float(column[point]) for name, column in result.points.items()}
-    for name in given.keys() & network.parameters.keys():
-        network.parameters[name] = Number(given[name])
-    values = network.parameter_values()
-    values |= network.initial_amounts(values, negative=True) | given
-    times, k = result.times, 0
-    seen = "amounts" if "amounts" in result.data else "counts"
-    if seen in result.data and result.species:
-        index = (point, row) if result.swept else (row,)
-        samples = np.asarray(result.data[seen][index], np.float64)
-        valid = np.flatnonzero(np.isfinite(samples).all(axis=1) & ((samples >= 0).all(axis=1)))
-        if not len(valid):
-            return _Place(values, 0.0, float(times[0]))
-        k = int(valid[-1])
-        values |= dict(zip(result.species, samples[k].tolist(), strict=False))
-        return _Place(values, float(times[k]), float(times[min(k + 1, len(times) - 1)]))
-    return _Place(values, 0.0, float(times[-1]))
+    laws = _Laws(network)
+    return next(chain(_later(laws, values, time, until, equations=equations),
+                      _reached(laws, values, time, equations=equations)), "")  # fmt: skip
 
 
 class _Laws:
@@ -154,11 +116,11 @@ class _Laws:
                 )
             tree = inner
 
-    def reached(self, place: _Place) -> Iterator[Mapping[str, float]]:
+    def reached(self, values: Mapping[str, float]) -> Iterator[Mapping[str, float]]:
         """States that reactions reach, the nearest first."""
         species = [name for name, one in self.network.species.items() if not one.fixed]
-        seen = {tuple(place.values[name] for name in species)}
-        states = [dict(place.values)]
+        seen = {tuple(values[name] for name in species)}
+        states = [dict(values)]
         for state in states:
             yield state
             for reaction in self.network.reactions:
@@ -175,31 +137,36 @@ class _Laws:
                     states.append(changed)
 
 
-def _found(laws: _Laws, place: _Place, result: Recorded) -> Iterator[str]:
-    """Sentences on what is wrong, the surest first."""
-    negative = result.continuous
+def _later(
+    laws: _Laws, values: Mapping[str, float], time: float, until: float, *, equations: bool
+) -> Iterator[str]:
+    """What is wrong as the time goes on, in the same state."""
 
     def at(t: float) -> str:
-        values = {**place.values, "time": t}
-        looks = (laws.wrong(values, negative=negative), laws.of_events(values, negative=negative))
+        there = {**values, "time": t}
+        looks = (laws.wrong(there, negative=equations), laws.of_events(there, negative=equations))
         return next(chain(*looks), "")
 
-    good = place.time
-    for t in np.linspace(place.time, place.until, _TIMES + 1).tolist():
+    good = time
+    for t in np.linspace(time, until, _TIMES + 1).tolist():
         if reason := at(t):
             yield f"at time {_first(at, good, t):.6g}, {reason}"
         good = t
-    after = f"after time {place.time:.4g}"
-    here = {"time": place.time}
-    if negative:
-        largest = max((abs(place.values[name]) for name in laws.network.species), default=0.0)
-        gone = {n: 0.0 for n in laws.network.species if abs(place.values[n]) <= _LITTLE * largest}
-        states: Iterator[Mapping[str, float]] = iter([{**place.values, **gone}])
-    else:
-        states = laws.reached(place)
+
+
+def _reached(
+    laws: _Laws, values: Mapping[str, float], time: float, *, equations: bool
+) -> Iterator[str]:
+    """What is wrong in other states."""
+    states = laws.reached({**values, "time": time})
+    if equations:
+        amounts = {name: values[name] for name in laws.network.species}
+        little = _LITTLE * max(map(abs, amounts.values()), default=0.0)
+        gone = {name: 0.0 for name, amount in amounts.items() if abs(amount) <= little}
+        states = iter([{**values, **gone, "time": time}])
     for state in states:
-        for reason in laws.wrong({**state, **here}, negative=negative):
-            yield f"{after}, {reason}"
+        for reason in laws.wrong(state, negative=equations):
+            yield f"after time {time:.4g}, {reason}"
 
 
 def _first(at: Callable[[float], str], good: float, bad: float) -> float:

@@ -1,0 +1,123 @@
+"""What functions of the time do between times at which they are seen, as bounds allow it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tauslab.model.arrays import FloatArray
+from tauslab.model.expressions.expression import Call, Expression, Number, arguments_first
+from tauslab.model.expressions.time_bounds import bounds_of
+from tauslab.model.portable.array_math import apply
+
+_PARTS = 64  # of what is looked at more closely
+_LEVELS = 4  # times that this is done
+_MOST = 200  # intervals that are looked at: more are no single pulses
+_SEEN = 0.5  # of the range that is seen: what bounds exceed by so much may be a pulse
+
+Interval = tuple[float, float]
+
+
+def hidden_crossings(relation: Call, times: FloatArray) -> tuple[list[Interval], bool]:
+    """Intervals in which a relation changes twice or more between two of `times`.
+
+    The second value says whether it may change in others, too short to be found.
+    """
+    order = arguments_first(relation)
+    found: list[Interval] = []
+    open_ = _undecided(relation, order, times, found, outermost=True)
+    for _ in range(_LEVELS):
+        if len(open_) > _MOST:
+            return [], False
+        closer: list[Interval] = []
+        for low, high in open_:
+            inside = np.linspace(low, high, _PARTS + 1)
+            closer += _undecided(relation, order, inside, found, outermost=False)
+        open_ = closer
+    return found, bool(open_)
+
+
+def _undecided(
+    relation: Call,
+    order: list[Expression],
+    times: FloatArray,
+    found: list[Interval],
+    *,
+    outermost: bool,
+) -> list[Interval]:
+    """Intervals whose ends are on one side, and which may be on both; adds those that change."""
+    left, right = map(id, relation.arguments)
+    values, bounds = values_of(order, times), bounds_of(order, times)
+    with np.errstate(invalid="ignore"):
+        side = np.sign(values[left] - values[right])
+        both = (bounds[left][0] < bounds[right][1]) & (bounds[left][1] > bounds[right][0])
+    changes = side[:-1] != side[1:]
+    if not outermost:
+        found += [(float(times[k]), float(times[k + 1])) for k in np.flatnonzero(changes)]
+    # Beside a change bounds decide nothing: it is seen where it is.
+    near = changes.copy()
+    near[1:] |= changes[:-1]
+    near[:-1] |= changes[1:]
+    return [(float(times[k]), float(times[k + 1])) for k in np.flatnonzero(both & ~near)]
+
+
+def hidden_pulses(tree: Expression, times: FloatArray, values: FloatArray) -> set[float]:
+    """Begin and top of each pulse of a smooth function that lies between two of `times`."""
+    order = arguments_first(tree)
+    found: set[float] = set()
+    size = float(np.ptp(values)) if np.isfinite(values).all() else np.inf
+    for k in _exceeding(order, times, values, size):
+        low, high, start = float(times[k]), float(times[k + 1]), float(values[k])
+        for _ in range(_LEVELS):
+            inside = np.linspace(low, high, _PARTS + 1)
+            seen = values_of(order, inside)[id(tree)]
+            top = int(np.argmax(np.abs(seen - start)))
+            if abs(seen[top] - start) > _SEEN * size and seen[top] != start:
+                found |= {float(times[k]), float(inside[top])}
+                break
+            closer = _exceeding(order, inside, seen, size)
+            if not len(closer):
+                break
+            low, high = float(inside[closer[0]]), float(inside[closer[0] + 1])
+    return found
+
+
+def _exceeding(
+    order: list[Expression], times: FloatArray, values: FloatArray, size: float
+) -> list[int]:
+    """Numbers of intervals that may hold much more, or less, than is seen at their ends."""
+    least, most = bounds_of(order, times)[id(order[-1])]
+    with np.errstate(invalid="ignore"):
+        above = most - np.maximum(values[:-1], values[1:])
+        below = np.minimum(values[:-1], values[1:]) - least
+        more = np.maximum(above, below)
+        found = np.flatnonzero((more > _SEEN * size) & (more > 0) & (more < np.inf)).tolist()
+    return found if len(found) <= _MOST else []
+
+
+def values_of(order: list[Expression], times: FloatArray) -> dict[int, FloatArray]:
+    """Values of each part at times, by its identity; arguments come first."""
+    found: dict[int, FloatArray] = {}
+    for node in order:
+        if isinstance(node, Number):
+            found[id(node)] = np.full(len(times), node.value)
+        elif isinstance(node, Call):
+            found[id(node)] = _quickly(node.function, [found[id(a)] for a in node.arguments])
+        else:
+            found[id(node)] = times
+    return found
+
+
+def _quickly(function: str, arguments: list[FloatArray]) -> FloatArray:
+    """As `apply`, but by NumPy's own functions, whose last bits do not matter here."""
+    quick = _QUICK.get(function)
+    if quick is None:
+        return apply(function, *arguments)
+    with np.errstate(all="ignore"):
+        return np.asarray(getattr(np, quick)(*arguments), np.float64)
+
+
+_QUICK = {
+    "exp": "exp", "log": "log", "log10": "log10", "cbrt": "cbrt", "pow": "power", "sin": "sin",
+    "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asin": "arcsin",
+    "acos": "arccos", "atan": "arctan",
+}  # fmt: skip
