@@ -50,7 +50,9 @@ def test_chains_that_memory_does_not_hold(size):
 @pytest.mark.usefixtures("little")
 def test_walkers_that_memory_does_not_hold():
     with pytest.raises(ModelError, match="10000000 walkers in each of 10000 bins"):
-        ts.weighted_ensemble(pairs(), "X >= 90", t_end=1, walkers=10**7, bins=10**4, device="cpu")
+        ts.weighted_ensemble(
+            pairs(), target="X >= 90", t_end=1, walkers=10**7, bins=10**4, device="cpu"
+        )
 
 
 def test_a_full_disk_is_found_before_anything_is_computed(tmp_path, monkeypatch):
