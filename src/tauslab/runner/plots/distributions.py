@@ -15,7 +15,8 @@ from tauslab.model.pictures.figures import (
     whole_ticks,
     with_unit,
 )
-from tauslab.runner.results import columns, intervals
+from tauslab.runner.output.format import intervals
+from tauslab.runner.results import columns
 from tauslab.runner.results.columns import FloatArray, UintArray
 from tauslab.runner.results.ensemble_data import EnsembleData
 

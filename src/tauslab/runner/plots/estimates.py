@@ -25,7 +25,7 @@ from tauslab.model.pictures.figures import (
     span_times,
     whole_ticks,
 )
-from tauslab.runner.results.intervals import unequal_runs
+from tauslab.runner.output.format.intervals import unequal_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tauslab.model.arrays import IntArray
-from tauslab.runner.results.intervals import FEWEST_INFORMATIVE, widening
+from tauslab.runner.output.format.intervals import FEWEST_INFORMATIVE, widening
 
 _ROUNDED = 1e-12
 

@@ -14,9 +14,9 @@ from tauslab.model.arrays import Array, FloatArray
 from tauslab.model.errors import InputFileError
 from tauslab.model.pictures.html import card
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
+from tauslab.runner.output.format.intervals import FEWEST_INFORMATIVE, unequal_runs
 from tauslab.runner.particles.sums import fixed_sum
 from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
-from tauslab.runner.results.intervals import FEWEST_INFORMATIVE, unequal_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from tauslab.model.arrays import BoolArray, FloatArray
 from tauslab.model.expressions.expression import Expression, symbols
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt, warn
-from tauslab.runner.results.intervals import FEWEST_INFORMATIVE, widening
+from tauslab.runner.output.format.intervals import FEWEST_INFORMATIVE, widening
 from tauslab.runner.sensitivity.outputs import with_outputs
 from tauslab.runner.sensitivity.result import SensitivityResult
 

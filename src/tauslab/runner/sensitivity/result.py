@@ -15,8 +15,8 @@ from tauslab.model.arrays import Array, FloatArray, IntArray
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.checking.opening import SENSITIVITY
+from tauslab.runner.output.format.intervals import widening
 from tauslab.runner.results.arrays.file import read_arrays, write_arrays
-from tauslab.runner.results.intervals import widening
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
