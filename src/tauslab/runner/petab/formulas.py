@@ -95,7 +95,7 @@ def _value(tree: Any, where: str) -> float | None:
     if how is None or any(part is None for part in parts):
         return None
     try:
-        found = how(*(part for part in parts if part is not None))
+        found: Any = how(*(part for part in parts if part is not None))
     except OverflowError:
         found = math.inf
     except (ValueError, ZeroDivisionError):
@@ -104,7 +104,7 @@ def _value(tree: Any, where: str) -> float | None:
         return None
     if math.isinf(found):
         raise ModelError(f"{where}: a number in it is larger than any double")
-    return found
+    return float(found)
 
 
 def placeholder(name: str) -> tuple[str, int] | None:
