@@ -35,6 +35,7 @@ ROOT = "/"
 OPEN, LATER = "~", "?"
 AT_ONCE = 1 << 20  # bytes of a dataset that is compared when a file is opened
 _PIECE = 16 << 20
+_MOST_PACKED, _LEAST = 1100, 1 << 16  # deflate makes at most 1032 bytes of one
 _NAME = "name"  # the one attribute of a dataset that is read: the file name of a model's text
 
 
@@ -203,6 +204,10 @@ class SealedFile:
 
     def _compare(self, name: str, dataset: h5py.Dataset) -> None:
         mark, wanted = self._entries[name]
+        if mark != OPEN and not dataset.is_virtual:
+            stored = max(_LEAST, dataset.id.get_storage_size())
+            if dataset.nbytes > _MOST_PACKED * stored:
+                raise self.damaged(f"/{name} claims {dataset.nbytes} bytes and has {stored}")
         waits = mark == LATER and not self.complete
         if not waits and sum_in_file(dataset, name, values=mark != OPEN) != wanted:
             raise self.damaged(f"/{name} does not agree with its checksum")

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.data import NetworkData
+from tauslab.model.readers.bionetgen.limited import Limits, run_limited
 from tauslab.model.writers.sbml import sbml_text
+
+_SECONDS, _STATEMENTS = 8, 400  # of a core; statements for each second more
+_MEMORY = 8 << 30
+_SAYS = "antimony: "
+# It may go round for hours, or end with its process, and answers no Ctrl-C: so it has its own.
+_PROGRAM = f"""
+import sys, antimony
+if antimony.loadAntimonyString(open("model.ant", encoding="utf-8").read()) < 0:
+    sys.stdout.write({_SAYS!r} + antimony.getLastError())
+    sys.exit(1)
+with open("model.xml", "w", encoding="utf-8") as file:
+    file.write(antimony.getSBMLString(antimony.getMainModuleName()))
+"""
 
 
 def import_antimony() -> Any:
@@ -54,11 +74,26 @@ def sbml_of_antimony(text: str, label: str) -> str:
     ConfigError
         The package is not installed.
     """
-    antimony = import_antimony()
-    antimony.clearPreviousLoads()
-    if antimony.loadAntimonyString(text) < 0:
-        raise ModelError(f"{label}: {_error(antimony)}")
-    return str(antimony.getSBMLString(antimony.getMainModuleName()))
+    if importlib.util.find_spec("antimony") is None:
+        import_antimony()
+    computing = max(_SECONDS, (text.count("\n") + text.count(";")) // _STATEMENTS)
+    limits = Limits(10 * computing, _MEMORY, computing=computing)
+    places = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    with tempfile.TemporaryDirectory(prefix="tauslab-") as name:
+        folder = Path(name)
+        (folder / "work").mkdir()
+        (folder / "work" / "model.ant").write_text(text, encoding="utf-8")
+        done = run_limited([sys.executable, "-c", _PROGRAM], folder, limits, places)
+        if done.code == 0:
+            return (folder / "work" / "model.xml").read_text(encoding="utf-8")
+    if done.code == 1 and done.out.startswith(_SAYS):
+        raise ModelError(f"{label}: {' '.join(done.out.removeprefix(_SAYS).split())}")
+    if done.overdue or done.code in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise ModelError(
+            f"{label}: antimony has not read it in {computing} s: it takes the square of the terms "
+            "of a formula, and more of rules that use each other; SBML is read faster"
+        )
+    raise ModelError(f"{label}: antimony ended by code {done.code}, without a word: {done.error}")
 
 
 def _error(antimony: Any) -> str:

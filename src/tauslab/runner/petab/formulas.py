@@ -95,7 +95,7 @@ def _value(tree: Any, where: str) -> float | None:
     if how is None or any(part is None for part in parts):
         return None
     try:
-        found = how(*(part for part in parts if part is not None))
+        found: Any = how(*(part for part in parts if part is not None))
     except OverflowError:
         found = math.inf
     except (ValueError, ZeroDivisionError):

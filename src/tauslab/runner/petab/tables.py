@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import logging
 import math
@@ -78,7 +79,8 @@ class Tables:
     files: tuple[Path, ...] = ()  # that were read
 
 
-_MOST_YAML = 1 << 17
+_LINTED, _MOST_KINDS = 500, 5000  # rows of measurements
+_MOST_YAML, _DEEPEST_YAML = 1 << 17, 100
 
 
 def petab_version_1() -> Any:
@@ -147,22 +149,33 @@ def read_tables(path: Path) -> Tables:
 
 def _content(path: Path) -> Mapping[str, Any]:
     """What the file of a problem says: a few names, without YAML's ways to say much by little."""
-    import yaml  # which petab needs
+    yaml = importlib.import_module("yaml")  # which petab needs
 
     if (size := path.stat().st_size) > _MOST_YAML:
         raise ModelError(f"{path}: has {size} bytes, and a PEtab problem at most {_MOST_YAML}")
     with _told(path):
         text = path.read_text(encoding="utf-8")
-        aliases = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
-        content = None if aliases else yaml.safe_load(text)
-    if aliases:
-        raise ModelError(f"{path}: has aliases of YAML, which PEtab problems do not need")
+        _require_plain(yaml, text)
+        content = yaml.safe_load(text)
     if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
         raise ModelError(f"{path} is no problem of PEtab, which is a YAML file that names tables")
     problems = content.get("problems") or []
     if not isinstance(problems, list) or not all(isinstance(one, Mapping) for one in problems):
         raise ModelError(f"{path}: its problems are not a list of tables' names")
     return content
+
+
+def _require_plain(yaml: Any, text: str) -> None:
+    """Refuse YAML with aliases, or with lists in lists in lists."""
+    depth = 0
+    for token in yaml.scan(text):
+        if isinstance(token, yaml.AliasToken):
+            raise ModelError("has aliases of YAML, which PEtab problems do not need")
+        name = type(token).__name__
+        depth += name.endswith("StartToken") and name.startswith(("Flow", "Block"))
+        depth -= name.endswith("EndToken") and name.startswith(("Flow", "Block"))
+        if depth > _DEEPEST_YAML:
+            raise ModelError(f"its lists are nested more than {_DEEPEST_YAML} deep")
 
 
 def _files_of(content: Mapping[str, Any], path: Path) -> Iterator[Path]:
@@ -208,7 +221,8 @@ def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:
         name: _observable(str(name), row) for name, row in problem.observable_df.iterrows()
     }
     measurements = tuple(
-        _measurement(petab, row, observables) for _, row in problem.measurement_df.iterrows()
+        _measurement(petab, row, observables)
+        for row in problem.measurement_df.reset_index().to_dict("records")
     )
     conditions = {name: _condition(row) for name, row in problem.condition_df.iterrows()}
     return parameters, conditions, observables, measurements
@@ -239,8 +253,17 @@ def _told(path: Path) -> Iterator[list[str]]:
 
 def _lint(petab: Any, problem: Any, path: Path) -> None:
     """Refuse what the linter of petab finds, with its first message."""
+    looked, frame = copy.copy(problem), problem.measurement_df
+    if frame is not None and len(frame) > _LINTED:  # it takes a millisecond or more for each row
+        others = [one for one in frame.columns if one not in ("time", "measurement", "datasetId")]
+        looked.measurement_df = frame.drop_duplicates(others)
+        if len(looked.measurement_df) > _MOST_KINDS:
+            raise ModelError(
+                f"{path}: its measurements are of {len(looked.measurement_df)} kinds, by "
+                f"{', '.join(others)}; {_MOST_KINDS} is the limit"
+            )
     with _told(path) as messages:
-        failed = petab.lint_problem(problem)
+        failed = petab.lint_problem(looked)
     if failed:
         told = " ".join(messages[0].split()) if messages else "it is not valid PEtab"
         raise ModelError(f"{path}: {told}")

@@ -7,6 +7,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.files.seals import dataset_sum
 from tauslab.runner.output.state import State, StateFile
 
 WHAT = "file of things"
@@ -110,6 +111,21 @@ def test_what_lies_elsewhere_is_not_read(file, tmp_path):
             change(h5, "weights")
         with pytest.raises(InputFileError, match="weights"):
             file.read()
+
+
+def test_a_dataset_that_claims_more_than_the_file_holds_is_not_read(file):
+    """As somebody may write and seal: its values would be read for ever."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(file.path, "r+") as h5:
+        before = {entry: i for i, entry in enumerate(h5["progress/sealed"][()].tolist())}
+        at = before[b"weights"]
+        sums = h5["progress/seals"][()]
+        del h5["weights"]
+        huge = h5.create_dataset("weights", (1 << 40,), "f8", chunks=(1 << 20,))
+        sums[at] = dataset_sum("weights", huge.dtype, huge.shape, ())
+        h5["progress/seals"][...] = sums
+    with pytest.raises(InputFileError, match="weights"):
+        file.read()
 
 
 def test_other_kinds_and_earlier_versions_are_refused(file, tmp_path):

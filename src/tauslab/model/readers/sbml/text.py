@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
+import numpy as np
+
 from tauslab.model.errors import ConfigError, ModelError
 
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
@@ -200,8 +202,10 @@ def scan(text: str, label: str) -> int:
 
 
 def _longest_token(text: str) -> int:
-    """Characters of the longest part that is read as one, at least."""
-    longest = max(map(len, text.split("<")))
+    """Bytes of the longest part that is read as one, at least."""
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    begins = np.concatenate([[0], np.flatnonzero(data == ord("<")), [len(data)]])
+    longest = int(np.diff(begins).max())
     for begin, end in _LONG_TOKENS:
         at = text.find(begin)
         while at >= 0:

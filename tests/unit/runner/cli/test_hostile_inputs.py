@@ -1,0 +1,157 @@
+"""Inputs that somebody made to do harm: an answer or a sentence, in time, and nothing else written.
+
+A few of each kind by default; ``-m validate`` reads 1,500.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+
+import hostile
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from places import TESTS
+
+import tauslab as ts
+
+FEW, MANY = 3, 250
+PETAB = TESTS / "data" / "petab" / "0010"
+
+
+def many(count):
+    return settings(
+        max_examples=count, derandomize=True, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+
+
+def needs(package):
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"{package} is not installed")
+
+
+counts = pytest.mark.parametrize(
+    "count", [FEW, pytest.param(MANY, marks=pytest.mark.validate)], ids=["few", "many"]
+)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    made = hostile.Reader(folder / "here")
+    made.folder.mkdir()
+    (folder / "victim").write_text("SECRET")
+    yield made
+    made.close()
+    assert (folder / "victim").read_text() == "SECRET"
+    assert sorted(p.name for p in folder.iterdir()) == ["here", "victim"]
+
+
+def every(count, strategy, test):
+    """Call `test` with `count` examples of a strategy."""
+    many(count)(given(strategy)(test))()
+
+
+@counts
+def test_models(reader, count):
+    def one(data):
+        (reader.folder / "m.xml").write_bytes(data)
+        reader.run("check", "m.xml")
+
+    every(count, hostile.models(), one)
+
+
+@counts
+@needs("libsedml")
+def test_archives(reader, count):
+    def one(data):
+        (reader.folder / "a.omex").write_bytes(data)
+        shutil.rmtree(reader.folder / "out", ignore_errors=True)
+        reader.run("run", "a.omex", "-o", "out", "--device", "cpu", "--quiet")
+
+    every(count, hostile.archives(), one)
+
+
+@counts
+@needs("antimony")
+def test_antimony(reader, count):
+    def one(data):
+        (reader.folder / "m.ant").write_bytes(data)
+        reader.run("check", "m.ant")
+
+    every(count, hostile.antimony(), one)
+
+
+@counts
+@needs("petab")
+def test_petab(reader, count):
+    base = {p.name: p.read_bytes() for p in PETAB.iterdir() if not p.name.endswith("solution.yaml")}
+
+    def one(files):
+        for name, data in files.items():
+            (reader.folder / name).write_bytes(data)
+        reader.run("petab", "_0010.yaml", "--device", "cpu")
+
+    every(count, hostile.petab_files(base), one)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Results of several kinds, as bytes."""
+    folder = tmp_path_factory.mktemp("results")
+    net = ts.Network("immigration")
+    net.add_species("X", 4)
+    net.add_reaction("-> X", rate=10.0)
+    net.add_reaction("X ->", rate=0.5)
+    common = {"seed": 1, "device": "cpu"}
+    ts.run(net, n=3, times=[0.0, 1.0], output=folder / "ensemble.h5", **common)
+    ts.weighted_ensemble(
+        net, target="X >= 9", t_end=1.0, runs=2, rounds=2, walkers=3, bins=3,
+        output=folder / "rare.h5", **common,
+    )  # fmt: skip
+    return [path.read_bytes() for path in sorted(folder.glob("*.h5"))]
+
+
+@counts
+def test_results(reader, results, count):
+    mutated = st.one_of([hostile.mutated(data) for data in results])
+
+    def one(data):
+        (reader.folder / "r.h5").write_bytes(data)
+        for command in (("info",), ("export", "-o", "r.csv", "--overwrite"), ("digest",)):
+            reader.run(command[0], "r.h5", *command[1:])
+
+    every(count, mutated, one)
+
+
+MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
+NAMES = ("o.h5", "o.h5.parts", "o.h5.tauslab-lock", "o.h5.tauslab-tmp", "o.h5.append", "o.csv")
+
+
+@counts
+def test_links(reader, results, count):
+    """Planted at the names that a run and an export use, and at those of temporary files once."""
+    (reader.folder / "m.toml").write_text(
+        '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
+    )
+    (reader.folder / "good.h5").write_bytes(results[0])
+    victim = reader.folder.parent / "victim"
+
+    def one(names, target, resume):
+        for name in NAMES:
+            path = reader.folder / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(
+                missing_ok=True
+            )
+        for name in names:
+            (reader.folder / name).symlink_to(target)
+        how = "--resume" if resume else "--overwrite"
+        reader.run("run", "m.toml", "-n", "3", "--t-end", "1", "--seed", "1", "-o", "o.h5",
+                   "--quiet", "--device", "cpu", "--threads", "1", how)  # fmt: skip
+        reader.run("export", "good.h5", "-o", "o.csv", "--overwrite")
+        assert victim.read_text() == "SECRET"
+
+    targets = st.sampled_from(("../victim", "../here", "nowhere", "good.h5"))
+    many(count)(given(st.sets(st.sampled_from(NAMES), min_size=1), targets, st.booleans())(one))()
