@@ -11,9 +11,13 @@ static int refused(void) {
     return -1;
 }
 
-int flock(int fd, int operation) { return refused(); }
+int flock(int fd, int operation) {
+    return refused();
+}
 
-int lockf(int fd, int command, off_t length) { return refused(); }
+int lockf(int fd, int command, off_t length) {
+    return refused();
+}
 
 static int passed(const char *name, int fd, int command, void *argument) {
     if (command == F_SETLK || command == F_SETLKW) return refused();

@@ -23,11 +23,8 @@ PROGRAM = """if True:
     for words in (
         [*run, "1", "--seed", "1", "-o", "a.h5"],
         ["run", "m.toml", "--append", "2", "-o", "a.h5", "--quiet", "--device", "cpu"],
-        ["rare", "m.toml", "--target", "X <= 3", "--t-end", "1", "--walkers", "2", "--rounds", "2",
-         "--runs", "2", "--device", "cpu", "--quiet", "-o", "r.h5"],
-        ["info", "r.h5"],
+        ["info", "a.h5"],
         ["export", "a.h5", "-o", "a.csv"],
-        ["digest", "a.h5"],
         ["run", "a.h5", "--seed", "1", "-n", "2", "--quiet", "--device", "cpu", "-o", "b.h5"],
     ):
         assert main(words) == 0, words
