@@ -181,7 +181,8 @@ def _counts(axes: Axes, result: RecordedLattice, names: list[str], *, several: b
     axes.set_xlabel("time (s)")
     axes.set_ylabel("particles")
     if several and result.n_replicas > 1:
-        axes.set_title(f"mean, and 5 to 95 % of {result.n_replicas} replicas")
+        of = f"{result.n_replicas} replicas" if result.complete else result.progress
+        axes.set_title(f"mean, and 5 to 95 % of {of}")
     axes.set_ylim(bottom=0)
     limit_counts(axes)
     span_times(axes, times if len(times) else result.all_times)

@@ -33,6 +33,7 @@ def whole(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.filterwarnings("ignore:.* is unfinished")
 @pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
 @pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 10), (0, 1), (0, 5), (17, 23)])
 def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, hooks):
@@ -257,6 +258,21 @@ def test_replicas_that_end_look_for_no_old_checkpoints(tmp_path, monkeypatch):
     monkeypatch.setattr(lattice_writer, "list_parts", listing)
     run(tmp_path / "a.h5", replicas=12, frame_every=0, t_end=6 * STEP).close()
     assert len(looked) < 6
+
+
+def test_an_unfinished_ensemble_has_what_is_complete(tmp_path):
+    short = {"replicas": 5, "frame_every": 0, "t_end": 6 * STEP, "count_every": 1}
+    path, asked = tmp_path / "broken.h5", iter(range(99))
+    whole = run(tmp_path / "whole.h5", **short).replica_counts("A")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
+        with pytest.raises(StoppedEarly):
+            run(path, **short, stop=lambda: next(asked) > 14)
+    with ts.open(path) as result:
+        assert "2 of 5 replicas" in repr(result)
+        with pytest.warns(UserWarning, match="it has 2 of 5 replicas"):
+            assert result.mean("A")[-1] == whole[:2, -1].mean()
+        assert result.as_ensemble().final("A").tolist() == whole[:2, -1].tolist()
 
 
 @pytest.mark.parametrize("after", [1, 7, 19])

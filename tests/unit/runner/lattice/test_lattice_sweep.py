@@ -88,6 +88,7 @@ def test_a_step_that_the_model_does_not_give_is_the_shortest_of_all_points():
         prepare_lattice(lattice, still)
 
 
+@pytest.mark.filterwarnings("ignore:.* is unfinished")
 @pytest.mark.parametrize(("frame_every", "after"), [(20, 150), (0, 230)])
 def test_a_stop_in_a_sweep_changes_nothing(tmp_path, monkeypatch, whole, frame_every, after):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step

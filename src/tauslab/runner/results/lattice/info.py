@@ -24,6 +24,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
     return {
         "path": str(result.path),
         "complete": result.complete,
+        "progress": result.progress,
         "samples": len(result.times),
         "t_end": float(result.times[-1]) if len(result.times) else 0.0,
         "frames": len(result.frame_times),
@@ -82,7 +83,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"command: {attributes['command']}",
     ]
     lines += profile_lines(found["profile"])
-    lines.append("complete" if found["complete"] else f"unfinished; {opt('resume')} completes it")
+    state = f"unfinished: {found['progress']}; {opt('resume')} completes it"
+    lines.append("complete" if found["complete"] else state)
     return lines
 
 

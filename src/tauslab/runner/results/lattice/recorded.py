@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
-from tauslab.model.option_names import Spelling, assigned, know, opt
+from tauslab.model.option_names import Spelling, assigned, know, opt, warn
 from tauslab.model.readers.toml_values import Naming, load_toml
 from tauslab.runner.output.checking.lattice import MARKS, CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
@@ -45,6 +45,7 @@ class RecordedLattice:
         self._forget: Callable[[], object] | None = None
         self._first = True
         self._whole: RecordedLattice | None = None  # of which this is a point
+        self._said_unfinished = False
         self._opened: h5py.File = open_hdf5(self.path)
         try:
             with reading(self.path, InputFileError):
@@ -77,6 +78,7 @@ class RecordedLattice:
         marks = file[MARKS][()].reshape(self.n_points, self.n_replicas)
         reached = marks[:, replica] if point is None else marks[point, replica]
         self.times: FloatArray = self.all_times[: int(np.max(reached))]
+        self._done = int((marks == len(self.all_times)).sum())
 
     @property
     def swept(self) -> bool:
@@ -167,6 +169,19 @@ class RecordedLattice:
     def complete(self) -> bool:
         """Whether the run came to its end."""
         return self._file.complete
+
+    @property
+    def progress(self) -> str:
+        """How much of a run is there: ``2 of 4 replicas``, or ``12 of 21 samples`` of one."""
+        runs = self.n_points * self.n_replicas
+        if runs == 1:
+            return f"{len(self.times)} of {len(self.all_times)} samples"
+        return f"{self._done} of {runs} {'runs' if self.swept else 'replicas'}"
+
+    def _tell_unfinished(self) -> None:
+        if not self.complete and not self._said_unfinished:
+            self._said_unfinished = True
+            warn(f"{self.name} is unfinished: it has {self.progress}, and means are of these")
 
     @property
     def profile(self) -> list[dict[str, Any]]:
@@ -278,6 +293,7 @@ class RecordedLattice:
     def _counted(self, species: str, site_type: str | None) -> tuple[str, tuple[int, ...]]:
         """Dataset of counts, and the index behind that of samples."""
         which = self.number(species)
+        self._tell_unfinished()
         if site_type is None:
             return "counts", (which,)
         if site_type not in self.site_types:

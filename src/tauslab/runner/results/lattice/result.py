@@ -111,7 +111,8 @@ class LatticeResult(RecordedLattice):
             at = ", ".join(f"{name} = {value:g}" for name, value in self.values.items())
             replicas = f"point {self.point} ({at}), {replicas}"
         until = f" to t = {self.times[-1]:g} s" if len(self.times) else ""
-        state = "" if self.complete else f", unfinished (t_end = {self.all_times[-1]:g} s)"
+        end = f"t_end = {self.all_times[-1]:g} s"
+        state = "" if self.complete else f", unfinished: {self.progress} ({end})"
         return (
             f"<LatticeResult {place}: {replicas}{len(self.times)} samples{until}, "
             f"{len(self.frame_times)} frames, {len(self.species)} species "
@@ -211,6 +212,8 @@ class LatticeResult(RecordedLattice):
         """Counts of all replicas as a `Result`, whose trajectories are the replicas; in memory.
 
         So a lattice has what an ensemble has: `Result.histogram`, `Result.modes`, plots of a sweep.
+        Of an unfinished run it has the replicas that are complete; of a sweep all, as far as they
+        are.
 
         Parameters
         ----------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.model.errors import InputFileError
 from tauslab.model.host_memory import require_memory
 from tauslab.model.option_names import opt
 from tauslab.model.pictures.html import card, table
@@ -60,19 +61,26 @@ def column_name(swept: str, taken: Sequence[str]) -> str:
 
 
 def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result:
-    """Counts of all replicas as an ensemble in memory; those not reached yet are -1."""
+    """Counts of the replicas that are complete as an ensemble; of a sweep -1 where one is not."""
     counts = np.stack([result.replica_counts(name, site_type) for name in result.species], axis=-1)
     require_memory(counts.nbytes, f"counts of {result.n_replicas * result.n_points} runs")
-    small = counts.max(initial=0) <= np.iinfo(np.int32).max
+    if not result.complete and not result.whole_sweep:
+        if len(result.times) < len(result.all_times):
+            raise InputFileError(
+                f"{result.name} is unfinished: it has {result.progress}, and replica "
+                f"{result.replica}, which is meant, is not complete"
+            )
+        counts = counts[(counts >= 0).all(axis=(-2, -1))]
     ended = counts[..., -1, 0] >= 0 if counts.shape[-2] else np.zeros(counts.shape[:-2], np.bool_)
+    small = counts.max(initial=0) <= np.iinfo(np.int32).max
     data: dict[str, Any] = {
         "time": result.times,
         "species": np.array(result.species, object),
         "counts": counts.astype(np.int32) if small else counts,
         "status": np.where(ended, 0, 255).astype(np.uint8),
     }
-    kept = {name: value for name, value in result.attributes.items() if name in _KEPT}
-    attributes = {"method": "rdme", "amount_unit": "particles", "time_unit": "s", **kept}
+    stored = {name: value for name, value in result.attributes.items() if name in _KEPT}
+    attributes = {"method": "rdme", "amount_unit": "particles", "time_unit": "s", **stored}
     if result.whole_sweep:
         data |= {f"sweep/{name}": values for name, values in result.points.items()}
         attributes |= {n: v for n, v in result.attributes.items() if n in ("sweep", "grid")}
@@ -163,7 +171,9 @@ def lattice_result_html(result: RecordedLattice) -> str:
         **_points_facts(result),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
-        "state": "complete" if result.complete else f"unfinished; {opt('resume')} completes it",
+        "state": "complete"
+        if result.complete
+        else f"unfinished: {result.progress}; {opt('resume')} completes it",
     }
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():
