@@ -144,7 +144,7 @@ def waiting_part(mean: float, slots: int) -> float:
     """Expected part of the particles without a slot, where sites hold a Poisson number.
 
     >>> f"{waiting_part(5.0, 8):.3f}, {waiting_part(5.0, 16):.1g}"
-    '0.024, 3e-06'
+    '0.024, 5e-06'
     """
     if mean <= 0:
         return 0.0
