@@ -24,7 +24,12 @@ COUNTS = {
     "sin(time) > 0": [0, 1, 1, 1, 1, 2, 2],
     "floor(time / 2) > Y": [0, 0, 1, 1, 1, 1, 1],
 }
-METHODS = ["ssa", "tau", ts.ODE(solver="dopri5"), ts.ODE(solver="rosenbrock")]
+METHODS = [
+    "ssa",
+    pytest.param("tau", marks=pytest.mark.validate),
+    ts.ODE(solver="dopri5"),
+    ts.ODE(solver="rosenbrock"),
+]
 
 
 def counting() -> ts.Network:

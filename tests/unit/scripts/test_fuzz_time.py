@@ -15,7 +15,7 @@ def test_events_of_drawn_triggers() -> None:
 
 def test_what_is_found_of_drawn_triggers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with numbers that are doubles, and that are not; and a file that is wrong."""
-    monkeypatch.setattr(fuzz_time, "EVENTS", 8)
+    monkeypatch.setattr(fuzz_time, "EVENTS", 6)
     cases = [drawn(number) for number in (0, 2)]
     for case in cases:
         assert table_differences(case) == []

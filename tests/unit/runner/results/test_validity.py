@@ -158,9 +158,8 @@ def network_with(law, amounts, rule=None):
     return net
 
 
-@pytest.mark.parametrize("method", ["ssa", "ode"])
-def test_a_formula_that_gives_no_number_is_named(method):
-    options = {"n": 1, "times": [0.0, 2.0, 5.0], "method": method, "seed": 1, "device": "cpu"}
+def test_a_formula_that_gives_no_number_is_named():
+    options = {"n": 1, "times": [0.0, 2.0, 5.0], "method": "ode", "seed": 1, "device": "cpu"}
     net = network_with("s", {"A": 1000}, "if(time < 4, 1, nan())")
     with pytest.warns(UserWarning, match=r"at time 4, reaction R: rule s: .*no otherwise"):
         ts.run(net, **options)
