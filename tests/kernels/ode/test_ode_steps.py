@@ -107,10 +107,10 @@ def test_a_short_pulse_is_not_stepped_over(backend):
 def test_spans_end_before_a_jump_and_begin_after_it():
     cut = spans([0.0, 1.0, 2.0], [OdeEvent(1.0, ())], [1.0, 1.5, 2.0, 3.0])
     before, after = math.nextafter(1.0, 0), math.nextafter(1.0, 2)
-    assert cut.begin.tolist() == [0, 0, 1, 1, after, math.nextafter(1.5, 2)]
-    assert cut.end.tolist() == [0, before, 1, 1, math.nextafter(1.5, 0), 2]
-    assert cut.event.tolist() == [-1, 1, 0, -1, 1, -1]
-    assert cut.sample.tolist() == [0, -1, -1, 1, -1, 2]
+    assert cut.begin.tolist() == [0, 0, 1, 1, after, math.nextafter(1.5, 2), 2]
+    assert cut.end.tolist() == [0, before, 1, 1, math.nextafter(1.5, 0), math.nextafter(2, 0), 2]
+    assert cut.event.tolist() == [-1, 1, 0, -1, 1, 1, -1]
+    assert cut.sample.tolist() == [0, -1, -1, 1, -1, -1, 2]
 
 
 def solved(table: Elimination, matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -367,6 +367,7 @@ def test_the_default_counts_the_samples_of_all_points(points, kept):
     assert record == Record(trajectories=kept, statistics=not kept, final=not kept)
 
 
+@pytest.mark.filterwarnings("ignore:the result in memory is unfinished")
 @pytest.mark.parametrize("name", ["X", "half"])
 def test_points_read_together_are_those_read_one_by_one(monkeypatch, name):
     """Also where trajectories ended early, and blocks are missing."""
