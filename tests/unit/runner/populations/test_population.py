@@ -336,7 +336,7 @@ def test_the_error_of_the_growth_rate_holds_what_it_says():
     rates = np.array(rates)
     assert (np.abs(rates - 0.7) < 1.96 * np.array(errors)).sum() >= 16
     assert abs(rates.mean() - 0.7) < 4 * rates.std() / math.sqrt(20)
-    assert np.mean(errors) == pytest.approx(rates.std(), rel=0.6)
+    assert 0.6 < np.mean(errors) / rates.std() < 2.2  # of 20, and widened
 
 
 def test_what_is_not_known_of_growth_is_said():
