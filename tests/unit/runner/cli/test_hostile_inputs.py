@@ -9,12 +9,14 @@ import importlib.util
 import shutil
 
 import hostile
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import TESTS
 
 import tauslab as ts
+from tauslab.model.files.seals import SEALED, SEALS, seal
 
 FEW, MANY = 3, 250
 PETAB = TESTS / "data" / "petab" / "0010"
@@ -127,6 +129,29 @@ def test_results(reader, results, count):
 
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
+
+
+def sealed_anew(path, name, values):
+    """Put other values in a result's place of progress, and make its checksums again."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "r+") as file:
+        opened = [e.decode()[1:] for e in file[SEALED][()].tolist() if e.startswith(b"~")]
+        for one in (name, SEALED, SEALS):
+            del file[one]
+        file[name] = values
+        seal(file, opened)
+
+
+@pytest.mark.parametrize("name", ["progress/checksums", "progress/blocks", "progress/block_size"])
+def test_progress_of_another_type_is_a_sentence(reader, results, name):
+    path = reader.folder / "s.h5"
+    for values in (np.full((1, 2), np.nan), np.full(1, b"x"), np.full((1, 2), -1)):
+        path.write_bytes(results[0])
+        sealed_anew(path, name, values)
+        assert reader.run("export", "s.h5", "-o", "s.csv", "--overwrite") == 2
+        assert reader.run("info", "s.h5") == 2
+
+
 NAMES = ("o.h5", "o.h5.parts", "o.h5.tauslab-lock", "o.h5.tauslab-tmp", "o.h5.append", "o.csv")
 
 

@@ -167,9 +167,10 @@ def _wrong_rows(
     if not samples & shapes.keys() and "trajectories" in str(attributes["record"]).split(","):
         yield "it has no samples, and its attribute 'record' says that it has"
     blocks = -(-math.prod(before) // attributes["block"])
-    if file["progress/checksums"].shape != (blocks, len(shapes)):
+    sums, marks = file["progress/checksums"], file["progress/blocks"]
+    if sums.shape != (blocks, len(shapes)) or sums.dtype != np.dtype("<u4"):
         yield "it has not a checksum for each block"
-    if file["progress/blocks"].shape != (blocks,):
+    if marks.shape != (blocks,) or marks.dtype != np.dtype("u1"):
         yield f"it has not a mark for each of {blocks} blocks"
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MARKS = "progress/samples"
 COMPLETE = "progress/complete"
 CHECKSUMS = "progress/checksums"
+_SUMS = np.dtype("<u4")
 # The last one is not in files of earlier versions.
 COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow", "truncated_passes")
 OF_POINTS = ("seed", "diffusion_substeps", "reaction_substeps")  # datasets of /points
@@ -280,13 +281,7 @@ class CheckedLattice:
                 found = f"{file[name].dtype} {list(file[name].shape)}"
                 yield f"/{name} is {found}, not i64 {shapes[name]}"
         yield from self._wrong_points(file, points)
-        marks = file[MARKS][()]
-        if marks.shape != (runs,) or (marks < 0).any() or (marks > samples).any():
-            yield f"/{MARKS} is not what was written"
-        if self.complete and (marks != samples).any():
-            yield f"/{MARKS} lacks samples of a run that is complete"
-        if file[CHECKSUMS].shape != (runs, samples):
-            yield "it has not a checksum for each sample"
+        yield from self._wrong_marks(file, runs, samples)
         names = self._sealed.names
         if self.complete and self.attributes["frame_every"]:
             yield from (f"it has no /{name}" for name in FRAMES if name not in names)
@@ -295,8 +290,20 @@ class CheckedLattice:
                 continue
             if sums not in names or file[name].chunks is None:
                 yield f"/{name} has no checksums"
-            elif file[sums].shape != chunk_grid(file[name]):
+            elif file[sums].shape != chunk_grid(file[name]) or file[sums].dtype != _SUMS:
                 yield f"/{name} has not a checksum for each chunk"
+
+    def _wrong_marks(self, file: h5py.File, runs: int, samples: int) -> Iterator[str]:
+        """What says how far each run is, and the checksums of its samples."""
+        marks = file[MARKS][()]
+        if (marks.dtype.kind, marks.shape) != ("i", (runs,)):
+            yield f"/{MARKS} is {marks.dtype} {list(marks.shape)}, not a number for each run"
+        if (marks < 0).any() or (marks > samples).any():
+            yield f"/{MARKS} is not what was written"
+        if self.complete and (marks != samples).any():
+            yield f"/{MARKS} lacks samples of a run that is complete"
+        if file[CHECKSUMS].shape != (runs, samples) or file[CHECKSUMS].dtype != _SUMS:
+            yield "it has not a checksum for each sample"
 
     def _wrong_points(self, file: h5py.File, points: tuple[int, ...]) -> Iterator[str]:
         """What each point of a sweep must have of its own."""
