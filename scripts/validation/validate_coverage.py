@@ -440,7 +440,9 @@ def main() -> int:
     if given.output:
         command = " ".join(["python scripts/validation/validate_coverage.py", *sys.argv[1:]])
         head = f"# Coverage of stated uncertainties\n\n`{command}`\n\n{__doc__}\n"
-        given.output.with_suffix(".md").write_text(f"{head}\n{text}\n\n{seconds}\n", encoding="utf-8")
+        given.output.with_suffix(".md").write_text(
+            f"{head}\n{text}\n\n{seconds}\n", encoding="utf-8"
+        )
         with given.output.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(rows)
     return 1 if failed else 0

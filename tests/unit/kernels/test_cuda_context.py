@@ -66,7 +66,7 @@ def test_it_is_made_once(driver):
 
 def test_a_rank_makes_that_of_its_own_device_or_shares_one(driver, monkeypatch):
     comm = SerialCommunicator()
-    comm.gpu_rank = 3
+    comm.gpu_rank, comm.size = 3, 4
     prepare("auto", comm)
     cuda_context.wait_for_context()
     assert driver.contexts == []  # there is none of that number: opening it says so

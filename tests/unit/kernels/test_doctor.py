@@ -13,6 +13,7 @@ import pytest
 
 from tauslab.kernels.backends import device_count, peer_matrix
 from tauslab.kernels.backends.compilers import find_compilers
+from tauslab.model import host_cores
 from tauslab.runner.cli.doctor import cluster as doctor_cluster
 from tauslab.runner.cli.doctor import report as doctor
 from tauslab.runner.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
@@ -94,9 +95,9 @@ def test_a_rank_too_many_is_told(monkeypatch):
 
 
 def test_ranks_share_the_cores(monkeypatch):
-    monkeypatch.setattr(doctor, "allowed_cores", lambda: 8)
+    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 8)
     comm = SerialCommunicator()
-    comm.local_size = 3
+    comm.core_sharers = 3
     assert doctor_json(comm)["ranks"][0]["threads"] == 2
 
 

@@ -218,7 +218,7 @@ class _Once(argparse._StoreAction):  # noqa: SLF001 - its only name
     ) -> None:
         """Store it."""
         given = getattr(parser, "given", {})
-        if option_string is not None and given.get(self.dest, values) != values and speaks():
+        if self.dest in given and given[self.dest] != values and speaks():
             print(
                 f"tauslab: warning: {option_string} is given twice, as {given[self.dest]} and as "
                 f"{values}: the last is taken",

@@ -16,15 +16,11 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.damaged import reading
 from tauslab.runner.cli.streams import discard, printable
 from tauslab.runner.options.values.result_name import require_result_name
-from tauslab.runner.options.values.texts import add_once
-from tauslab.runner.output.locks import written_by_us
 from tauslab.runner.output.targets import (
     inputs_of,
     require_no_input,
     require_place,
 )
-from tauslab.runner.ranks.mpi import SerialCommunicator
-from tauslab.runner.ranks.stopping import any_begun
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_NAME = (errno.ENAMETOOLONG, errno.EACCES)
@@ -144,6 +140,9 @@ def making_new(path: Path | None, *, overwrite: bool) -> Iterator[None]:
     ConfigError
         As `require_new`, or another command makes it.
     """
+    from tauslab.runner.output.locks import written_by_us
+    from tauslab.runner.ranks.mpi import SerialCommunicator
+
     with written_by_us(path, SerialCommunicator()):
         if path is not None:
             require_new(path, overwrite=overwrite)
@@ -155,6 +154,8 @@ def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
 
     What a run keeps until its file is made lies beside it, under names that begin with the file's.
     """
+    from tauslab.runner.ranks.stopping import any_begun
+
     if resume and not quiet and not any_begun(output):
         print(
             f"tauslab: {printable(str(output))} does not exist: there is nothing to resume, and "
@@ -169,6 +170,8 @@ def ignored(*_: Any, **__: Any) -> None:
 
 def mpi_hints(texts: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` of every ``--mpi-hint``."""
+    from tauslab.runner.options.values.texts import add_once
+
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -59,7 +59,7 @@ def test_what_a_result_is_asked_for(net: ts.Network) -> None:
 
 def test_messages_about_counts(net: ts.Network) -> None:
     net.add_event("out", time=0.5, assignments={"X": "X - 100"})
-    with pytest.warns(UserWarning, match="an event set a count below 0, or a propensity"):
+    with pytest.warns(UserWarning, match="at time 0.5, event out: it sets X to -9"):
         ts.run(net, times=[1.0], n=2, seed=1, device="cpu")
     net.add_species("Y", 1e12)
     with pytest.raises(ts.ModelError, match=r"ts.in_molecules\(model, F\) with a small number F"):

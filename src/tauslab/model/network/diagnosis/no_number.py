@@ -81,7 +81,11 @@ class _Laws:
     def of_events(self, values: Mapping[str, float], *, negative: bool) -> Iterator[str]:
         """Values that events would set and that are none."""
         for event in self.network.events:
-            if isinstance(event, Event) and not self.value(event.trigger, values):
+            if isinstance(event, Event):
+                due = bool(self.value(event.trigger, values))
+            else:
+                due = values["time"] >= self.value(event.time, values)
+            if not due:
                 continue
             for name, tree in event.assignments.items():
                 value = self.value(tree, values)
