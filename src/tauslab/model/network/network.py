@@ -248,7 +248,7 @@ class Network(NetworkData):
                 f"{where}: assignments is a {type(assignments).__name__}, where a mapping is "
                 'expected, such as {"X": "X + 100"}'
             )
-        if isinstance(time, int | float) and math.isnan(time):
+        if isinstance(time, float) and math.isnan(time):
             raise ModelError(f"{where}: its time is not a number")
         trees = {target: as_expression(value) for target, value in (assignments or {}).items()}
         if time is not None:
