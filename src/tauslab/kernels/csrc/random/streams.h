@@ -122,7 +122,7 @@ enum LatticePurpose : u32 {
     PURPOSE_Z = 1,         // x0, x1 hops along z; of group 0 x2, x3: the reaction of pass 0
     PURPOSE_HOP_REST = 2,  // 48 more bits for a hop; index: slot, pass: axis (0 x, 1 y, 2 z)
     PURPOSE_REACTION = 3,  // x0, x1: whether a reaction happens in `pass` 1 and above
-    // Reactions 0 to 63 of `pass`; index: the reaction's number. x0, x1: which; x2, x3: the time to the next.
+    // Reactions 0 to 63 of `pass`; index: the reaction's number. x0, x1: which; x2, x3: whether and when the next.
     PURPOSE_CHOICE = 4,
     PURPOSE_GHOSTS =
         5,  // particles that come in through a face: see ghost_draw in lattice/site/hop.h
