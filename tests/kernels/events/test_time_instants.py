@@ -23,6 +23,10 @@ COUNTS = {
     "time > 0": [0, 1, 1, 1, 1, 1, 1],
     "sin(time) > 0": [0, 1, 1, 1, 1, 2, 2],
     "floor(time / 2) > Y": [0, 0, 1, 1, 1, 1, 1],
+    # Changes of two periods that share a double: what holds after both of them counts.
+    "floor(time / 0.1) - 3 * floor(time / 0.3) < 0": [0, 0, 0, 0, 0, 0, 0],
+    "abs(floor(time / 0.1) - 3 * floor(time / 0.3)) == 1": [0, 2, 10, 19, 20, 30, 35],
+    "time / 0.7 - floor(time / 0.7) > abs(time - 2.5)": [0, 0, 2, 2, 2, 2, 2],
 }
 METHODS = [
     "ssa",

@@ -74,7 +74,12 @@ def changes_of(
             found.append(Change(math.nextafter(doubles[t], 0.0), here))
         if here != after:
             found.append(Change(doubles[t], after))
-    return [one for k, one in enumerate(found) if k == 0 or one.last > found[k - 1].last]
+    kept: list[Change] = []
+    for one in found:  # of what one double parts from the rest, the last value stays
+        while kept and kept[-1].last >= one.last:
+            kept.pop()
+        kept.append(one)
+    return kept
 
 
 def open_changes(pieces: Pieces, changes: Sequence[Change]) -> list[Change]:

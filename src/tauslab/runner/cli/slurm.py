@@ -390,31 +390,36 @@ def _array(job: BatchJob, command: Sequence[str] | None) -> list[str]:
         'awk -v a="$first" -v b="$end" \'NR == 1 || (NR - 2 >= a && NR - 2 < b)\' \\',
         '    < "$table" > "$part"',
         *_comment("A task that ran before goes on where it was."),
-        '"${launch[@]}" tauslab run --seed "${TAUSLAB_SEED:-1}" "${words[@]}" --table "$part" \\',
-        '    --first-point "$first" -o "${out%.h5}-$task.h5" --resume',
+        '"${launch[@]}" tauslab run "${words[@]}" --seed "${TAUSLAB_SEED:-$seed}" \\',
+        '    --table "$part" --first-point "$first" -o "${out%.h5}-$task.h5" --resume',
     ]
 
 
 _ARGUMENTS = [
     "table=${1:?give TABLE.csv MODEL [options of tauslab run]}",
     'out="${table%.csv}.h5"',
-    'words=("${@:2}")',
-    "for ((i = 0; i < ${#words[@]}; i++)); do",
-    '    case "${words[i]}" in',
-    "    -o | --output) out=${words[i + 1]:?-o needs a name} ;;",
-    "    --output=*) out=${words[i]#*=} ;;",
+    "seed=1",
+    "words=()",
+    "while shift && [ $# -gt 0 ]; do",
+    '    case "$1" in',
+    "    -o | --output) out=${2:?-o needs a name} && shift ;;",
+    "    --output=*) out=${1#*=} ;;",
+    "    --seed) seed=${2:?--seed needs a number} && shift ;;",
+    "    --seed=*) seed=${1#*=} ;;",
+    '    *) words+=("$1") ;;',
     "    esac",
     "done",
 ]
 
 
 def _words(command: Sequence[str]) -> list[str]:
-    """Lines that set the table, the name of the result and the other words of a command."""
+    """Lines that set table, name of the result, seed and the other words of a command."""
     table = _option(command, "--table") or ""
     out = _option(command, "-o") or _option(command, "--output")
     name = '"${table%.csv}.h5"' if out is None else shlex.quote(out)
-    words = shlex.join(_without(command[1:], ("--table", "-o", "--output")))
-    return [f"table={shlex.quote(table)}", f"out={name}", f"words=({words})"]
+    seed = shlex.quote(_option(command, "--seed") or "1")
+    words = shlex.join(_without(command[1:], ("--table", "--seed", "-o", "--output")))
+    return [f"table={shlex.quote(table)}", f"out={name}", f"seed={seed}", f"words=({words})"]
 
 
 def _option(command: Sequence[str], name: str) -> str | None:

@@ -223,7 +223,7 @@ class Convergence:
     @property
     def group(self) -> int:
         """Trajectories of the groups of the next portion."""
-        return GROUP if self.done else FIRST_GROUP
+        return GROUP if self.done >= GROUP else FIRST_GROUP
 
     def test(self, groups: npt.NDArray[np.object_], rows: int, size: int = GROUP) -> None:
         """Test after each 4,096 of `rows` trajectories, sums ``[group, 3]`` of groups of `size`.
@@ -243,7 +243,8 @@ class Convergence:
     def next_end(self) -> int:
         """Trajectories after the next portion; a function of the tests so far alone."""
         if not self.done or self.done % GROUP:
-            return min((self.done // GROUP + 1) * GROUP, self.limit)
+            size = FIRST_GROUP if self.done < GROUP and self.done % FIRST_GROUP else GROUP
+            return min((self.done // size + 1) * size, self.limit)
         ratio = half_width(self.until, self.sums) / self.until.goal
         wanted = self.done * min(_MOST_GROWTH, _MARGIN * ratio * ratio)
         groups = max(self.done // GROUP + 1, math.ceil(wanted / GROUP))

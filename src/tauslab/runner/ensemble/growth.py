@@ -54,6 +54,7 @@ from tauslab.runner.output.writers.resume import (
 from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
+from tauslab.runner.ranks.stopping import in_order
 from tauslab.runner.ranks.together import agree
 from tauslab.runner.results.approximation import OF_SAMPLING
 from tauslab.runner.results.open import open_result
@@ -64,9 +65,9 @@ Stop = Callable[[], bool]
 
 def grow(network: Network, options: Options, comm: Communicator, stop: Stop) -> Result:
     """Run ``--append`` or ``--until`` on all ranks; as `entry.run_network`. Collective."""
-    if options.grows:
-        return _append(network, options, comm, stop)
-    return _until(network, options, comm, stop)
+    with in_order(stop):  # a portion that ended is not the result yet
+        make = _append if options.grows else _until
+        return make(network, options, comm, stop)
 
 
 # --- append
@@ -380,6 +381,8 @@ def _why_not(tests: Convergence) -> str:
             f"only about {tests.sums.informative:.2g} of them tell something of the spread, and "
             f"{FEWEST_INFORMATIVE} are needed for an interval"
         )
+    if tests.sums.groups < 2 <= tests.done // FIRST_GROUP:
+        return "an earlier version began it and kept no sums of groups, so more are needed"
     if tests.sums.groups < 2:
         return f"a mean has no interval by fewer than {2 * FIRST_GROUP}"
     return "all of them gave the same, which bounds no error of a mean"

@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.model.arrays import BoolArray, FloatArray
-from tauslab.model.expressions.expression import Expression, symbols
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    substitute,
+    symbols,
+)
 from tauslab.model.network.network import Network
 from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.format.intervals import FEWEST_INFORMATIVE, widening
@@ -60,8 +68,52 @@ def certain(
         if by and not network.species[name].fixed
     }
     reached = [_reached(used, name) for name in recorded]
-    proved = [[name not in all_ or not changed & all_ for all_ in reached] for name in names]
+    kept = [_conserved(extended, name) for name in recorded]
+    proved = [
+        [
+            name not in all_ or not changed & all_ or same
+            for all_, same in zip(reached, kept, strict=True)
+        ]
+        for name in names
+    ]
     return np.asarray(np.array(proved)[:, None, :] | (times == 0)[:, None], bool)
+
+
+def _conserved(network: Network, name: str) -> bool:
+    """Whether it is a sum of amounts, times numbers, that no reaction changes."""
+    weights = _weights(substitute(Symbol(name), network.rule_expressions()))
+    return weights is not None and all(
+        sum(
+            weights.get(one, 0.0) * by
+            for one, by in reaction.net_change().items()
+            if not network.species[one].fixed
+        )
+        == 0
+        for reaction in network.reactions
+    )
+
+
+def _weights(tree: Expression) -> dict[str, float] | None:
+    """Factors of names in a sum of them; None for what is no such sum."""
+    found: dict[int, dict[str, float] | None] = {}
+    for node in arguments_first(tree):
+        parts = [found[id(part)] for part in node.arguments] if isinstance(node, Call) else []
+        own: dict[str, float] | None = None
+        if isinstance(node, Symbol):
+            own = {node.name: 1.0}
+        elif (
+            isinstance(node, Call)
+            and node.function == "mul"
+            and isinstance(node.arguments[0], Number)
+        ):
+            own = parts[1] and {n: node.arguments[0].value * w for n, w in parts[1].items()}
+        elif isinstance(node, Call) and node.function in ("add", "sub") and None not in parts:
+            sign = -1.0 if node.function == "sub" else 1.0
+            own = dict(parts[0] or {})
+            for n, w in (parts[1] or {}).items():
+                own[n] = own.get(n, 0.0) + sign * w
+        found[id(node)] = own
+    return found[id(tree)]
 
 
 def _uses(network: Network) -> dict[str, set[str]]:

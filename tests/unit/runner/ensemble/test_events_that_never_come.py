@@ -47,6 +47,13 @@ def test_a_sweep_names_the_points() -> None:
     assert told.startswith("event dose never comes at point 0, 2: its time is 0,")
 
 
+def test_a_bound_that_a_sweep_moves_may_let_it_come() -> None:
+    net = _dose()
+    net.add_event("late", trigger="time >= T", assignments={"X": "X + 1"})
+    sweep = choose_points({"T": [0.0, 1.0]}, None, None)
+    assert not [one for one in _told(net, n=4, sweep=sweep) if "event late never" in one]
+
+
 def test_check_says_it_of_a_file(tmp_path: Path) -> None:
     path = _dose(0).write(tmp_path / "dose.toml")
     assert any("event dose never comes" in line for line in report(ts.read(path)))

@@ -481,6 +481,24 @@ def test_portions_depend_on_the_sums_alone():
     assert tests.next_end() == 5000
 
 
+def test_a_first_limit_within_the_first_test_changes_no_group():
+    """Sums of groups, by which a condition is judged, are those of a run without that limit."""
+    random = np.random.default_rng(263)
+    x = (random.random(200_000) < 0.02) * random.integers(1, 40, 200_000)
+    found = []
+    for limits in ((1000, 200_000), (200_000,)):
+        tests = Convergence(UntilSpec.parse("mean(X) rel 0.2"), limits[0])
+        for limit in limits:
+            tests.limit = limit
+            while tests.done < limit and not tests.met:
+                begin, end, size = tests.done, tests.next_end(), tests.group
+                some = [x[i : min(i + size, end)].tolist() for i in range(begin, end, size)]
+                sums = [[len(one), sum(one), sum(v * v for v in one)] for one in some]
+                tests.test(np.array(sums, object), end - begin, size)
+        found.append((tests.done, tests.sums.text()))
+    assert found[0] == found[1]
+
+
 def test_the_command_needs_no_seed_to_go_on(tmp_path, monkeypatch, capsys):
     """It is that of the file, from the model as from the result itself, wherever that lies."""
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import h5py
 import pytest
 from pairs_factory import run
@@ -15,6 +18,7 @@ from tauslab.runner.results.open import open_result
 
 VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)
 OWN = versions.this_program()
+DATA = Path(__file__).parents[3] / "data"
 
 
 def writers_in(path):
@@ -36,6 +40,16 @@ def test_a_resumed_file_names_both_versions(tmp_path, monkeypatch, first, then, 
     assert writers_in(path) == (old, OWN)
     job.run(tmp_path / "b.h5", 1)
     assert digest(path) == digest(tmp_path / "b.h5")
+
+
+def test_a_file_that_an_earlier_version_began_is_completed(tmp_path):
+    """It has no list of versions; `sample_job` began it by the version before such lists."""
+    job, path = sample_job(), tmp_path / "a.h5"
+    shutil.copy(DATA / "ensembles" / "earlier_begun.h5", path)
+    job.run(path, resume=True)
+    job.run(tmp_path / "b.h5")
+    assert digest(path) == digest(tmp_path / "b.h5")
+    assert writers_in(path) == ()
 
 
 def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, monkeypatch):

@@ -378,6 +378,20 @@ def test_a_probability_that_no_trajectory_saw_is_told(method):
     assert not found.standard_error[0, 0].any()  # nothing is by chance at time 0
 
 
+def test_a_sum_that_reactions_keep_has_no_error():
+    net = ts.Network("kept")
+    net.add_species("A", 20)
+    net.add_species("B")
+    net.add_parameter("k", 1.0)
+    net.add_reaction("A -> B", rate="k")
+    net.add_reaction("B -> A", rate=0.5)
+    net.add_rule("total", "A + B")
+    net.add_rule("more", "A + 2 * B")
+    found = ts.sensitivity(net, ["k"], ["total", "more"], times=[1.0], n=200, seed=1, device="cpu")
+    assert (found["k", "total"][0], found.error("k", "total")[0]) == (0, 0)
+    assert found.error("k", "more")[0] > 0
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_few_pairs_that_differ_are_told_and_no_error_is_0(method):
     """The derivative of E[X] by p is 1000; one of 5,000,000 pairs of 2 % differs."""

@@ -27,8 +27,9 @@ from tauslab.runner.output.format.flat import boxes
 from tauslab.runner.output.format.layout import Accumulators, Chunk, Layout, chunk_blocks
 from tauslab.runner.output.format.schema import TEXT, file_specs, profile_contents, root_attributes
 from tauslab.runner.output.format.statistics import statistics_contents
+from tauslab.runner.output.format.versions import WRITERS
 from tauslab.runner.output.hdf5.disk import Disk, publish, write_error
-from tauslab.runner.output.hdf5.in_place import RawFile
+from tauslab.runner.output.hdf5.in_place import RawFile, note_writer
 from tauslab.runner.output.hdf5.skeleton import build_file
 from tauslab.runner.output.writers.checkpoint import slot_bytes
 from tauslab.runner.output.writers.parts import AttemptStart, PartsOptions, PartsWriter
@@ -156,6 +157,7 @@ class MpioWriter(PartsWriter):
             )
             remove_parts(self._path, disk)
         else:
+            note_writer(self._path, disk)
             self._check_own(run)
         if layout.needs_checkpoint:
             make_own_folder(self._folder)
@@ -287,10 +289,11 @@ class MpioWriter(PartsWriter):
         layout = self._layout
         require_all(self._path, marked_blocks(layout, self._sources(self._run)))
         specs = file_specs(layout, self._comm.size)
+        others = {*self._names(), WRITERS}
         names = [
             spec.name
             for spec in specs
-            if spec.dtype != TEXT and spec.allocated and spec.name not in self._names()
+            if spec.dtype != TEXT and spec.allocated and spec.name not in others
         ]
         file = RawFile(self._path, [*names, SEALS], self._disk)
         contents = statistics_contents(layout, totals)

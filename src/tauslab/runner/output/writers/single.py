@@ -19,6 +19,7 @@ from tauslab.runner.output.format.schema import (
     root_attributes,
 )
 from tauslab.runner.output.format.statistics import statistics_contents
+from tauslab.runner.output.format.versions import WRITERS
 from tauslab.runner.output.hdf5.disk import Disk, publish
 from tauslab.runner.output.hdf5.in_place import RawFile, note_writer
 from tauslab.runner.output.hdf5.skeleton import build_file
@@ -92,7 +93,11 @@ class SingleWriter:
             note_writer(path, disk)
         found, self._marked = _begun(path, layout, disk, existing, run)
         self.completed, self.restored = found.completed, found.restored
-        names = [spec.name for spec in specs if spec.dtype != TEXT and spec.allocated]
+        names = [  # files of earlier versions have no list of writers, which `note_writer` writes
+            spec.name
+            for spec in specs
+            if spec.dtype != TEXT and spec.allocated and spec.name != WRITERS
+        ]
         self._file = RawFile(path, [*names, SEALS], disk)
         self._slots = CheckpointSlots(self._file, layout, found.generation)
 
