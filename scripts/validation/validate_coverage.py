@@ -31,8 +31,9 @@ import tauslab as ts
 from tauslab import dbn
 from tauslab.runner.cme.compare import compare
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
+from tauslab.runner.options.values.priors import Prior
 from tauslab.runner.output.format import intervals
-from tauslab.runner.particles.chains import Chain, Prior, Walk
+from tauslab.runner.particles.chains import Chain, Walk
 
 SEEDS, CHUNK, WORST = 200, 10, 0.08
 Device = Any

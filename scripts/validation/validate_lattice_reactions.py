@@ -42,7 +42,7 @@ class Case:
     species: str
     mean: float
     deviation: float | None = None
-    hooks: tuple[tuple[int, Any], ...] = ()
+    hooks: Sequence[tuple[int, Any]] = ()
     times: int = 1  # as many replicas as of others
 
 
@@ -246,7 +246,7 @@ CASES: Sequence[Callable[[], Case]] = (
 )  # fmt: skip
 
 
-def measure(case: Case, replicas: int, seed: int, device: str = "cpu") -> Found:
+def measure(case: Case, replicas: int, seed: int, device: Any = "cpu") -> Found:
     """The mean over replicas of a run with every default."""
     replicas *= case.times
     result = ts.run(

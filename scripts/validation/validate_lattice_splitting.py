@@ -14,7 +14,6 @@ equilibrium, and the error of the equilibrium.
 from __future__ import annotations
 
 import argparse
-import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ def _along(matrix_of_an_axis: Matrix, axis: int) -> Matrix:
     """The same of all sites, which changes one coordinate."""
     parts = [np.eye(SIDE)] * 3
     parts[axis] = matrix_of_an_axis
-    return functools.reduce(np.kron, parts)
+    return np.kron(np.kron(parts[0], parts[1]), parts[2])
 
 
 def _turns() -> Matrix:
