@@ -1,8 +1,8 @@
-"""ODE ensembles of the dynamic Bayesian network paper: layouts, predictions and seconds.
+"""ODE ensembles of the dynamic Bayesian network paper: layouts and seconds.
 
     python scripts/ode/benchmark_ode.py all -o docs/benchmarks/h200-ode --figures docs/figures
     python scripts/ode/benchmark_ode.py models synthetic --scale 0.05
-    python scripts/ode/benchmark_ode.py table7 --case thrombin
+    python scripts/ode/benchmark_ode.py table3 --case thrombin
     python scripts/ode/benchmark_ode.py all --merge a.json --merge b.json -o docs/benchmarks/h200-ode
 
 Hagiescu et al., ACM TACO 10(4):55 (2013), on three published models and five synthetic systems, of
@@ -15,12 +15,10 @@ trajectories are run, so the device is as full as in the whole run, whose second
 |---|---|
 | models, synthetic | seconds of whole runs with the layout that ``auto`` takes (table III) |
 | figure5 | trajectories per second against C, the warps of a trajectory, and in global memory |
-| table3 | the best of each layout: thread, warps, warps with memory warps, global |
-| table6 | memory warps on and off |
-| table7 | equations placed by cost, and as many to each warp |
+| table3 | each layout: thread, warps, global |
 | choice | what ``auto`` takes against the fastest of all, with a fiftieth of the steps at most |
 | others | the same for systems that the paper has not |
-| unfitted | and for systems that no constant of a prediction was fitted to |
+| unfitted | and for more of those |
 | peak | counted operations per second against what the device can do |
 
 All layouts of a system must give the same bits, else it exits 1. Trajectories that end in a NaN are
@@ -52,7 +50,7 @@ from ode_cases import (
     work_of_a_step,
 )
 from ode_measure import Bench, Layout, Measured, Run, compile_all
-from ode_tables import TABLES, draw_choice, draw_figure5
+from ode_tables import TABLES, draw_figure5
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.model.errors import TauslabError
@@ -62,13 +60,10 @@ OF_MODES = {
 }  # fmt: skip
 SEARCHES = ("choice", "others", "unfitted")
 MODES = (
-    "models", "synthetic", "figure5", "table3", "table6", "table7", *SEARCHES, "peak",
+    "models", "synthetic", "figure5", "table3", *SEARCHES, "peak",
 )  # fmt: skip
 WARPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
 THREAD, GLOBAL = Layout("thread"), Layout("global")
-MEMORY = [
-    Layout(layout, memory_warps=word) for layout in ("thread", "warps") for word in ("off", "on")
-]
 SETTINGS = ("scale", "precision", "device", "peak_flops", "unknown")
 SEARCH_SCALE = 1 / 50  # of the exhaustive search: as much work as a fiftieth of the trajectories
 
@@ -89,7 +84,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         write(measured, texts, arguments)
     if arguments.figures is not None:
         draw_figure5(measured, arguments.figures / "ode-fig5.png")
-        draw_choice(measured, arguments.figures / "ode-choice.png")
     if different := of_different_bits(measured):
         print(f"layouts differ in their bits: {', '.join(different)}", file=sys.stderr)
     return 1 if different else 0
@@ -126,9 +120,7 @@ def layouts(mode: str, warps: Iterable[int]) -> list[Layout]:
         "choice": [Layout(), THREAD, *spread, GLOBAL],
         "others": [Layout(), THREAD, *spread],
         "unfitted": [Layout(), THREAD, *spread],
-        "table3": [GLOBAL, *MEMORY],
-        "table6": MEMORY,
-        "table7": [GLOBAL, Layout("warps"), Layout("warps", balance="equal")],
+        "table3": [GLOBAL, THREAD, Layout("warps")],
     }.get(mode, [Layout()])  # fmt: skip
 
 

@@ -32,8 +32,6 @@ class Layout:
 
     layout: str = "auto"
     warps: int = 0
-    memory_warps: str = "auto"
-    balance: str = "cost"
 
     def options(self) -> dict[str, Any]:
         """What differs from the defaults."""
@@ -65,8 +63,6 @@ class Measured:
     asked: Layout
     layout: str
     warps: int
-    memory: bool
-    predicted: float
     told: str
     run: Run
     seconds: float
@@ -97,13 +93,10 @@ class Bench:
         seconds, failed, digest = _timed(engine, run)
         choice = engine.choice
         if choice is None:  # a device without warps
-            return Measured(
-                case.name, layout, "thread", 1, False, 0.0, "", run, seconds, failed, digest
-            )
+            return Measured(case.name, layout, "thread", 1, "", run, seconds, failed, digest)
         return Measured(
-            case.name, layout, choice.name, choice.warps, choice.memory, choice.cost, str(choice),
-            run, seconds, failed, digest,
-        )  # fmt: skip
+            case.name, layout, choice.name, choice.warps, str(choice), run, seconds, failed, digest
+        )
 
 
 def _engine(

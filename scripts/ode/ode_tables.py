@@ -18,10 +18,7 @@ from ode_cases import (
 )
 from ode_measure import Layout, Measured
 
-THREAD, GLOBAL = Layout("thread", memory_warps="off"), Layout("global")
-THREAD_WITH = Layout("thread", memory_warps="on")
-WITHOUT, WITH = (Layout("warps", memory_warps=word) for word in ("off", "on"))
-COSTED, EQUAL = Layout("warps"), Layout("warps", balance="equal")
+THREAD, WARPS, GLOBAL = Layout("thread"), Layout("warps"), Layout("global")
 
 
 def whole_run(one: Measured) -> float:
@@ -87,40 +84,14 @@ def layouts_table(measured: Sequence[Measured], _: float | None) -> str:
     for case, found in by_case(measured, THREAD, GLOBAL):
         homogeneous = whole_run(found[GLOBAL])
         own = {layout: whole_run(found[layout])
-               for layout in (THREAD, WITHOUT, THREAD_WITH, WITH) if layout in found}  # fmt: skip
+               for layout in (THREAD, WARPS) if layout in found}  # fmt: skip
         rows.append([
-            case.name, homogeneous, *(own.get(layout, "") for layout in
-                                      (THREAD, WITHOUT, THREAD_WITH, WITH)),
-            found[WITHOUT].warps if WITHOUT in found else "", homogeneous / min(own.values()),
+            case.name, homogeneous, own[THREAD], own.get(WARPS, ""),
+            found[WARPS].warps if WARPS in found else "", homogeneous / min(own.values()),
             case.homogeneous, case.heterogeneous, case.homogeneous / case.heterogeneous,
         ])  # fmt: skip
-    header = ("system", "global memory, s", "(a) thread, s", "(b) warps, s",
-              "(a) with memory warps, s", "(c) warps with memory warps, s", "C of (b)",
-              "global over best", "paper: homogeneous, s", "heterogeneous, s", "ratio")  # fmt: skip
-    return table(header, rows)
-
-
-def memory_table(measured: Sequence[Measured], _: float | None) -> str:
-    """The paper's table VI, and the same for a thread a trajectory."""
-    rows = [
-        [case.name, found[on].layout, found[on].warps, whole_run(found[off]), whole_run(found[on]),
-         found[off].seconds / found[on].seconds, case.memory]
-        for off, on in ((WITHOUT, WITH), (THREAD, THREAD_WITH))
-        for case, found in by_case(measured, off, on)
-    ]  # fmt: skip
-    header = ("system", "layout", "C", "without, s", "with memory warps, s", "gain", "paper's gain")
-    return table(header, rows)
-
-
-def balance_table(measured: Sequence[Measured], _: float | None) -> str:
-    """The paper's table VII."""
-    rows = []
-    for case, found in by_case(measured, COSTED, EQUAL, GLOBAL):
-        base = found[GLOBAL].seconds
-        equal, costed = found[EQUAL].seconds, found[COSTED].seconds
-        rows.append([case.name, found[COSTED].warps, base / equal, base / costed, equal / costed,
-                     case.balancing])  # fmt: skip
-    header = ("system", "C", "equal over global", "by cost over global", "gain", "paper's gain")
+    header = ("system", "global memory, s", "thread, s", "warps, s", "C", "global over best",
+              "paper: homogeneous, s", "heterogeneous, s", "ratio")  # fmt: skip
     return table(header, rows)
 
 
@@ -164,12 +135,12 @@ def peak_table(measured: Sequence[Measured], peak: float | None) -> str:
 def courses_table(measured: Sequence[Measured], _: float | None) -> str:
     """Trajectories per second of every layout, as the figure draws them."""
     rows = [
-        [one.case, one.layout, one.warps, one.predicted, per_second(one), whole_run(one)]
+        [one.case, one.layout, one.warps, per_second(one), whole_run(one)]
         for _, found in by_case(measured)
         for one in sorted(found.values(), key=lambda m: (m.layout, m.warps))
         if one.asked in (Layout(one.layout), Layout(one.layout, one.warps))
     ]
-    header = ("system", "layout", "C", "predicted slots", "trajectories/s", "whole run, s")
+    header = ("system", "layout", "C", "trajectories/s", "whole run, s")
     return table(header, rows)
 
 
@@ -178,8 +149,6 @@ TABLES: Mapping[str, Callable[[Sequence[Measured], float | None], str]] = {
     "synthetic": lambda measured, _: whole_runs(measured, SYNTHETIC_CASES),
     "figure5": courses_table,
     "table3": layouts_table,
-    "table6": memory_table,
-    "table7": balance_table,
     "choice": lambda measured, _: choice_table(measured, PAPER),
     "others": lambda measured, _: choice_table(measured, OTHERS),
     "unfitted": lambda measured, _: choice_table(measured, UNFITTED),
@@ -220,35 +189,5 @@ def draw_figure5(measured: Sequence[Measured], path: Path) -> None:
     for row in panels:
         row[0].set_ylabel("trajectories / s")
     panels.flat[0].legend(fontsize="x-small")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def draw_choice(measured: Sequence[Measured], path: Path) -> None:
-    """Measured against predicted time, both relative to the fastest layout of a system."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    cases = [
-        (case, list(found.values()))
-        for case, found in by_case(measured, Layout(), cases=(*PAPER, *OTHERS, *UNFITTED))
-        if len({one.predicted for one in found.values()}) > 1
-    ]
-    if not cases:
-        return
-    figure, axes = plt.subplots(figsize=(5.2, 4.4), layout="constrained")
-    for case, found in cases:
-        told = [one for one in found if 0 < one.predicted < float("inf")]
-        least = min(one.predicted for one in told), min(one.seconds for one in told)
-        axes.loglog(
-            [one.predicted / least[0] for one in told],
-            [one.seconds / least[1] for one in told], "o", ms=4, label=case.name,
-        )  # fmt: skip
-    ends = [1.0, max(axes.get_xlim()[1], axes.get_ylim()[1])]
-    axes.plot(ends, ends, color="0.7", lw=1)
-    axes.set(xlabel="predicted time / least", ylabel="measured time / least")
-    axes.legend(fontsize="x-small")
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -2,8 +2,8 @@
 
     python scripts/ode/plot_ode.py docs/benchmarks/h200-ode-figure5.csv -o docs/figures/ode-fig5.png
 
-A row of the table is a layout of a system. Read are the columns system, asked, layout, C,
-predicted_slots, steps_run and seconds_of_part: seconds of all trajectories with so many steps.
+A row of the table is a layout of a system. Read are the columns system, asked, layout, C, steps_run
+and seconds_of_part: seconds of all trajectories with so many steps.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def measured(row: dict[str, str]) -> Measured:
     asked = Layout(row["asked"], warps if row["asked"] == "warps" else 0)
     run = Run(CASES[row["system"]].trajectories, 1, int(row["steps_run"]))
     return Measured(
-        row["system"], asked, row["layout"], warps, False, float(row["predicted_slots"]), "",
-        run, float(row["seconds_of_part"]), 0, "",
+        row["system"], asked, row["layout"], warps, "", run, float(row["seconds_of_part"]), 0, "",
     )  # fmt: skip
 
 

@@ -21,15 +21,12 @@ def scripts(monkeypatch):
     return {name: __import__(name) for name in names}
 
 
-def measured(scripts, case, layout, seconds, *, warps=1, memory=False, predicted=1.0):
+def measured(scripts, case, layout, seconds, *, warps=1):
     """A measurement as a device would give it, of a tenth of the steps."""
     module, of = scripts["ode_measure"], scripts["ode_cases"].CASES[case]
     run = module.Run(of.trajectories, of.points // 10, of.substeps)
     name = "thread" if layout.layout == "auto" else layout.layout
-    told = f"{name} {warps} {memory} {layout.balance}"
-    return module.Measured(
-        case, layout, name, warps, memory, predicted, told, run, seconds, 0, "same"
-    )
+    return module.Measured(case, layout, name, warps, f"{name} {warps}", run, seconds, 0, "same")
 
 
 def cells(text, case):
@@ -88,24 +85,17 @@ def test_tables_compare_layouts(scripts):
         measured(scripts, "EGF-NGF", layout(), 0.2),
         measured(scripts, "EGF-NGF", tables.GLOBAL, 0.8),
         measured(scripts, "EGF-NGF", tables.THREAD, 0.2),
-        measured(scripts, "EGF-NGF", tables.THREAD_WITH, 0.25, memory=True),
-        measured(scripts, "EGF-NGF", tables.WITHOUT, 0.5, warps=4),
-        measured(scripts, "EGF-NGF", tables.WITH, 0.4, warps=4, memory=True),
-        measured(scripts, "EGF-NGF", tables.COSTED, 0.5, warps=4),
-        measured(scripts, "EGF-NGF", tables.EQUAL, 0.6, warps=4),
-    ]  # fmt: skip
+        measured(scripts, "EGF-NGF", tables.WARPS, 0.5, warps=4),
+    ]
     text = {mode: make(found, 1e12) for mode, make in tables.TABLES.items()}
     row = cells(text["models"], "EGF-NGF")
     assert row[6:8] == ["2", "1.5e+06"]
     assert row[9:] == ["157", "78.6", "2"]
     assert len(text["synthetic"].splitlines()) == 2
     row = cells(text["table3"], "EGF-NGF")
-    assert row[1:8] == ["8", "2", "5", "2.5", "4", "4", "4"]
-    assert "| EGF-NGF | warps | 4 | 5 | 4 | 1.25 | 1.09 |" in text["table6"]
-    assert "| EGF-NGF | thread | 1 | 2 | 2.5 | 0.8 | 1.09 |" in text["table6"]
-    assert cells(text["table7"], "EGF-NGF")[1:5] == ["4", "1.33", "1.6", "1.2"]
+    assert row[1:6] == ["8", "2", "5", "4", "4"]
     row = cells(text["choice"], "EGF-NGF")
-    assert row[1:4] == ["7", "thread 1", "thread 1"]
+    assert row[1:4] == ["3", "thread 1", "thread 1"]
     assert row[-1] == "0.0 %"
     slower = [measured(scripts, "EGF-NGF", layout(), 0.22), *found[1:]]
     slower[0] = slower[0].__class__(**{**vars(slower[0]), "told": "another"})
@@ -138,7 +128,7 @@ def test_figures_are_drawn(scripts, tmp_path):
     pytest.importorskip("matplotlib")
     tables, layout = scripts["ode_tables"], scripts["ode_measure"].Layout
     found = [
-        measured(scripts, case, asked, seconds, warps=warps, predicted=seconds * 2)
+        measured(scripts, case, asked, seconds, warps=warps)
         for case in ("EGF-NGF", "synthetic4")
         for asked, seconds, warps in (
             (layout(), 0.2, 1), (layout("thread"), 0.2, 1), (layout("warps", 4), 0.3, 4),
@@ -146,8 +136,7 @@ def test_figures_are_drawn(scripts, tmp_path):
         )
     ]  # fmt: skip
     tables.draw_figure5(found, tmp_path / "a.png")
-    tables.draw_choice(found, tmp_path / "b.png")
-    assert all((tmp_path / f"{name}.png").stat().st_size > 5000 for name in "ab")
+    assert (tmp_path / "a.png").stat().st_size > 5000
 
 
 def test_a_figure_is_drawn_from_the_table_in_the_docs(scripts, tmp_path):
