@@ -6,7 +6,9 @@ from typing import TypeAlias
 
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.runner.particles.filtering import FilterResult
+from tauslab.runner.cme.law import CmeResult
+from tauslab.runner.particles.chains import Chain
+from tauslab.runner.particles.result import FilterResult, FilterResults
 from tauslab.runner.populations.result import PopulationResult
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.results.dbn.network import DynamicNetwork
@@ -21,6 +23,9 @@ AnyResult: TypeAlias = (
     | DynamicNetwork
     | RareResult
     | FilterResult
+    | FilterResults
+    | Chain
     | SensitivityResult
     | PopulationResult
+    | CmeResult
 )
