@@ -107,7 +107,7 @@ def presimulations(*, quick: bool) -> Iterator[Work]:
     """A pilot that sorts, on and off, by one selector, which it therefore does not choose."""
     rows = 2048 if quick else 8192
     works = (
-        Work("presimulation", "random16", 10_000, rows, 10_000, selector="cr"),
+        Work("presimulation", "random16", 10_000, rows, 10_000, selector="pdm"),
         Work("presimulation", "colloidal", 128, rows, 5000, selector="pdm"),
         file("egfr_net", "presimulation", rows // 2, 10_000, selector="pdm"),
         file("BCR_ssa", "presimulation", rows // 4, 5000, selector="pdm"),

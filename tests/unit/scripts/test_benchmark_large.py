@@ -24,7 +24,7 @@ def test_the_lot_has_every_figure_and_says_its_seconds():
     assert [work.size for work in cases.colloids(quick=False)] == [16, 32, 64, 128, 252, 512]
 
 
-@pytest.mark.parametrize("favoured", [pytest.param(None, marks=pytest.mark.validate), "cr"])
+@pytest.mark.parametrize("favoured", [pytest.param(None, marks=pytest.mark.validate), "tree"])
 def test_device_and_core_are_compared_by_the_fastest_selector_of_each(monkeypatch, favoured):
     """And by the one that the pilot chooses, which may be slow."""
     if favoured:
