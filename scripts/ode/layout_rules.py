@@ -53,9 +53,7 @@ def losses(name: str, trajectories: int, seconds: Seconds) -> dict[str, float]:
 def main() -> None:
     """Print the losses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "measured", type=Path, help="what scripts/ode/benchmark_ode.py wrote (.json)"
-    )
+    parser.add_argument("measured", type=Path, help="docs/benchmarks/h200-ode.json")
     given = parser.parse_args()
     rows = json.loads(given.measured.read_text(encoding="utf-8"))["measured"]
     every: dict[str, list[float]] = defaultdict(list)
