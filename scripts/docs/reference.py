@@ -1,7 +1,5 @@
 """Write docs/reference from the docstrings of the public names and from the parser's options.
 
-Of the parser also `tauslab.runner.cli.known_flags`, which a command reads before it has a parser.
-
 python scripts/docs/reference.py            # writes what changed
 python scripts/docs/reference.py --check    # names what is out of date, and writes nothing
 """
@@ -11,7 +9,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from functools import cached_property
@@ -26,7 +23,6 @@ import tauslab
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
-KNOWN_FLAGS = ROOT / "src" / "tauslab" / "runner" / "cli" / "known_flags.py"
 _WIDTH = 96
 
 
@@ -38,18 +34,6 @@ def written() -> dict[str, str]:
             places.setdefault(name, place)
     pages = {f"{page.stem}.md": _page(page, places) for page in PAGES}
     return pages | {"command-line.md": reference_commands.page(places)}
-
-
-def known_flags() -> str:
-    """Text of `tauslab.runner.cli.known_flags`."""
-    flags = ", ".join(f'"{flag}"' for flag in reference_commands.flags("run", "rdme"))
-    lines = "\n".join(textwrap.wrap(flags, _WIDTH, initial_indent="    ", subsequent_indent="    ",
-                                    break_on_hyphens=False))  # fmt: skip
-    return (
-        '"""Options of ``tauslab run`` and ``rdme``: a slip is seen before anything is imported.\n\n'
-        'Written by ``scripts/docs/reference.py``.\n"""\n\nfrom __future__ import annotations\n\n'
-        f"KNOWN = frozenset((\n{lines},\n))  # fmt: skip\n"
-    )
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -174,7 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
-    texts = {FOLDER / name: text for name, text in written().items()} | {KNOWN_FLAGS: known_flags()}
+    texts = {FOLDER / name: text for name, text in written().items()}
     old = set(FOLDER.glob("*.md")) - texts.keys()
     stale = [path for path, text in texts.items() if not _holds(path, text)]
     for path in () if check else stale:

@@ -22,8 +22,9 @@ from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for, ranks_of
 
 if TYPE_CHECKING:
-    from tauslab._unions import AnyResult, Model
     from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.model import Model
+    from tauslab.runner.api.any_result import AnyResult
     from tauslab.runner.results.lattice.result import LatticeResult
     from tauslab.runner.results.result import Result
 

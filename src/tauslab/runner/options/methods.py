@@ -12,9 +12,7 @@ from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.settings import (
-    BALANCES,
     LAYOUTS,
-    MEMORY_WARPS,
     PRECISIONS,
     SOLVERS,
     OdeSettings,
@@ -31,8 +29,6 @@ Selector: TypeAlias = Literal["linear", "tree", "pdm", "cr", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
 Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
-MemoryWarps: TypeAlias = Literal["auto", "on", "off"]
-Balance: TypeAlias = Literal["cost", "equal"]
 
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
@@ -222,21 +218,9 @@ class ODE:
         "follows changes no result.",
     )  # fmt: skip
     warps: int | None = option(
-        None, "of layout warps (chosen)", flag="--ode-warps",
+        None, "of layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Of layout ``warps``: over how many the equations are spread.",
-    )  # fmt: skip
-    memory_warps: MemoryWarps | None = option(
-        None, "warps that only write samples (auto)", flag="--ode-memory-warps",
-        elsewhere=_OF_EQUATIONS,
-        choices=MEMORY_WARPS, doc="Whether warps of their own write samples: ``on``, ``off`` or "
-        "``auto``.",
-    )  # fmt: skip
-    balance: Balance | None = option(
-        None, "of layout warps: equations by cost, or as many", flag="--ode-balance",
-        elsewhere=_OF_EQUATIONS,
-        choices=BALANCES, doc="Of layout ``warps``: equations by their ``cost``, or ``equal`` "
-        "numbers of them.",
+        doc="Of layout ``warps``: over how many the equations are spread (2).",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",

@@ -1,11 +1,9 @@
-"""The types of what `tauslab.read` and `tauslab.open` give."""
+"""The type of what `tauslab.open` gives."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.network import Network
 from tauslab.runner.particles.filtering import FilterResult
 from tauslab.runner.populations.result import PopulationResult
 from tauslab.runner.rare.estimate import RareResult
@@ -14,7 +12,6 @@ from tauslab.runner.results.lattice.result import LatticeResult
 from tauslab.runner.results.result import Result
 from tauslab.runner.sensitivity.result import SensitivityResult
 
-Model: TypeAlias = Network | Lattice
 AnyResult: TypeAlias = (
     Result
     | LatticeResult

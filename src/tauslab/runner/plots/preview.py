@@ -19,7 +19,8 @@ from tauslab.model.pictures.figures import (
     save_figure,
     shown_name,
 )
-from tauslab.model.pictures.view import MOST_PARTICLES, Sample, View3d, draw_scene
+from tauslab.model.pictures.view import MOST_PARTICLES, Sample, draw_scene
+from tauslab.model.pictures.view3d import View3d
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +32,10 @@ _FIRST = "#F2F2F2"  # the type that fills the lattice
 
 def plot_geometry(
     lattice: LatticeData,
-    path: Path | None,
-    axis: str | None,
-    at: int | None,
-    ax: Axes | None,
+    path: Path | None = None,
+    axis: str | None = None,
+    at: int | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Site types in a plane across each axis, or across one; see `Lattice.plot`."""
     require_suffix(path)
