@@ -1,17 +1,12 @@
-"""Runs other simulators for `benchmark_cpu.py`, in their own Python environment.
+"""Exact simulation of three models by rebop and GillesPy2, and rebop's moments of any network.
 
-Reads lines ``TOOL MODEL TRAJECTORIES SEED`` and answers each with a line of JSON: the wall seconds
-of the tool's public call, and mean and variance of one species at the end, to show that all tools
-ran the same model. Models are built and compiled before the clock starts.
-
-Tools: `rebop` is its Python API; `rebop_core` the compiled class inside it, without the labelled
-arrays that the API makes of every trajectory, dense or sparse as is faster; `gillespy2` its C++
-solver.
+`rebop` is its Python API; `rebop_core` the compiled class inside it, without the labelled arrays that
+the API makes of every trajectory, dense or sparse as is faster; `gillespy2` its C++ solver. Each builds
+its model and returns a function that runs it.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -174,24 +169,23 @@ TOOLS: dict[str, Callable[[Model], Run]] = {
 }
 
 
-def main() -> None:
-    """Answer until the input ends."""
-    built: dict[tuple[str, str], Run] = {}
-    for line in sys.stdin:
-        tool, name, n, seed = line.split()
-        try:
-            if (tool, name) not in built:
-                built[tool, name] = TOOLS[tool](MODELS[name])
-                built[tool, name](2, 1)
-            begin = time.perf_counter()
-            final = built[tool, name](int(n), int(seed))
-            seconds = time.perf_counter() - begin
-            x = np.array(final(), float)
-            answer = {"seconds": seconds, "mean": x.mean(), "variance": x.var(ddof=1)}
-        except ImportError as error:
-            answer = {"error": str(error)}
-        print(json.dumps(answer), flush=True)
+def rebop_moments(asked: dict[str, Any], n: int, seed: int) -> tuple[Any, Any]:
+    """Sums of counts and of their squares ``[time][species]`` over exact trajectories of rebop.
 
-
-if __name__ == "__main__":
-    main()
+    `asked`: `initial` (species to count), `reactions` (constant, reactants, products; the constant is
+    stochastic: propensity = constant x combinations), `t_end`, and `steps`, the number of times.
+    """
+    reactions = tuple((c, " ".join(left), " ".join(right)) for c, left, right in asked["reactions"])
+    core = rebop_model(Model(asked["initial"], reactions, asked["t_end"], "")).gillespie
+    core.set_init(asked["initial"])
+    names, steps = list(asked["initial"]), int(asked["steps"])
+    total = np.zeros((steps, len(names)), np.int64)
+    squares = np.zeros_like(total)
+    for i in range(n):
+        _, counts = core.run(
+            asked["t_end"], steps, params={}, seed=(seed << 32) + i, sparse=True, var_names=None
+        )
+        x = np.stack([np.asarray(counts[name], np.int64)[1:] for name in names], axis=1)
+        total += x
+        squares += x * x
+    return total, squares
