@@ -14,6 +14,7 @@ PAGES = sorted(
     for page in (*ROOT.glob("*.md"), *(p for name in FOLDERS for p in (ROOT / name).rglob("*.md")))
     if page.parent != reference.FOLDER  # made anew, whether it is there or not
 )
+PRESENT = [page for page in PAGES if page.name != "CHANGELOG.md"]  # not what once was
 FENCE = re.compile(r"(?ms)^ *```.*?^ *```$")
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 # Paths from the root; not those that a command writes.
@@ -89,7 +90,7 @@ def absent(_, text):
 
 
 def test_paths_that_pages_speak_of():
-    assert in_pages(absent) == []
+    assert in_pages(absent, PRESENT) == []
 
 
 def test_pages_that_the_code_speaks_of():
@@ -127,7 +128,7 @@ def unknown_options(_, text):
 
 
 def test_options_of_programs_that_pages_name():
-    assert in_pages(unknown_options) == []
+    assert in_pages(unknown_options, PRESENT) == []
 
 
 def test_an_unknown_option_is_found():

@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 
+import fuzz_lattices
 import pytest
-from places import ROOT, script
+from places import ROOT
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
 @pytest.mark.parametrize("cases", [3, pytest.param(12, marks=pytest.mark.validate)])
 def test_cases_of_every_kind(cases):
     pytest.importorskip("scipy")
-    program = script("fuzz_lattices.py")
+    program = fuzz_lattices.__file__
     done = subprocess.run(
         [sys.executable, program, str(cases), "--seed", "12", "--jobs", "2"],
         capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,

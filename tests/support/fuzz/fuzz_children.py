@@ -42,7 +42,7 @@ _CLOCK = 10  # seconds on the clock for each of the processor
 _TO_STOP = 10  # seconds of the processor; a run that stops in order writes what it has
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)(?:,)? in (\S+)')
-_OURS = re.compile(r"(?:src/)?(tauslab/\S+|scripts/(?!fuzz_children)\S+)\Z")
+_OURS = re.compile(r"(?:src/)?(tauslab/\S+|tests/(?!support/fuzz/fuzz_children)\S+)\Z")
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Tally:
 
 def dice_of(seed: int, kind: str, number: int) -> random.Random:
     """Random choices that are a function of seed, kind and number of a case, on every machine."""
-    return random.Random(f"{seed} {kind} {number}")  # noqa: S311 - no secrets
+    return random.Random(f"{seed} {kind} {number}")
 
 
 def in_children(

@@ -1,8 +1,8 @@
 """Run drawn models with events by `ssa`, `tau` and `ode`, and hold them against a plain interpreter.
 
-    python scripts/fuzz/fuzz_events.py 100                        # 100 files of every kind
-    python scripts/fuzz/fuzz_events.py 1 --kinds flow --first 17 --show   # one file again
-    python scripts/fuzz/fuzz_events.py 9 --kinds state,ties --methods ssa:tree,ssa:rssa   # by selectors
+    python tests/support/fuzz/fuzz_events.py 100                        # 100 files of every kind
+    python tests/support/fuzz/fuzz_events.py 1 --kinds flow --first 17 --show   # one file again
+    python tests/support/fuzz/fuzz_events.py 9 --kinds state,ties --methods ssa:tree,ssa:rssa   # by selectors
 
 A file has some small models (`drawn_events.Part`) that do not touch each other, and runs with some sets of values
 of their constants: one kernel is compiled for all. Beside each model stands `plain_events`, which shares nothing
@@ -163,7 +163,7 @@ class Drawn:
 
 def drawn(case: Case) -> Drawn:
     """The file of a case; every point of every part has courses that do not depend on rounding."""
-    dice = random.Random(f"events {case.seed} {case.kind} {case.number}")  # noqa: S311
+    dice = random.Random(f"events {case.seed} {case.kind} {case.number}")
     background = dice.choice((None, 0, 20, 200)) if case.kind != "reactions" else 0
     if case.kind == "flow" and background:
         background = dice.choice((0, 20))
@@ -192,7 +192,7 @@ def _good_values(part: Part, kind: str, dice: random.Random) -> dict[str, Fracti
         try:
             if kind == "reactions":
                 model = part.plain(values, float)
-                one_course(model, [float(t) for t in TIMES], part.names, random.Random(1))  # noqa: S311
+                one_course(model, [float(t) for t in TIMES], part.names, random.Random(1))
                 return {**values}
             followed, executed = expected(part, values, counted=True)
             expected(part, values, counted=False)
@@ -296,7 +296,7 @@ def compare_means(
     for number, part in enumerate(made.parts):
         for point in range(made.points):
             model = part.plain(made.values[number][point], float)
-            dice = random.Random(f"{case.name} {number} {point}")  # noqa: S311
+            dice = random.Random(f"{case.name} {number} {point}")
             plain = np.array(
                 [one_course(model, times, part.names, dice) for _ in range(PLAIN_TRAJECTORIES)]
             )

@@ -1,7 +1,7 @@
 """Damage results at random: whatever is asked of them, one sentence or the right answer comes back.
 
-    python scripts/fuzz/fuzz_results.py 20000                 # cases 0 .. 19999 of seed 1
-    python scripts/fuzz/fuzz_results.py 500 --first 137 --seed 2 --jobs 1
+    python tests/support/fuzz/fuzz_results.py 20000                 # cases 0 .. 19999 of seed 1
+    python tests/support/fuzz/fuzz_results.py 500 --first 137 --seed 2 --jobs 1
 
 Results of every kind (trajectories, statistics, final, histograms, summaries, a sweep, equations,
 compressed, a view of parts, unfinished ones, lattices, a Bayesian network) are made once. A case

@@ -1,6 +1,6 @@
 """Break runs on purpose, resume them, and compare digests with those of unbroken runs.
 
-    python scripts/faults/fault_injection.py --cases 200 --seed 1 -o docs/benchmarks/faults-cpu.csv
+    python tests/support/faults/fault_injection.py --cases 200 --seed 1 -o docs/benchmarks/faults-cpu.csv
 
 writes a row per fault, and a summary beside it (faults-cpu.md); exits 1 if a block that was marked
 as complete is not right, a digest differs, or a job does not end within 30 s.  Faults: kill -9 of a
@@ -120,7 +120,7 @@ def name_whole_paths() -> None:
 
 def draws(seed: int) -> random.Random:
     """Random numbers for one purpose."""
-    return random.Random(seed)  # noqa: S311 - nothing is secret
+    return random.Random(seed)
 
 
 def cases(number: int, rng: random.Random) -> Iterator[Case]:
@@ -380,7 +380,7 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
     lines = [
         "# Faults injected",
         "",
-        f"{len(rows)} faults on {machine}: `scripts/faults/fault_injection.py`. Every row is in",
+        f"{len(rows)} faults on {machine}: `tests/support/faults/fault_injection.py`. Every row is in",
         f"[{path.name}]({path.name}). {EXPLAINED}",
         "",
         f"| {' | '.join(head)} |",

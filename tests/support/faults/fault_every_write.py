@@ -1,6 +1,6 @@
 """Kill a run at every change of its files, resume it, and compare digests with the unbroken run's.
 
-    python scripts/faults/fault_every_write.py -o docs/benchmarks/faults-every-write-cpu.csv
+    python tests/support/faults/fault_every_write.py -o docs/benchmarks/faults-every-write-cpu.csv
 
 counts the changes that an undisturbed run makes to its files (writes of any library, files made,
 cut, renamed, linked, removed), then runs it again for every one of them and ends it with kill -9
@@ -305,7 +305,7 @@ def write_table(path: Path, rows: list[tuple[Any, ...]], machine: str) -> None:
             "blocks marked when killed", "of these wrong", "digest after resume")  # fmt: skip
     lines = [
         "# Killed at every change of a file", "",
-        f"{len(rows)} kills on {machine}: `scripts/faults/fault_every_write.py`. Every one is in",
+        f"{len(rows)} kills on {machine}: `tests/support/faults/fault_every_write.py`. Every one is in",
         f"[{path.name}]({path.name}). Lost is what was not marked yet, which a resumed run does",
         "again; a run that ends before it meets its kill counts as one that was not killed.", "",
         f"| {' | '.join(head)} |", "|---" * len(head) + "|",

@@ -1,7 +1,7 @@
 """Give the command line lattices, label files and networks that are slightly wrong, in children.
 
-    python scripts/fuzz/fuzz_lattices.py 1000                 # 1000 cases of every kind
-    python scripts/fuzz/fuzz_lattices.py 500 --kinds toml,labels --seed 7 --first 2000 --jobs 2
+    python tests/support/fuzz/fuzz_lattices.py 1000                 # 1000 cases of every kind
+    python tests/support/fuzz/fuzz_lattices.py 500 --kinds toml,labels --seed 7 --first 2000 --jobs 2
 
 Kinds: toml (words and lines of lattice models), numbers (one number of a model made extreme), hdf5
 (data sets, attributes and bytes of lattice model files), lm (the same of Lattice Microbes' files),
@@ -32,7 +32,7 @@ import tauslab as ts
 from tauslab.model.errors import TauslabError
 from tauslab.runner.cli.main import main as command_line
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES, DATA = ROOT / "examples", ROOT / "tests" / "data"
 KINDS = ("toml", "numbers", "hdf5", "lm", "labels", "rdme", "dbn", "build")
 ALWAYS = ("--seed", "1", "--device", "cpu", "--threads", "1", "--quiet", "--overwrite")

@@ -1,10 +1,6 @@
 """Events whose triggers are functions of the time that jump, held against a plain interpreter.
 
-    python scripts/fuzz/fuzz_time.py 100                # 100 files by ssa, tau and ode
-    python scripts/fuzz/fuzz_time.py 1 --first 17 --show   # one file again
-    python scripts/fuzz/fuzz_time.py 1000 --tables      # what is found of triggers, without a kernel
-
-A file has some events with a counter each, which do not read each other's, and a quantity that some of them set and
+A model has some events with a counter each, which do not read each other's, and a quantity that some of them set and
 others read. Triggers are made of floor, ceil, the rest of a division, abs, min, max and equalities of the time,
 nested in relations, logic and choices. All that they hold is a multiple of 1 / `Drawing.parts`, so that everything
 happens at such times: the interpreter looks at each, and at a time between each two, with fractions. It shares
@@ -13,10 +9,7 @@ no line with tauslab. Numbers of executions must be the same at every sample.
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -33,7 +26,7 @@ from tauslab.model.portable.host_math import evaluate
 
 Formula = Any  # a fraction, "time", a name, or a tuple of a function and its arguments
 METHODS: tuple[Any, ...] = ("ssa", "tau", ts.ODE(solver="dopri5"), ts.ODE(solver="rosenbrock"))
-EVENTS, READERS = 24, 4
+READERS = 4  # events that read what others set
 EXACT = (4, 8)  # units with which all numbers are doubles: samples may lie on changes
 _RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _INFIX = {**_RELATIONS, "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&&", "or": "||"}
@@ -131,18 +124,18 @@ class Drawing:
         delayed = self.dice.randrange(3) == 0 and self.unit not in EXACT
         return self.number(0, 2 * self.unit) if delayed else None
 
-    def events(self) -> list[PlainEvent]:
+    def events(self, count: int) -> list[PlainEvent]:
         """Some events; the last read the quantity `Y`, which others set."""
         found = []
-        for number in range(EVENTS):
+        for number in range(count):
             trigger = self.trigger()
-            if number >= EVENTS - READERS:
+            if number >= count - READERS:
                 reads = (self.dice.choice(("lt", "ge")), "Y", Fraction(self.dice.randint(1, 6)))
                 trigger = (self.dice.choice(("and", "or")), trigger, reads)
             found.append(
                 PlainEvent(
                     trigger,
-                    self.dice.randint(0, 1) if number < EVENTS - READERS else 0,
+                    self.dice.randint(0, 1) if number < count - READERS else 0,
                     self.delay(),
                     self.dice.randint(1, 3) if self.dice.randrange(3) == 0 else None,
                     bool(self.dice.randrange(3)),
@@ -231,7 +224,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Case:
-    """A drawn file: events, the time at which it ends, its samples and what they have to be."""
+    """A drawn model: events, the time at which it ends, its samples and what they have to be."""
 
     events: list[PlainEvent]
     times: list[float]
@@ -239,12 +232,11 @@ class Case:
     parts: int
 
 
-def drawn(number: int, seed: int = 0) -> Case:
-    """File number `number`."""
-    dice = random.Random(f"{seed}:{number}")  # noqa: S311 - not secret
+def drawn(dice: random.Random, number: int) -> Case:
+    """A model with `number` events."""
     unit = dice.choice((8, 4, 10, 3, 24))
     drawing = Drawing(dice, unit)
-    events = drawing.events()
+    events = drawing.events(number)
     end = Fraction(dice.randint(3, 5))
     course = list(Interpreter(events, drawing.parts).course(end))
     exact = unit in EXACT
@@ -258,7 +250,7 @@ def drawn(number: int, seed: int = 0) -> Case:
 
 
 def network_of(case: Case) -> ts.Network:
-    """The file as a model."""
+    """The case as a model."""
     net = ts.Network("timed")
     net.add_species("X", 5)
     net.add_reaction("X ->", rate=0.5)
@@ -312,35 +304,3 @@ def table_differences(case: Case) -> list[str]:
                 found.append(f"{infix(plain.trigger)} at {float(t)}: {got}")
                 break
     return found
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run files and print what differs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("files", type=int, help="how many")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tables", action="store_true", help="without kernels")
-    parser.add_argument("--show", action="store_true", help="print each file")
-    given = parser.parse_args(arguments)
-    wrong = 0
-    warnings.simplefilter("error")
-    for number in range(given.first, given.first + given.files):
-        case = drawn(number, given.seed)
-        if given.show:
-            print(*(f"{infix(e.trigger)}  {e}" for e in case.events), case.times, sep="\n")
-        try:
-            found = table_differences(case) if given.tables else differences(case)
-        except UserWarning as warning:
-            found = [str(warning)]
-        wrong += len(found)
-        for line in found:
-            print(f"file {number}: {line}", flush=True)
-    print(f"{given.files} files of {EVENTS} events: {wrong} differences")
-    return int(wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

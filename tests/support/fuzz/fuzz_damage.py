@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import faulthandler
 import io
-import os
 import random
 import re
-import resource
-import signal
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-SECONDS = 20  # that a small input may take
-NO_END_OF_HDF5 = "without end in HDF5"  # version 2.0 goes round in a heap with a damaged size
-MEMORY = 6 << 30  # bytes that it may take beside what is there
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:[eE][-+]?\d+)?|\S")
 _ODD_TOKENS = (
     "", "0", "-1", "1e400", "-1e308", "nan", "inf", "-0.0", "1e-320", "9223372036854775808",
@@ -51,9 +43,8 @@ class Answer:
 
     @property
     def is_right(self) -> bool:
-        """Done, or one sentence and exit code 2; what HDF5 never ends is not for us to mend."""
-        done = self.ended in {"0", NO_END_OF_HDF5}
-        return done or (self.ended == "2" and is_one_sentence(self.said))
+        """Done, or one sentence and exit code 2."""
+        return self.ended == "0" or (self.ended == "2" and is_one_sentence(self.said))
 
 
 def is_one_sentence(said: str) -> bool:
@@ -157,7 +148,7 @@ def odd_options(command: Sequence[str], dice: random.Random) -> list[str]:
 
 
 def _actions(parser: argparse.ArgumentParser) -> list[Any]:
-    return list(parser._actions)  # noqa: SLF001 - argparse tells it nowhere else
+    return list(parser._actions)
 
 
 def answer(arguments: Sequence[str]) -> Answer:
@@ -174,38 +165,3 @@ def answer(arguments: Sequence[str]) -> Answer:
             ended = "traceback"
             said.write(traceback.format_exc())
     return Answer(ended, said.getvalue())
-
-
-def answer_of_child(arguments: Sequence[str], folder: Path) -> Answer:
-    """Call it in a forked process with little time and memory; a crash is an answer too."""
-    found, stack = folder / "answer", folder / "stack"
-    found.unlink(missing_ok=True)
-    child = os.fork()
-    if child == 0:
-        with stack.open("w", encoding="utf-8") as file:
-            _answer_and_exit(arguments, folder, found, file)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return Answer(signal.Signals(os.WTERMSIG(status)).name, "")
-    if not found.exists():
-        said = stack.read_text(encoding="utf-8")
-        innermost = next((line for line in said.splitlines() if "File" in line), "")
-        return Answer(NO_END_OF_HDF5 if "/h5py/" in innermost else "without end", said)
-    ended, _, said = found.read_text(encoding="utf-8").partition("\n")
-    return Answer(ended, said)
-
-
-def _answer_and_exit(arguments: Sequence[str], folder: Path, found: Path, stack: IO[str]) -> None:
-    try:
-        used = (
-            int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
-            * resource.getpagesize()
-        )
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.dump_traceback_later(SECONDS, exit=True, file=stack)
-        os.chdir(folder)
-        got = answer(arguments)
-        found.write_text(f"{got.ended}\n{got.said}", errors="backslashreplace", encoding="utf-8")
-    finally:
-        os._exit(0)
