@@ -27,6 +27,7 @@ from tauslab.runner.plots.sweep import (
 from tauslab.runner.results.columns import FloatArray
 from tauslab.runner.results.ensemble_data import EnsembleData
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
+from tauslab.runner.results.samples import summary_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
         The summary is not recorded, or more than three names were swept.
     """
     del t  # of the whole trajectory
-    name, names = result.summary_name(name), varied(result)
+    name, names = summary_name(result, name), varied(result)
     if not result.swept:
         _numbers(axes, result, name)
         return

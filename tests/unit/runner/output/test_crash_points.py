@@ -21,6 +21,7 @@ from tauslab.runner.output.format import schema
 from tauslab.runner.output.writers.parts import PartsOptions
 from tauslab.runner.results.digest import digest_lines
 from tauslab.runner.results.open import open_result
+from tauslab.runner.results.samples import require_some
 
 VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)  # parts of two blocks, and a view of them
 
@@ -57,7 +58,7 @@ def check_wreck(job, path):
             check_means(job, result, done)
         else:
             with pytest.raises(InputFileError, match="no completed block"):
-                result.require_some()
+                require_some(result)
 
 
 def check_means(job, result, done):
