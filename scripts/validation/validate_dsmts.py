@@ -42,9 +42,9 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.formats.read import read_network
 from tauslab.model.network.check import refusing
-from tauslab.model.readers.read import read_network
-from tauslab.runner.results.samples import column_of
+from tauslab.store.results.samples import column_of
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,0 +1,205 @@
+"""What a run recorded: settings, points of a sweep, and samples that may not fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError
+from tauslab.store.format.layout import Layout
+from tauslab.store.results import columns
+from tauslab.store.results.approximation import OF_SAMPLING, approximation
+from tauslab.store.results.columns import BoolArray, FloatArray
+
+_TIME_TOLERANCE = 1e-9
+
+
+class Reopen(Protocol):
+    """Opens a result file again; a function of a module, so that other processes have it too."""
+
+    def __call__(self, path: str | Path, *, checked: bool = False) -> Any:
+        """The result; `checked`: its parts were looked at before."""
+
+
+class Recorded:
+    """Arrays of a run by the names that they have in a file, and what they say of the run.
+
+    Parameters
+    ----------
+    data
+        Arrays, or HDF5 datasets, by the names they have in a file (``counts``,
+        ``statistics/sum``, ...).
+    attributes
+        Root attributes: method, seed, model_sha256, choices made, ...
+    path
+        The file the data comes from, if any.
+    close
+        Called by `close`.
+    reopen
+        Opens the file again, for copies in other processes and for reads of a part.
+    layout
+        Of a result in memory: how it would lie in a file.
+    saves
+        Whether this rank writes what all ranks have.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        path: Path | None = None,
+        close: Callable[[], None] | None = None,
+        reopen: Reopen | None = None,
+        layout: Layout | None = None,
+        *,
+        saves: bool = True,
+    ) -> None:
+        self.data = data
+        self.path = path
+        self.attributes = {name: _plain(value) for name, value in attributes.items()}
+        self._close, self.reopen, self.layout = close, reopen, layout
+        self.warned = self._warned_of_ends = False
+        self.saves = saves
+
+    # --- what was run ---
+
+    @property
+    def name(self) -> str:
+        """The name of this result in messages: its file, if there is one."""
+        return "the result in memory" if self.path is None else str(self.path)
+
+    @property
+    def method(self) -> str:
+        """Name of the method, for example ``ssa``."""
+        return str(self.attributes["method"])
+
+    @property
+    def approximate(self) -> str:
+        """What is approximate in the numbers of the run; empty where they are exact.
+
+        Leaps err by more than sampling does, however many trajectories there are. (The error of
+        differential equations is that of their tolerances, see docs/ode.md.)
+        """
+        if self.method != "tau":
+            return ""
+        told = approximation(float(self.attributes["epsilon"]))
+        tested = str(self.attributes.get("approximate", "")).endswith(OF_SAMPLING)
+        return f"{told}; {OF_SAMPLING}" if tested else told
+
+    @property
+    def continuous(self) -> bool:
+        """Whether species are real amounts, of ordinary differential equations, not counts."""
+        return self.method == "ode"
+
+    @property
+    def amount_unit(self) -> str:
+        """Unit of species: molecules, or that of the model; empty where the model states none."""
+        return str(self.attributes.get("amount_unit", "molecules"))
+
+    @property
+    def time_unit(self) -> str:
+        """Unit of time that the model states; empty where it states none."""
+        return str(self.attributes.get("time_unit", ""))
+
+    @property
+    def seed(self) -> int:
+        """The 64-bit seed."""
+        return int(self.attributes["seed"])
+
+    @property
+    def n(self) -> int:
+        """Number of trajectories; with a sweep, at each point."""
+        return int(self.data["status"].shape[-1])
+
+    @cached_property
+    def points(self) -> dict[str, FloatArray]:
+        """Values ``[point]`` of what was swept, by name; empty without a sweep."""
+        names = str(self.attributes["sweep"]).split(",") if self.swept else []
+        return {name: np.asarray(self.data[f"sweep/{name}"][()], np.float64) for name in names}
+
+    @property
+    def swept(self) -> bool:
+        """Whether there is an axis of points."""
+        return "sweep" in self.attributes
+
+    @property
+    def n_points(self) -> int:
+        """Number of points; 1 without a sweep."""
+        return int(self.data["status"].shape[0]) if self.swept else 1
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Sample times ``[time]``, in the model's unit."""
+        return np.asarray(self.data["time"][()], np.float64)
+
+    @cached_property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return columns.texts(self.data["species"]) if "species" in self.data else ()
+
+    @cached_property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return columns.texts(self.data["observable"]) if "observable" in self.data else ()
+
+    @cached_property
+    def summaries(self) -> tuple[str, ...]:
+        """Names of the recorded summaries, in alphabetical order."""
+        prefix = "summary/"
+        found = [key.removeprefix(prefix) for key in self.data if key.startswith(prefix)]
+        return tuple(sorted(found))
+
+    def time_index(self, t: float) -> int:
+        """Index of a sample time.
+
+        Raises
+        ------
+        ConfigError
+            `t` is none; the nearest one is named.
+        """
+        if not isinstance(t, int | float | np.number) or isinstance(t, bool):
+            raise ConfigError(f"t={t!r} is not allowed: a sample time is a number")
+        nearest = int(np.argmin(np.abs(self.times - t)))
+        span = max(abs(float(self.times[-1])), abs(float(self.times[0])))
+        if abs(float(self.times[nearest]) - t) <= _TIME_TOLERANCE * span:
+            return nearest
+        raise ConfigError(
+            f"{t:g} is not a sample time of {self.name}: {len(self.times)} times from "
+            f"{self.times[0]:g} to {self.times[-1]:g}, the nearest is {self.times[nearest]:g}"
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
+
+    @cached_property
+    def completed_blocks(self) -> BoolArray:
+        """Which storage blocks are there, ``[block]``."""
+        if "progress/blocks" not in self.data:
+            return np.ones(-(-self.n_points * self.n // self.block), np.bool_)
+        return np.asarray(self.data["progress/blocks"][()] == 1, np.bool_)
+
+    @property
+    def block(self) -> int:
+        """Trajectories in a storage block."""
+        return int(self.attributes.get("block", self.n))
+
+    @property
+    def unfinished(self) -> str:
+        """How much of an unfinished run is there, in words; empty where all is."""
+        if self.complete:
+            return ""
+        done = self.completed_blocks
+        return f"{int(done.sum()):,} of {len(done):,} blocks"
+
+
+def _plain(value: Any) -> Any:
+    """Attribute as a Python value."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.item() if isinstance(value, np.generic) else value
