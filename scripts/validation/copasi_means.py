@@ -23,6 +23,7 @@ import numpy.typing as npt
 import tauslab as ts
 
 FEWEST = 20  # trajectories that are worth comparing
+ABSENT = "basico is not installed"
 _TRIAL = 2
 
 
@@ -47,7 +48,7 @@ def copasi_means(
     try:
         basico = import_module("basico")
     except ImportError:
-        return "basico is not installed"
+        return ABSENT
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         path = Path(folder) / "model.xml"

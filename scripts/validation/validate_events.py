@@ -1,16 +1,12 @@
 """Models with events: which methods run them, and their courses against other programs.
 
-FOLDER holds SBML models, or ``models.tar.xz`` with them, ``models.csv`` with their horizons (columns model, t_end), ``ode.json``
+``--files FOLDER`` holds SBML models, ``models.csv`` with their horizons (columns model, t_end), and ``ode.json``
 with courses by libRoadRunner (columns and values ``[time][column]`` at 11 times, species as
-amounts), and ``ssa.json`` with means and standard errors of exact SSA by bngsim.
-
-    python scripts/validation/validate_events.py FOLDER -o docs/validation/events.csv --copasi
-
-writes a row for each model and a summary beside it (.md). A model is counted in the first way in
+amounts). A model is counted in the first way in
 which ``ssa`` takes it: as it is, in numbers of molecules, with ``--amounts counts``, or with
 ``--amounts F``, where F makes 10,000 counts of what is largest at the start; ``--net-laws`` where it
 takes none of these without. The horizon is the model's, divided by 10 until a trajectory has at
-most 1,000,000 steps. As many trajectories are run as ``--seconds`` allow, 16 to 4,000, and all
+most 200,000 steps. As many trajectories are run as ``--seconds`` allow, 16 to 4,000, and all
 means are looked at:
 
 - ``gap``: the largest difference from ``ode`` of the same counts, which begins with the whole numbers that
@@ -22,35 +18,30 @@ means are looked at:
 - ``larger``: where the gap is above 2 %, the gap of a system that is so many times larger, up to
   1,000 times and 1,000,000 steps, of as many trajectories as the seconds allow; with net laws where a law is
   negative there;
-- ``copasi``: the largest difference from means by COPASI's direct method, in standard errors, with
-  ``--copasi`` (needs basico); empty where COPASI refuses the model or is too slow, and where all
-  amounts are below 20 at the start, since COPASI does not round what events set;
-- ``ssa_worst``: the same of means by bngsim, where they are known.
+- ``copasi``: the largest difference from means by COPASI's direct method, in standard errors (needs
+  basico); empty where COPASI refuses the model or is too slow, and where all
+  amounts are below 20 at the start, since COPASI does not round what events set. It may be 5.
 
 The course of ``ode`` (rtol 1e-9, atol 1e-12 of the largest amount or of 1) is compared with
 libRoadRunner's: `ode_worst` is the largest difference in units of 1e-3 of the value and 1e-6 of the
-largest value of the quantity.
+largest value of the quantity. Triggers such as ``time == 20`` are true for an instant: all methods here
+execute them, libRoadRunner 2.10.0 passes over them.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
-import sys
-import tarfile
-import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import astuple, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from copasi_means import FEWEST, Means, copasi_means
+from copasi_means import ABSENT, FEWEST, Means, copasi_means
+from outcome import Outcome, say, verdict
 
 import tauslab as ts
 from tauslab.kernels.network.lowering import real_species
@@ -75,16 +66,6 @@ FEW = 20.0
 SLOWEST = 30  # times the seconds that a larger system may take
 SHORTENED = 6  # times that a horizon may be divided by 10
 ABSORBED, OVERFLOWED, STEP_LIMIT, NOT_A_NUMBER = 1, 2, 3, 4  # statuses of trajectories
-EXPLAINED = (
-    "`scripts/validation/explain_events.py` runs them with `--amounts counts`, and beside them a plain "
-    "loop in Python that shares nothing with tauslab (`plain_gillespie.py`): the largest difference of all means, "
-    "in standard errors, of so many trajectories of `ssa` and of the loop. Other columns: how far the equations "
-    "move when amounts are rounded to counts, and the difference of `ssa` from these, in percent."
-)
-INSTANTS = (
-    "Triggers such as `time == 20` are true for an instant. All methods here execute them, libRoadRunner 2.10.0 passes "
-    "over them. BIOMD0000000570, 620, 817, 1043 and 1059 have such triggers."
-)
 Array = npt.NDArray[np.float64]
 
 
@@ -101,7 +82,6 @@ class Row:
     rounding: str = ""
     larger: str = ""
     copasi: str = ""
-    ssa_worst: str = ""
     ode: str = ""
     ode_worst: str = ""
     message: str = ""
@@ -378,9 +358,7 @@ def largest_z(ours: Ours, other: Means, counts: Collection[str]) -> float:
     return worst
 
 
-def run_ssa(
-    row: Row, network: ts.Network, t_end: float, known: dict[str, Any] | None, options: Any
-) -> None:
+def run_ssa(row: Row, network: ts.Network, t_end: float, options: Any) -> None:
     """Run it, and compare means with equations and with other programs."""
     original = network
     moved = {name for name, one in network.species.items() if not one.fixed}
@@ -404,25 +382,15 @@ def run_ssa(
     (row.gap, row.rounding), row.message = gap_of(network, times, ours), ours.invalid
     if percent(row.gap) > PERCENT:
         row.larger = gap_of_larger(row, original, network, times, options.seconds)
-    if options.copasi and not network.counts_nothing() and largest_count(network) >= FEW:
+    if not network.counts_nothing() and largest_count(network) >= FEW:
         # COPASI rounds down what is not whole: it begins with the counts that trajectories have here
         other = copasi_means(begun_whole(network), times.tolist(), n, 2 * options.seconds)
         if isinstance(other, Means) and below(other, network):
             row.message = f"{row.message}; COPASI takes counts below 0".removeprefix("; ")
         elif isinstance(other, Means) and other.trajectories >= FEWEST:
             row.copasi = f"{largest_z(ours, other, moved):.2f}"
-        elif isinstance(other, str):
+        elif isinstance(other, str) and other != ABSENT:
             row.message = f"{row.message}; COPASI: {other}".removeprefix("; ")[:100]
-    if known is not None and row.ssa in WAYS[:2]:
-        times = np.linspace(0, known["t_end"], len(known["mean"]))
-        ours = means_of(network, times, TRAJECTORIES)
-        columns = {
-            key: {n: np.array(known[key])[:, k] for k, n in enumerate(known["species"])}
-            for key in ("mean", "stderr")
-        }
-        row.ssa_worst = (
-            f"{largest_z(ours, Means(columns['mean'], columns['stderr'], 0), moved):.2f}"
-        )
 
 
 def atol_of(network: ts.Network) -> float:
@@ -464,174 +432,30 @@ def run_ode(row: Row, network: ts.Network, course: dict[str, Any] | None) -> Non
     )
 
 
-def runs(row: Row) -> bool:
-    """Whether ``ssa`` runs the model."""
-    return row.ssa.removesuffix(", net laws") in WAYS
-
-
-def summary(rows: list[Row], output: Path) -> str:
-    """Counts and names of what is refused, as Markdown."""
-    taken, ode = Counter(row.ssa for row in rows), Counter(row.ode.split(":")[0] for row in rows)
-    good = [row for row in rows if runs(row)]
-    ways = {how: sum(n for key, n in taken.items() if key.startswith(how)) for how in WAYS}
-    net = sum(row.ssa.endswith("net laws") for row in good)
-    short = [row for row in good if 0 < percent(row.gap) <= PERCENT]
-    far = [row for row in good if percent(row.gap) > PERCENT]
-    told = [row for row in good if row.copasi or row.ssa_worst]
-    moved = sum(percent(row.rounding) > PERCENT for row in good)
-    first = (
-        f"{len(rows)} models of BioModels with events: `ssa` runs {len(good)} "
-        f"({100 * len(good) / len(rows):.0f} %), {ways['as it is']} as they are, "
-        f"{ways['molecules']} with `--molecules`, {ways['counts']} with `--amounts counts` and "
-        f"{ways['scaled']} with `--amounts F`, a size that the user chooses; {net} of them need "
-        f"`--net-laws`. `ode` agrees with libRoadRunner in {ode['agrees']}, differs in "
-        f"{ode['differs']}, and is refused or fails in {ode['refused'] + ode['failed']}; of "
-        f"{ode['no course']} there is no course. This page and [the table](events.csv) are written "
-        "by `scripts/validation/validate_events.py --copasi --seconds 1.5`, which states all rules; `--models` "
-        "computes rows again, as was done for those that had few trajectories."
-    )
-    second = (
-        f"Means of `ssa`, of {FEWEST_RUN} to {TRAJECTORIES} trajectories, beside the equations of the "
-        f"same counts: {len(good) - len(short) - len(far)} models show no difference beyond noise, "
-        f"{len(short)} one of at most {PERCENT:g} % of a quantity's largest value, and {len(far)} a "
-        "larger one. The equations begin with the whole counts that trajectories begin with: "
-        f"that rounding moves the equations of {moved} models by more than {PERCENT:g} %, since their files give "
-        "amounts of about one unit. Means of few molecules with laws that are not linear do differ from the "
-        "equations: that ends in a larger system, unless noise lets an event come more often, and COPASI has the same means."
-    )
-    lines = [
-        "# Models with events",
-        "",
-        first,
-        "",
-        second,
-        "",
-        "| `ssa` refuses for | models |",
-        "|---|---|",
-    ]
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        if not runs(row):
-            reasons.setdefault(row.message.split("; ode:")[0], []).append(row.model)
-    lines += [f"| {why} | {', '.join(names)} |" for why, names in sorted(reasons.items())]
-    lines += [
-        "",
-        "| means by `ssa`: largest difference in standard errors | COPASI | bngsim |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {row.model} | {row.copasi} | {row.ssa_worst} |" for row in told]
-    if far:
-        lines += [
-            "",
-            "| means that differ from the equations | by, percent | of a larger system | COPASI |",
-            "|---|---|---|---|",
-        ]
-        lines += [f"| {r.model} | {r.gap} | {r.larger} | {r.copasi} |" for r in far]
-    lines += explanation(output.with_name("events-explained.csv"))
-    ended = [row for row in good if "ended by status" in row.message]
-    if ended:
-        lines += ["", "| trajectories that end early | how |", "|---|---|"]
-        lines += [f"| {row.model} | {row.message.split('; COPASI')[0]} |" for row in ended]
-    differ = [row for row in rows if row.ode.startswith("differs") or row.ode == "failed"]
-    if differ:
-        lines += ["", "| `ode` against libRoadRunner | units of what is allowed |", "|---|---|"]
-        lines += [f"| {row.model}: {row.ode} | {row.ode_worst} |" for row in differ]
-        lines += ["", INSTANTS]
-    return "\n".join(lines) + "\n"
-
-
-_NUMBERS = {9: "Nine", 10: "Ten", 11: "Eleven", 12: "Twelve"}
-
-
-def explanation(path: Path) -> list[str]:
-    """The table of `explain_events.py`, if it is there."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    lines = [
-        "",
-        f"## {_NUMBERS[len(rows)]} models, and why their means differ from the equations",
-        "",
-        EXPLAINED,
-        "",
-        "| model | rounding alone, % | `ssa`, % | plain loop | in a larger system, % | reason |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r['model']} | {r['rounding']} | {r['gap']} | {r['plain']} trajectories | {r['larger']} | {r['reason']} |"
-        for r in rows
-    ]
-    lines += [""]
-    lines += [f"Divisions of {r['model']}: {r['divisions']}." for r in rows if r["divisions"]]
-    return lines
-
-
-def main() -> int:
-    """Validate all models; 1 if means disagree."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--models", nargs="+", default=(), help="only these; other rows of the output stay"
-    )
-    parser.add_argument("--copasi", action="store_true", help="compare means with COPASI's")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for the means of a model")
-    parser.add_argument("-o", "--output", type=Path, default=Path("events.csv"))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory() as unpacked:
-        models = options.folder
-        if (models / "models.tar.xz").exists():
-            with tarfile.open(models / "models.tar.xz") as archive:
-                archive.extractall(unpacked, filter="data")
-            models = Path(unpacked)
-        return validate(options, models)
-
-
-def validate(options: argparse.Namespace, models: Path) -> int:
-    """Write the table and its summary."""
-    with (options.folder / "models.csv").open(encoding="utf-8") as file:
+def run(given: Any) -> Outcome:
+    """Compare all models."""
+    if len(given.files) != 1:
+        raise SystemExit(
+            "validate events needs --files FOLDER, with models, models.csv and ode.json"
+        )
+    folder = given.files[0]
+    with (folder / "models.csv").open(encoding="utf-8") as file:
         horizons = {row["model"]: float(row["t_end"]) for row in csv.DictReader(file)}
-    courses, means = (
-        json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))["models"]
-        for name in ("ode", "ssa")
-    )
-    rows = table_of(options.output) if options.models else {}
-    for name in options.models or horizons:
+    courses = json.loads((folder / "ode.json").read_text(encoding="utf-8"))["models"]
+    rows = []
+    for name in given.cases or horizons:
         row = Row(name)
         try:
-            network = read_network(models / f"{name}.xml")
+            network = read_network(folder / f"{name}.xml")
         except ts.ModelError as error:
             row.ssa = row.ode = "refused"
             row.message = str(error).split(": ", 1)[-1]
         else:
-            run_ssa(row, network, horizons[name], means.get(name), options)
+            run_ssa(row, network, horizons[name], given)
             run_ode(row, network, courses.get(name))
-        rows[name] = row
-        print(*astuple(row), sep=" | ", flush=True)
-        write([rows[name] for name in horizons if name in rows], options.output)
-    worst = max(float(z or 0) for row in rows.values() for z in (row.ssa_worst, row.copasi))
-    return int(worst > LARGEST_Z)
-
-
-def table_of(path: Path) -> dict[str, Row]:
-    """Rows of a table that is there already."""
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8") as file:
-        return {row["model"]: Row(**row) for row in csv.DictReader(file)}
-
-
-def write(rows: list[Row], output: Path) -> None:
-    """Write the table and its summary."""
-    with output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Row))
-        writer.writerows(astuple(row) for row in rows)
-    output.with_suffix(".md").write_text(summary(rows, output), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        rows.append([*astuple(row), verdict(good=float(row.copasi or 0) <= LARGEST_Z)])
+        say(*rows[-1])
+    ran = Counter(row[1] for row in rows)
+    about = "`ssa` takes " + ", ".join(f"{count}: {how}" for how, count in ran.most_common()) + "."
+    columns = [*(one.name for one in fields(Row)), "verdict"]
+    return Outcome("Models with events", about, columns, rows)

@@ -7,9 +7,3 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 SCRIPTS = ROOT / "scripts"
-
-
-def script(name: str) -> Path:
-    """The program ``scripts/*/name``."""
-    (path,) = SCRIPTS.rglob(name)
-    return path

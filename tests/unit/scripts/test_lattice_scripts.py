@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 
@@ -56,31 +55,6 @@ def test_too_many_particles_for_a_site_are_refused():
 
     with pytest.raises(ValueError, match="a site would hold 3 particles"):
         filled((1, 1, 2), np.array([1, 1, 1]), np.array([1, 2, 1]), slots=2)
-
-
-def test_tables_of_tests_are_joined(tmp_path, monkeypatch):
-    """Of a test, the last table's rows stay; the order is that of the tests."""
-    import validate_rdme
-
-    def table(name, *rows):
-        path = tmp_path / name
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows([validate_rdme.HEADER, *rows])
-        return str(path)
-
-    def row(test, z):
-        return [test, "value, of it", 1, 1, 0.1, 0, z, 2.5, "a device, scale 1"]
-
-    one = table("one.csv", row("T12", 0.5), row("T3", 9))
-    other = table("other.csv", row("T3", 1), row("T3", 2))
-    out = tmp_path / "all.csv"
-    monkeypatch.setattr(
-        sys, "argv", ["validate", "--device", "cpu", "--merge", one, other, "-o", str(out)]
-    )
-    assert validate_rdme.main() == 0
-    rows = list(csv.reader(out.read_text().splitlines()))[1:]
-    assert [(r[0], float(r[6])) for r in rows] == [("T3", 1), ("T3", 2), ("T12", 0.5)]
-    assert out.with_suffix(".md").read_text().count("| pass |") == 3
 
 
 def test_small_figures(tmp_path, monkeypatch):
