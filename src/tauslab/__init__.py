@@ -61,8 +61,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.options.places import Output as Output
     from tauslab.runner.particles.chains import Chain as Chain
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
-    from tauslab.runner.particles.filtering import FilterResult as FilterResult
-    from tauslab.runner.particles.filtering import FilterResults as FilterResults
+    from tauslab.runner.particles.result import FilterResult as FilterResult
+    from tauslab.runner.particles.result import FilterResults as FilterResults
     from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
@@ -114,7 +114,7 @@ _HOMES = {
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
-    "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
+    "tauslab.runner.particles.result": ("FilterResult", "FilterResults"),
     "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),

@@ -7,3 +7,9 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 SCRIPTS = ROOT / "scripts"
+
+
+def script(name: str) -> Path:
+    """The program ``scripts/*/name`` or ``tests/support/*/name``."""
+    (path,) = (*SCRIPTS.rglob(name), *(TESTS / "support").rglob(name))
+    return path

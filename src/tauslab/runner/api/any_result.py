@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tauslab.runner.particles.filtering import FilterResult
+from tauslab.runner.cme.law import CmeResult
+from tauslab.runner.particles.chains import Chain
+from tauslab.runner.particles.result import FilterResult, FilterResults
 from tauslab.runner.populations.result import PopulationResult
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.results.dbn.network import DynamicNetwork
@@ -18,6 +20,9 @@ AnyResult: TypeAlias = (
     | DynamicNetwork
     | RareResult
     | FilterResult
+    | FilterResults
+    | Chain
     | SensitivityResult
     | PopulationResult
+    | CmeResult
 )

@@ -59,9 +59,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Returns
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
-    it is one that ``tauslab dbn`` made; a `RareResult`, `FilterResult`, `SensitivityResult` or
-    `PopulationResult` where it is one of ``tauslab rare``, ``filter``, ``sensitivity`` or
-    ``population``.
+    it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
+    `FilterResults`, `Chain`, `SensitivityResult`, `PopulationResult` or `CmeResult`.
 
     Raises
     ------

@@ -25,7 +25,7 @@ from tauslab.runner.options.values.stored import taken
 from tauslab.runner.options.values.texts import count
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
-Selector: TypeAlias = Literal["linear", "tree", "pdm", "cr", "rssa"]
+Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
 Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
@@ -97,7 +97,7 @@ class SSA(_Pilot):
         None, "how ssa finds the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True),
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm``, ``cr`` or ``rssa``, how the next reaction is found; "
+        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
         "all draw from the same law. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
     )  # fmt: skip
@@ -372,5 +372,10 @@ def check_delay_queue(length: int) -> None:
 
 def check_selector(selector: str | None) -> None:
     """Refuse a selector that is not known."""
+    if selector == "cr":  # of files and commands of earlier versions
+        raise ConfigError(
+            f"{opt('selector', 'cr')} is not in this version: use tree or pdm, which draw other "
+            "trajectories of the same law"
+        )
     if selector is not None:
         one_of("selector", selector, SELECTORS)
