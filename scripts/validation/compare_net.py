@@ -30,9 +30,9 @@ import numpy.typing as npt
 from outcome import FAIL, Outcome, cells, say
 
 import tauslab as ts
-from tauslab.model.errors import TauslabError
+from tauslab.base.errors import TauslabError
+from tauslab.formats.read import read_network
 from tauslab.model.network.network import Network
-from tauslab.model.readers.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

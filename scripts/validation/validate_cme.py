@@ -19,7 +19,7 @@ import scipy.stats
 from outcome import Outcome, cells, say, verdict
 
 import tauslab as ts
-from tauslab.model.readers.read import read_network
+from tauslab.formats.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

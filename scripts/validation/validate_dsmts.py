@@ -35,8 +35,8 @@ import numpy.typing as npt
 from outcome import Outcome, say, verdict
 
 import tauslab as ts
+from tauslab.formats.read import read_network
 from tauslab.model.network.check import refusing
-from tauslab.model.readers.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -44,12 +44,12 @@ from copasi_means import ABSENT, FEWEST, Means, copasi_means
 from outcome import Outcome, say, verdict
 
 import tauslab as ts
+from tauslab.formats.read import read_network
 from tauslab.kernels.network.lowering import real_species
 from tauslab.model.expressions.expression import Expression, Number, substitute, symbols
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.check import check_facts, refusing
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.readers.read import read_network
 
 MOST_STEPS = 200_000
 FIRST_STEPS = 10_000

@@ -18,13 +18,13 @@ import numpy as np
 from measure_lattices import Site
 from outcome import Outcome, verdict
 
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.ranks.mpi import Communicator, world
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState
-from tauslab.runner.ranks.job import open_backend
-from tauslab.runner.ranks.mpi import Communicator, world
 
 SEED = 5
 _BATCH = 1000  # steps that are done again where a list was too short

@@ -32,9 +32,9 @@ import numpy.typing as npt
 from outcome import FAIL, Outcome, cells, table
 
 import tauslab as ts
-from tauslab.model.readers.read import read_network
-from tauslab.model.readers.sbml.document import open_document
-from tauslab.model.readers.sbml.text import import_libsbml
+from tauslab.formats.read import read_network
+from tauslab.formats.sbml.document import open_document
+from tauslab.formats.sbml.text import import_libsbml
 
 FloatArray = npt.NDArray[np.float64]
 
