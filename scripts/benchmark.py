@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in ("benchmarks", "lattice", "ode"):
+for folder in ("benchmarks", "lattice"):
     sys.path.insert(1, str(ROOT / "scripts" / folder))
 if TYPE_CHECKING:
     from benchmark_cases import Case
