@@ -14,8 +14,9 @@ from tauslab.decomposition.halo.links import slowest_transport
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
+from tauslab.kernels.lattice.plan import TALL_FROM
 from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
@@ -321,7 +322,7 @@ class Group:
         if bounds != self.bounds:
             self.recut(bounds)
         begin, end = self.bounds[self.rank : self.rank + 2]
-        self.engine.filled = filled_share(costs[begin:end], self.engine.tiles)
+        self.engine.filled = filled_share(costs[begin:end], self.engine.plan.tiles)
 
     def recut(self, bounds: Sequence[int]) -> None:
         """Hand planes over so that slabs begin at other planes; no number changes."""
