@@ -213,7 +213,7 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     from tauslab.kernels.backends.cache import csrc_texts
     from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
     from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
-    from tauslab.kernels.exact.ssa import ExactSsa
+    from tauslab.kernels.exact.ssa import exact_engine
     from tauslab.kernels.exact.table_network import Expected
     from tauslab.kernels.network.codegen import unrolled_header
     from tauslab.kernels.network.lowering import lower
@@ -225,7 +225,7 @@ def prepared_kernel(case: Case, n: int) -> Iterator[tuple[str, Callable[[Path], 
     backend = get_backend("cpu", BackendOptions(threads=1))
     assert isinstance(backend, CpuBackend)
     times = np.linspace(0, case.t_end, POINTS).tolist()
-    engine = ExactSsa(backend, lowered, times, expected=Expected(1))  # one trajectory at a time
+    engine = exact_engine(backend, lowered, times, expected=Expected(1))  # one trajectory at a time
     shapes = ((n, POINTS, len(lowered.species)), (n,), (CONTROL_WORDS,), (1,))
     samples, status, row, events = (
         backend.empty(shape, kind)

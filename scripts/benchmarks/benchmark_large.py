@@ -43,8 +43,8 @@ from large_cases import CASES, ENDLESS, FILES, Work, network_of, tabled
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, MAX_STEPS
-from tauslab.kernels.exact.selectors import PILOT_EVENTS
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.selectors import PILOT_EVENTS, selector_of
+from tauslab.kernels.exact.ssa import TableSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import lower
 
@@ -171,10 +171,12 @@ def prepared(case: str, kind: str, size: int, rows: int, device: Any, team: int 
     backend = get_backend(choose_backend(device), BackendOptions(threads=1))
     clock.append(time.perf_counter())
     expected = Expected(rows, np.array(list(counts.values())))
-    engines: dict[str, ExactSsa] = {}
+    engines: dict[str, TableSsa] = {}
     with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, TAUSLAB_CACHE_DIR=cache):
         for when in ("compiled", "cached"):
-            engines[when] = ExactSsa(backend, lowered, [ENDLESS], team=team, expected=expected)
+            engines[when] = TableSsa(
+                backend, lowered, [ENDLESS], selector_of(lowered), team=team, expected=expected
+            )
             clock.append(time.perf_counter())
     engine = engines["cached"]
     read, lowering, cold, warm = (b - a for a, b in pairwise(clock))

@@ -62,7 +62,7 @@ class Prepared:
         from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
         from tauslab.kernels.exact.presimulation import presimulate
         from tauslab.kernels.exact.selectors import PILOT_EVENTS, selector_after, selector_of
-        from tauslab.kernels.exact.ssa import ExactSsa
+        from tauslab.kernels.exact.ssa import TableSsa
         from tauslab.kernels.exact.table_network import Expected
         from tauslab.kernels.network.lowering import lower
 
@@ -80,8 +80,8 @@ class Prepared:
             pilot = presimulate(backend, lowered, inputs, seed=1, events=PILOT_EVENTS)
             selector, firings = selector_after(lowered, selector, pilot), pilot.firings
         self.rows = n = case.core if device == "cpu" else case.trajectories
-        self.engine = ExactSsa(
-            backend, lowered, [0.0, case.t_end], selector=selector, firings=firings,
+        self.engine = TableSsa(
+            backend, lowered, [0.0, case.t_end], selector, firings=firings,
             expected=Expected(n, initial[0].astype(np.int64)),
         )  # fmt: skip
         empty = backend.empty

@@ -26,6 +26,7 @@ from tauslab.kernels.exact.selectors import (
     pilot_selector,
     selector_of,
 )
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
@@ -34,7 +35,7 @@ from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.network.check import refusing
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
-from tauslab.runner.ensemble.choices.pilots import exact_engine, pilot_seed
+from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
