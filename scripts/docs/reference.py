@@ -1,14 +1,12 @@
 """Write docs/reference from the docstrings of the public names and from the parser's options.
 
-python scripts/docs/reference.py            # writes what changed
-python scripts/docs/reference.py --check    # names what is out of date, and writes nothing
+The pages are not committed: mkdocs makes them before it builds the site (`site_hooks.py`), and
+``python scripts/docs/reference.py`` does the same for whoever reads docs/ without a site.
 """
 
 from __future__ import annotations
 
-import argparse
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from functools import cached_property
@@ -153,20 +151,17 @@ def _parameter(parameter: inspect.Parameter) -> str:
     return f"{star}{parameter.name}{kind} = {told}"
 
 
-def main() -> int:
-    """Write the pages, or say which are out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
+def write() -> list[Path]:
+    """Write what is out of date and remove pages of what is no more; gives the files it changed."""
     texts = {FOLDER / name: text for name, text in written().items()}
-    old = set(FOLDER.glob("*.md")) - texts.keys()
     stale = [path for path, text in texts.items() if not _holds(path, text)]
-    for path in () if check else stale:
+    FOLDER.mkdir(exist_ok=True)
+    for path in stale:
         path.write_text(texts[path], encoding="utf-8")
-    for path in sorted([*stale, *old]):
-        found = "out of date" if check or path in old else "written"
-        print(f"{path.relative_to(ROOT)}: {found}")
-    return 1 if (check and stale) or old else 0
+    old = sorted(set(FOLDER.glob("*.md")) - texts.keys())
+    for path in old:
+        path.unlink()
+    return [*stale, *old]
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -174,4 +169,5 @@ def _holds(path: Path, text: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    for changed in write():
+        print(changed.relative_to(ROOT))

@@ -34,9 +34,8 @@ from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.memory import FULL, MESSAGE_FULL
 from tauslab.kernels.lattice.plan import TALL_FROM
-from tauslab.kernels.lattice.state import Samples
+from tauslab.kernels.lattice.state import FULL, MESSAGE_FULL, Samples
 from tauslab.model.errors import DecompositionError
 
 _LEAST_ROOM = 1024

@@ -106,7 +106,7 @@ def scores_of(network: LoweredNetwork) -> str:
     ("entry", "network"),
     [
         ("events/ssa_events", everything),
-        ("leaping/tau_flow", growing),
+        ("leaping/tau_events", growing),
         pytest.param("events/ssa_events", every_distribution, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", waiting, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", looking_back, marks=pytest.mark.validate),
@@ -394,7 +394,6 @@ def test_the_oldest_device_takes_every_file():
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
-        "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),

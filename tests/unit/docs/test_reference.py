@@ -25,11 +25,12 @@ def public_names():
     yield from (f"tauslab.petab.{name}" for name in ts.petab.__all__)
 
 
-def test_pages_are_up_to_date():
-    pages = reference.written()
-    found = {path.name: path.read_text() for path in reference.FOLDER.glob("*.md")}
-    stale = sorted(name for name in {*pages, *found} if pages.get(name) != found.get(name))
-    assert not stale, f"run: python scripts/docs/reference.py ({', '.join(stale)})"
+def test_pages_are_written_and_old_ones_removed(monkeypatch, tmp_path):
+    monkeypatch.setattr(reference, "FOLDER", tmp_path / "reference")
+    assert len(reference.write()) == len(reference.written())
+    (tmp_path / "reference" / "gone.md").write_text("old")
+    assert reference.write() == [tmp_path / "reference" / "gone.md"]
+    assert not list(tmp_path.rglob("gone.md"))
 
 
 def test_every_public_name_is_there():

@@ -141,11 +141,6 @@ def has_sections(lattice: LoweredLattice, tables: ReactionTables, most: int) -> 
     return _site_bytes(lattice) in SECTION_ROOM and sections <= most and room <= SECTION_TABLES
 
 
-def counted_columns(lattice: LoweredLattice) -> int:
-    """Numbers that ``rdme_count`` makes: see count_rest in csrc/lattice/counting.h."""
-    return len(lattice.site_types) * len(lattice.species) + len(lattice.reactions) + 3
-
-
 def _site_bytes(lattice: LoweredLattice) -> int:
     return int(lattice.slots * np.dtype(lattice.particle_type).itemsize)
 

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
-from tauslab.kernels.lattice.codegen import counted_columns, may_be_sparse
+from tauslab.kernels.lattice.codegen import may_be_sparse
 from tauslab.kernels.lattice.filling import filling_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.memory import FULL, LatticeMemory
+from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
     TALL_FROM,
     Share,
@@ -26,7 +26,7 @@ from tauslab.kernels.lattice.plan import (
     plan_of,
     wishes_of,
 )
-from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
+from tauslab.kernels.lattice.state import FULL, LatticeState, Samples, Slab, counted_columns
 from tauslab.kernels.lattice.steps import PlaneSteps, steps_of
 from tauslab.model.arrays import Array, IntArray
 
@@ -212,7 +212,7 @@ class LatticeEngine(LatticeMemory):
 
     def _start_sampled(self, marks: Sequence[int], steps: Stepping) -> Any:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
-        rows = self.backend.empty((len(marks), counted_columns(self.lattice)), np.uint64)
+        rows = self.backend.empty((len(marks), counted_columns(self.lattice.sizes)), np.uint64)
         self.backend.clear(rows, self.stream)
         # The kernel counts once after a step, and not before the first.
         at_once = 0 < marks[0] <= marks[-1] <= _MOST_TOGETHER and len({*marks}) == len(marks)
@@ -247,7 +247,7 @@ class LatticeEngine(LatticeMemory):
 
     def count(self) -> Samples:
         """Count now."""
-        rows = self.backend.empty((1, counted_columns(self.lattice)), np.uint64)
+        rows = self.backend.empty((1, counted_columns(self.lattice.sizes)), np.uint64)
         self.backend.clear(rows, self.stream)
         self._count(rows[0])
         return self._samples(self.host(rows))
@@ -288,16 +288,9 @@ class LatticeEngine(LatticeMemory):
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
 
     def _samples(self, rows: Array) -> Samples:
-        values = rows.astype(np.int64)
-        types, species = len(self.lattice.site_types), len(self.lattice.species)
-        bins = types * species
-        self._density, self._closest = self._crowding(
-            values[-1, :bins].reshape(types, species).sum(axis=1)
-        )
-        return Samples(
-            values[:, :bins].reshape(-1, types, species), values[:, bins:-3],
-            *values[:, -3:].T,
-        )  # fmt: skip
+        samples = Samples.of_rows(rows, self.lattice.sizes)
+        self._density, self._closest = self._crowding(samples.by_type[-1].sum(axis=1))
+        return samples
 
     def _crowding(self, held: IntArray) -> tuple[float, float]:
         """Particles a site, of particles ``[site type]``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,11 @@ from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.plan import StepPlan
-from tauslab.kernels.lattice.state import LatticeState, Slab
+from tauslab.kernels.lattice.state import SINCE_START, WAITING_0, WORK, LatticeState, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 from tauslab.model.arrays import Array
 
-# Words of `work`, as in csrc/lattice/site/lattice.h.
-_WORK = 14
-_WAITING, _SPILLS, FULL, MESSAGE_FULL, _TRUNCATED = 0, 2, 3, 6, 13
-_SINCE_START = [_SPILLS, _TRUNCATED]  # words that count on through a run
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
@@ -68,7 +64,7 @@ class LatticeMemory:
         self.particles = backend.empty(shape, lattice.particle_type)
         self._moved = backend.empty(shape, lattice.particle_type)
         self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
-        self.work = backend.empty((_WORK,), np.uint64)
+        self.work = backend.empty((WORK,), np.uint64)
         self.capacity = capacity or max(_LEAST_CAPACITY, self.sites // _SITES_PER_ENTRY)
         self._waiting = self._room_to_wait(self.capacity)
         reactions = reaction_tables(lattice.reactions, len(lattice.species))
@@ -157,19 +153,21 @@ class LatticeMemory:
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
         self._fired[...] = backend.upload(fired)
-        self._load_waiting(state.waiting, (state.spills, state.truncated))
+        self._load_waiting(state.waiting, state.since_start)
         self.mark_all()
 
-    def _since_start(self) -> tuple[int, int]:
-        """Particles that found no room, and passes of sites that were truncated, so far."""
-        spills, truncated = self.host(self.work)[_SINCE_START].tolist()
-        return spills, truncated
+    def _since_start(self) -> dict[str, int]:
+        """The numbers of `SINCE_START` so far."""
+        counted = self.host(self.work)[[*SINCE_START.values()]].tolist()
+        return dict(zip(SINCE_START, counted, strict=True))
 
-    def _load_waiting(self, waiting: Array, counted: tuple[int, int]) -> None:
+    def _load_waiting(self, waiting: Array, counted: Mapping[str, int]) -> None:
         """Put waiting particles in the list that the next step reads."""
-        work = np.zeros(_WORK, np.uint64)
+        work = np.zeros(WORK, np.uint64)
         current = self.step & 1
-        work[_WAITING + current], work[_SINCE_START] = len(waiting), counted
+        work[WAITING_0 + current] = len(waiting)
+        for name, count in counted.items():
+            work[SINCE_START[name]] = count
         tile = self.plan.tile
         where = self.slab.tiles_of(waiting["site"], self.lattice.shape, tile.y, tile.x)
         entries, tiles = chained(waiting, where)
@@ -184,11 +182,12 @@ class LatticeMemory:
 
     def replace_waiting(self, waiting: Array, added: int) -> None:
         """Put other particles on the list of those that wait; `added` of them are new."""
-        spills, truncated = self._since_start()
+        counted = self._since_start()
+        counted["spills"] += added
         while self.capacity < 2 * len(waiting):
             self.capacity *= _GROWTH
             self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
-        self._load_waiting(waiting, (spills + added, truncated))
+        self._load_waiting(waiting, counted)
         self.mark_all()
 
     def mark_all(self) -> None:
@@ -215,7 +214,7 @@ class LatticeMemory:
         self.synchronize()
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        return LatticeState(none, self.waiting(), self.step, fired, *self._since_start())
+        return LatticeState(none, self.waiting(), self.step, fired, **self._since_start())
 
     def save_later(self, place: int) -> Callable[[], LatticeState]:
         """As `save`, but the particles travel to the host while later steps run.
@@ -238,7 +237,7 @@ class LatticeMemory:
         def state() -> LatticeState:
             backend.use()
             arrived.wait()
-            return LatticeState(mirror, waiting, step, fired, *counted)
+            return LatticeState(mirror, waiting, step, fired, **counted)
 
         return state
 
@@ -246,7 +245,7 @@ class LatticeMemory:
         """Particles that wait for a slot, ordered by site and age."""
         self.synchronize()
         current = self.step & 1
-        held = int(self.host(self.work)[_WAITING + current])
+        held = int(self.host(self.work)[WAITING_0 + current])
         if held == 0:
             return np.zeros(0, WAITING)
         words = np.ascontiguousarray(self.host(self._waiting[current, :held]))

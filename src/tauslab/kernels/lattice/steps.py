@@ -9,11 +9,12 @@ import numpy as np
 
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
-from tauslab.kernels.lattice.codegen import SECTION, counted_columns
+from tauslab.kernels.lattice.codegen import SECTION
 from tauslab.kernels.lattice.lines import DeviceLines
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import StepPlan, Way
 from tauslab.kernels.lattice.segments import planes_of_a_block
+from tauslab.kernels.lattice.state import counted_columns
 
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
@@ -186,7 +187,7 @@ class SparseSteps(Steps):
         self._start(
             blocks, z_moves=self._z_moves, rows=self._rows, anew=not self._known, steps=steps,
             marks=self._marks, n_marks=len(marks), counts=counts,
-            columns=counted_columns(self._memory.lattice), **values,
+            columns=counted_columns(self._memory.lattice.sizes), **values,
         )  # fmt: skip
         self._known = True
 
