@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.arguments import Arguments
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import (
@@ -22,7 +23,6 @@ from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lane_codegen import fire_on_lanes
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray
 
 if TYPE_CHECKING:
     from tauslab.kernels.events.ssa import EventSsa

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.exact.bounds import narrow
 from tauslab.kernels.exact.dense import positions_of, write_dense
@@ -28,7 +29,6 @@ from tauslab.kernels.exact.short_events import (
 from tauslab.kernels.exact.table_selector import Contents, TableSelector
 from tauslab.kernels.exact.tables import LANES, TableBook
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray, IntArray
 
 # Blocks of a multiprocessor: fewer than 8 if all trajectories fit, so that a thread has more
 # registers: 128 with 4 blocks, in which a team of a warp keeps partial sums. Dense networks have

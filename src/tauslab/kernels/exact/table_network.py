@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
@@ -21,7 +22,6 @@ from tauslab.kernels.exact.table_selector import Contents, TableSelector
 from tauslab.kernels.exact.tables import TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import FloatArray, IntArray
 
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.exact.tables import TableBook
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

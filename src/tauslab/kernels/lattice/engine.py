@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tauslab.base.arrays import Array, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.lattice.codegen import may_be_sparse
 from tauslab.kernels.lattice.filling import filling_of
@@ -28,7 +29,6 @@ from tauslab.kernels.lattice.plan import (
 )
 from tauslab.kernels.lattice.state import FULL, LatticeState, Samples, Slab, counted_columns
 from tauslab.kernels.lattice.steps import PlaneSteps, steps_of
-from tauslab.model.arrays import Array, IntArray
 
 _OF_LAUNCH = slice(7, 10)  # words of `work` that are zero when many steps are launched together
 _MOST_TOGETHER = 1 << 30  # steps of a launch; lattice/sparse/sections.cc counts them in 32 bits

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array
 from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -17,7 +18,6 @@ from tauslab.kernels.lattice.plan import StepPlan
 from tauslab.kernels.lattice.state import SINCE_START, WAITING_0, WORK, LatticeState, Slab
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
-from tauslab.model.arrays import Array
 
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
