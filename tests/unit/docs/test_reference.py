@@ -11,7 +11,6 @@ import reference_text
 from reference_pages import HIDDEN, PAGES
 
 import tauslab as ts
-from tauslab.runner.cli.known_flags import KNOWN
 
 FUNCTIONS = [e for page in PAGES for e in page.entries if inspect.isfunction(e.object)]
 EVIDENT = {"grid", "lattice", "network", "path"}  # what a function is about
@@ -28,19 +27,10 @@ def public_names():
 
 def test_pages_are_written_and_old_ones_removed(monkeypatch, tmp_path):
     monkeypatch.setattr(reference, "FOLDER", tmp_path / "reference")
-    monkeypatch.setattr(reference, "KNOWN_FLAGS", tmp_path / "known_flags.py")
-    assert len(reference.write()) == len(reference.written()) + 1
+    assert len(reference.write()) == len(reference.written())
     (tmp_path / "reference" / "gone.md").write_text("old")
     assert reference.write() == [tmp_path / "reference" / "gone.md"]
     assert not list(tmp_path.rglob("gone.md"))
-
-
-def test_known_flags_are_those_of_the_parser():
-    assert reference.KNOWN_FLAGS.read_text() == reference.known_flags(), (
-        "run: python scripts/docs/reference.py"
-    )
-    assert {"-n", "-o", "--t-end", "--count-every", "--help"} <= KNOWN
-    assert "--unknown" not in KNOWN  # of dbn
 
 
 def test_every_public_name_is_there():

@@ -28,17 +28,16 @@ from tauslab.runner.options.values.python_values import numbers, whole
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.particles.chains import Chain, Walk
-from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
+from tauslab.runner.particles.checkpoints import Checkpoint, FilterCheckpoint, digest_of
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.exact import exactly_filtered
 from tauslab.runner.particles.filtering import (
     DEFAULT_THRESHOLD,
     Course,
-    FilterResult,
-    FilterResults,
     check_threshold,
 )
 from tauslab.runner.particles.observing import Observations, Observe
+from tauslab.runner.particles.result import FilterResult, FilterResults
 from tauslab.runner.particles.weights import SCHEMES, words
 from tauslab.runner.ranks.all_ranks import Comm, ranks_of
 
@@ -286,7 +285,7 @@ def _filters(  # noqa: PLR0913 - of two functions
             _text_of(network), observed.digest(), rows, seed, n, count, number,
             _said(initial), repr(method), resample, threshold, states,
         )  # fmt: skip
-    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks)
+    file = FilterCheckpoint(checkpoint, checkpoint_every, digest, ranks, "particles", "")
 
     def opened(values: Mapping[str, Any], total: int) -> Ensemble:
         observed.check(_constants(network, values, observed))
@@ -301,15 +300,14 @@ def _filters(  # noqa: PLR0913 - of two functions
             particles, observed, count=count, number=number, scheme=resample, threshold=threshold,
             states=states,
         )  # fmt: skip
-        if file.exists():
-            course.go_on(file.take_up_filter(particles))
-
-        def keep() -> None:
-            if file.due(last=course.row == len(observed)):
-                file.save_filter(particles, course.kept())
-
+        file.particles = particles
+        if kept := file.take_up():
+            course.go_on(kept)
         now = {**rows, **particles.given}
-        return course.run(_constants(network, now, observed), keep)
+        return course.run(
+            _constants(network, now, observed),
+            lambda: file.save(course.kept, last=course.row == len(observed)),
+        )
 
 
 def _naming_rows(
@@ -521,7 +519,8 @@ def pmmh(  # noqa: PLR0913 - keywords
             None if proposal is None else np.asarray(proposal, np.float64),
             _said(initial), repr(method), *_named_numbers(laws),
         )  # fmt: skip
-    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks)
+    what = "file of chains, which ts.pmmh writes"
+    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks, "chains", what)
     middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
     with file.held(), Ensemble(
         network, count * n, seed=0, device=device, parameters=middle, initial=initial,
@@ -535,18 +534,16 @@ def pmmh(  # noqa: PLR0913 - keywords
             laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=whole_seed,
             start=start or {}, proposal=proposal,
         )  # fmt: skip
-        if file.exists():
-            kept = file.take_up_chains()
+        if kept := file.take_up():
             particles.go_on_by(kept.text("solver"))
             walk.go_on(kept)
         else:
             walk.begin()
 
-        def keep() -> None:
-            if file.due(last=walk.step == steps + warm_up):
-                file.save_chains({**walk.kept(), "solver": np.bytes_(particles.solver)})
+        def kept_now() -> dict[str, Any]:
+            return {**walk.kept(), "solver": np.bytes_(particles.solver)}
 
-        walk.run(keep)
+        walk.run(lambda: file.save(kept_now, last=walk.step == steps + warm_up))
         values, logs, moved = walk.result()
     if chains is None:
         values, logs, moved = values[0], logs[0], moved[0]

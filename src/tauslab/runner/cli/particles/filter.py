@@ -21,7 +21,6 @@ from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.definition import check_values
-from tauslab.runner.particles.filter_file import filter_facts, filter_lines, save_filter
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.on_root import on_root
@@ -50,14 +49,14 @@ def process_filter(arguments: argparse.Namespace) -> None:
                 checkpoint=given.checkpoint,
             )  # fmt: skip
         settings = {"seed": seed, "n": given.n, "model": network.name}
-        write(lambda path: save_filter(found, path, settings))
+        write(lambda path: found.save(path, settings))
 
     def answer() -> None:
         if arguments.json:
-            print(json.dumps(settings | filter_facts(found), indent=2, ensure_ascii=False))
+            print(json.dumps(settings | found.facts(), indent=2, ensure_ascii=False))
         elif not given.quiet:
             told = f"{given.n} particles of {network.name}, seed {seed}"
-            print("\n".join([*filter_lines(found), told]))
+            print("\n".join([*found.lines(), told]))
 
     on_root(comm, answer)
 

@@ -16,7 +16,6 @@ from tauslab.runner.cli.pipes import model_given
 from tauslab.runner.cli.tools import ignored, telling_warnings
 from tauslab.runner.options.places import CPU, OverwriteFlag
 from tauslab.runner.options.values.definition import check_values
-from tauslab.runner.populations.tables import population_facts, population_lines
 from tauslab.runner.ranks.all_ranks import ranks
 from tauslab.runner.ranks.job import agreed_seed
 from tauslab.runner.ranks.on_root import on_root
@@ -52,9 +51,9 @@ def process_population(arguments: argparse.Namespace) -> None:
 
     def answer() -> None:
         if arguments.json:
-            print(json.dumps(settings | population_facts(found), indent=2, ensure_ascii=False))
+            print(json.dumps(settings | found.facts(), indent=2, ensure_ascii=False))
         elif not given.quiet:
-            print("\n".join(population_lines(found)))
+            print("\n".join(found.lines()))
 
     on_root(comm, answer)
 

@@ -19,7 +19,6 @@ from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.results.arrays.file import writing_result
 from tauslab.runner.sensitivity.keywords import SensitivityKeywords
 from tauslab.runner.sensitivity.run import run_sensitivity
-from tauslab.runner.sensitivity.tables import sensitivity_facts, sensitivity_lines
 
 # Of whose options the arguments are made.
 OPTIONS = (JsonFlag, SensitivityKeywords, CPU, OverwriteFlag)
@@ -39,9 +38,9 @@ def process_sensitivity(arguments: argparse.Namespace) -> None:
 
     def answer() -> None:
         if arguments.json:
-            print(json.dumps(sensitivity_facts(found), indent=2, ensure_ascii=False))
+            print(json.dumps(found.facts(), indent=2, ensure_ascii=False))
         elif not arguments.quiet:
-            print("\n".join(sensitivity_lines(found)))
+            print("\n".join(found.lines()))
 
     on_root(comm, answer)
 
