@@ -38,7 +38,7 @@ from scipy.stats import t as student
 
 import tauslab as ts
 from tauslab.kernels.exact.selectors import LARGEST_LINEAR, SELECTORS
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from tauslab.base.option_names import assigned, opt, warn
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
-from tauslab.model.network.check import check_rates
+from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import FloatArray, Options
