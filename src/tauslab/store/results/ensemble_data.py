@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -250,16 +249,6 @@ class EnsembleData(Recorded):
         cells = np.asarray(self.data[key][()], np.uint64)
         return (cells.sum(axis=0) if "group" in self.attributes else cells), edges
 
-    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
-        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
-
-        Raises
-        ------
-        ConfigError
-            The points are not all combinations of some values of each name.
-        """
-        return pointwise.on_grid(self, values)
-
     @property
     def status(self) -> npt.NDArray[np.uint8]:
         """How each trajectory ended, ``[trajectory]``, of an unfinished run each that is there.
@@ -276,19 +265,6 @@ class EnsembleData(Recorded):
         """Close the file, if there is one."""
         if self._close is not None:
             self._close()
-
-    def __enter__(self) -> Self:
-        """Use as a context manager, closing at the end."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     # --- helpers ---
 
