@@ -37,6 +37,7 @@ from outcome import Outcome, say, verdict
 import tauslab as ts
 from tauslab.formats.read import read_network
 from tauslab.model.network.check import refusing
+from tauslab.store.results.samples import column_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -173,7 +174,7 @@ def moments(
 def compare(case: Case, variable: str, result: ts.Result, epsilon: float = 0.0) -> Comparison:
     """Z and Y of one variable, after means and standard deviations were forgiven for leaping."""
     mu, sigma = case.mean[variable], case.sd.get(variable)
-    pieces: Iterable[npt.NDArray[Any]] = result.column(variable).pieces()
+    pieces: Iterable[npt.NDArray[Any]] = column_of(result, variable).pieces()
     if variable in case.logarithms:
         pieces = (np.log(piece) for piece in pieces)
     n, mean, variance, kurtosis = moments(pieces, np.round(mu))
