@@ -42,7 +42,6 @@ def test_distributions(name):
     "name",
     ordinary(
         ["bimolecular_100", "dimerisation", "michaelis_menten_small", "toggle_small"],
-        "dimerisation",
         "michaelis_menten_small",
     ),
 )
