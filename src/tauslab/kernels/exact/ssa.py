@@ -86,9 +86,7 @@ class ExactSsa:
                 backend, network, self.selector, self.team,
                 firings=firings, pilot=pilot, expected=expected,
             )  # fmt: skip
-            events = network.dynamics is not None
-            self.entry = entry_of(self.selector, events=events)
-            file = file_of(self.selector, events=events)
+            self.entry, file = entry_of(self.selector), file_of(self.selector)
             header, lane_bytes = self._large.header, self._large.lane_bytes
         source = KernelSource(file, (self.entry,), {"model.h": header}, lane_bytes=lane_bytes)
         self.program: Program = backend.compile(source)
@@ -177,14 +175,11 @@ def lanes_header(network: LoweredNetwork, vectors: int) -> str:
     return f"{unrolled_header(network, Style(branches=False))}{fire_on_lanes(network, vectors)}"
 
 
-def entry_of(selector: str, *, events: bool = False) -> str:
-    """The kernel of a selector of large networks, without events or with them."""
-    found = "ssa_rejection" if selector == "rssa" else "ssa_table"
-    return f"{found}_events" if events else found
+def entry_of(selector: str) -> str:
+    """The kernel of a selector of large networks."""
+    return "ssa_rejection" if selector == "rssa" else "ssa_table"
 
 
-def file_of(selector: str, *, events: bool = False) -> str:
+def file_of(selector: str) -> str:
     """The file of that kernel."""
-    folder = "events" if events else "rejection" if selector == "rssa" else ""
-    file = f"{entry_of(selector, events=events)}.cc"
-    return "/".join(part for part in ("tables", folder, file) if part)
+    return f"tables/{'rejection/' if selector == 'rssa' else ''}{entry_of(selector)}.cc"
