@@ -7,7 +7,7 @@ import pytest
 from emulation import EmulatedBackend
 
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.statistics import Statistics
 from tauslab.runner.output.format.windows import add_reals, moments
 
 compiler = pytest.mark.skipif(
@@ -47,7 +47,6 @@ def device_sums(backend, values, per_point=0, offset=0):
         backend.download(buffer, mirrors[name], points, stream)
     stream.record().wait()
     found = {k.removeprefix("obs_"): v.copy() for k, v in mirrors.items() if k.startswith("obs_")}
-    assert sum(v[0, 0, 0].size for v in found.values()) == REAL_WORDS
     return found
 
 

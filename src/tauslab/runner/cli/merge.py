@@ -9,9 +9,10 @@ from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.files.text import plain
 from tauslab.runner.options.record import Record
 from tauslab.runner.output.format.layout import Layout
+from tauslab.runner.output.format.statistics import stored_accumulators
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.locks import written_by_us
-from tauslab.runner.output.writers.join import ResultPiece, join_files, stored_accumulators
+from tauslab.runner.output.writers.join import ResultPiece, join_files
 from tauslab.runner.ranks.mpi import SerialCommunicator
 from tauslab.runner.results.open import open_result
 from tauslab.runner.results.result import Result

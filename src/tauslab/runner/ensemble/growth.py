@@ -36,6 +36,7 @@ from tauslab.runner.output.format.schema import root_attributes
 from tauslab.runner.output.format.statistics import (
     add_accumulators,
     add_groups,
+    stored_accumulators,
     zero_accumulators,
 )
 from tauslab.runner.output.hdf5.disk import Disk
@@ -43,7 +44,6 @@ from tauslab.runner.output.writers.join import (
     ResultPiece,
     join_files,
     join_memory,
-    stored_accumulators,
 )
 from tauslab.runner.output.writers.resume import (
     existing_attribute,

@@ -16,9 +16,9 @@ from tauslab.runner.output.format.statistics import (
     accumulate,
     add_accumulators,
     statistics_contents,
+    stored_accumulators,
     zero_accumulators,
 )
-from tauslab.runner.output.writers.join import stored_accumulators
 from tauslab.runner.results.result import Result
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.runner.options.values.result_name import require_result_name
+from tauslab.runner.output.format.statistics import stored_accumulators
 from tauslab.runner.output.hdf5.disk import Disk
 from tauslab.runner.output.targets import require_place
-from tauslab.runner.output.writers.join import ResultPiece, join_files, stored_accumulators
+from tauslab.runner.output.writers.join import ResultPiece, join_files
 from tauslab.runner.results.ensemble_data import EnsembleData
 
 
