@@ -20,9 +20,9 @@ class Power:
     Parameters
     ----------
     words
-        Accumulators: word k has the weight 2^(32 k). A device adds the 32-bit limbs of each power,
-        as many as the power is. The last word is there where more than 2^32 trajectories are
-        summed: all are then sums of the halves of such words.
+        Accumulators: word k has the weight 2^(32 k), and a trajectory adds less than 2^32 to each
+        but the first power. The last is there where more than 2^32 trajectories are summed: all are
+        then sums of the halves of such words.
     stored
         Datasets: the sum in words of 64 bits, the lowest first.
     since
@@ -43,6 +43,11 @@ class Power:
 POWERS = (
     Power(("sum", "sum_high"), ("sum", "sum_hi"), "<i8"),
     Power(("sq_low", "sq_high", "sq_top"), ("sumsq_lo", "sumsq_hi")),
+    Power(
+        ("cube_low", "cube_middle", "cube_high", "cube_top"),
+        ("sumcube_lo", "sumcube_hi", "sumcube_top"),
+        since=3,
+    ),
 )
 REALS = (
     Field("obs_n", ("time", "real")),

@@ -72,6 +72,7 @@ def layout_of_result(result: Result) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
         amounts=result.method == "ode",
+        format_version=int(attributes["format_version"]),
         block=int(attributes["block"]),
         attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},
         model_name=str(plain(data["model/source"].attrs["name"])),
