@@ -106,7 +106,7 @@ def scores_of(network: LoweredNetwork) -> str:
     ("entry", "network"),
     [
         ("events/ssa_events", everything),
-        ("leaping/tau_flow", growing),
+        ("leaping/tau_events", growing),
         pytest.param("events/ssa_events", every_distribution, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", waiting, marks=pytest.mark.validate),
         pytest.param("events/ssa_events", looking_back, marks=pytest.mark.validate),
@@ -366,11 +366,11 @@ def test_the_oldest_device_takes_every_file():
     """What is compiled above for the newest one, each file once."""
     require_nvrtc(OLDEST)
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
-    tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
+    tables = {name: tables_of(large, name).header() for name in ("pdm", "rssa")}
     tabled = behind_counts(lowered_events(everything()))
     of_events = {
         file_of(name, events=True): header_of(tabled, tables_of(tabled, name), 32)
-        for name in ("cr", "rssa")
+        for name in ("pdm", "rssa")
     }
     lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
     headers = of_events | {
@@ -394,12 +394,11 @@ def test_the_oldest_device_takes_every_file():
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],
         "lattice/sparse/steps.cc": lattice,
         "leaping/tau_events.cc": event_leap_header(lowered_events(everything())),
-        "leaping/tau_flow.cc": event_leap_header(lowered_events(growing())),
         "leaping/fine/fine_tau.cc": fine_header(large, LAYOUT)[1],
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),
         "tables/rejection/ssa_rejection.cc": table_header(large, tables["rssa"], 32),
-        "tables/ssa_table.cc": table_header(large, tables["cr"], 32),
+        "tables/ssa_table.cc": table_header(large, tables["pdm"], 32),
     }
     files = {path.relative_to(CSRC).as_posix() for path in CSRC.rglob("*.cc")}
     elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py

@@ -105,7 +105,7 @@ def headers(models=MODELS):
     for selector in SELECTORS[1:]:
         yield file_of(selector, events=True), header_of(tabled, tables_of(tabled, selector), 1)
     yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()))
-    yield "leaping/tau_flow.cc", event_leap_header(lowered_events(growing()))
+    yield "leaping/tau_events.cc", event_leap_header(lowered_events(growing()))
     system = lower_ode(network, parameters=values)
     found = jacobian(system)
     yield "ode/dopri5.cc", ode_header(system)

@@ -55,7 +55,7 @@ def events_header(network: LoweredNetwork, delay_queue: int = DELAY_QUEUE) -> st
             _propensities(network, writer),
             _set_reals(network),
             _flow(network, writer),
-            *([_within(network, writer)] if network.dynamics and network.dynamics.moves else []),
+            _within(network, writer),
             _fire(network),
             _events(network, writer, names),
             _drawn(network, writer, names),

@@ -14,7 +14,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork, counts_in
 
 
 def event_leap_header(network: LoweredNetwork) -> str:
-    """`model.h` for `tau_events` and `tau_flow`: that of exact simulation, and leaps."""
+    """`model.h` for `tau_events`: that of exact simulation, and leaps."""
     assert network.dynamics is not None
     margins = list(Watched(network).margins())
     moves = str(network.dynamics.moves).lower()

@@ -11,6 +11,8 @@ from tauslab.kernels.leaping.codegen import shared_cells
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.network.lowering import LoweredNetwork
 
+ENTRY = "tau_events"
+
 
 class EventTau:
     """Leaps as `TauLeap` makes them, which end at events; one trajectory a thread.
@@ -26,12 +28,11 @@ class EventTau:
     ) -> None:
         assert network.dynamics is not None
         self.backend = backend
-        self.entry = "tau_flow" if network.dynamics.moves else "tau_events"
         self._epsilon = epsilon
         self._launcher = Launcher(backend, times)
         source = KernelSource(
-            f"leaping/{self.entry}.cc",
-            (self.entry,),
+            "leaping/tau_events.cc",
+            (ENTRY,),
             {"model.h": event_leap_header(network)},
             lane_bytes=8 * shared_cells(network),
         )
@@ -39,7 +40,7 @@ class EventTau:
 
     def trajectories_in_flight(self, launches: int = 1) -> int:  # noqa: ARG002 - as every engine
         """Trajectories that run at the same time; each takes a thread."""
-        return self.program.resident(self.entry)
+        return self.program.resident(ENTRY)
 
     def scratch(self, rows: int) -> Any:  # noqa: ARG002 - as every engine
         """None: registers and local memory hold the state."""
@@ -56,9 +57,9 @@ class EventTau:
     ) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         arguments = self.program.arguments(
-            self.entry,
+            ENTRY,
             launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
             epsilon=self._epsilon,
         )
-        items = self.backend.work_stealing_items(launch.rows, self.program.resident(self.entry))
-        self.program.launch(self.entry, items, arguments, stream)
+        items = self.backend.work_stealing_items(launch.rows, self.program.resident(ENTRY))
+        self.program.launch(ENTRY, items, arguments, stream)

@@ -29,16 +29,15 @@ DEVICE void add_up(int first, const double *a, double *cumulative) {
     for (int j = first; j < N_REACTIONS; ++j) cumulative[j] = sum = sum + a[j];
 }
 
-// Records the samples from number `k` on whose time has come; the number of the next. Formulas of samples may
-// read the time, which stands behind the counts.
-DEVICE i64 record_reached(const Recorder &out, i64 row, i64 k, const double *times, double t,
-                          double *x, const double *c) {
-    for (; k < out.n_times && times[k] <= t; ++k) {
-        x[N_SPECIES] = times[k];
-        record_sample(out, row, k, x, c);
-    }
-    x[N_SPECIES] = t;
-    return k;
+DEVICE double total_of(const double *cumulative) {
+    return N_REACTIONS > 0 ? cumulative[N_REACTIONS > 0 ? N_REACTIONS - 1 : 0] : 0.0;
+}
+
+// The reaction is the first whose cumulative propensity exceeds the target.
+DEVICE int reaction_at(double target, const double *cumulative) {
+    int reaction = 0;
+    for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
+    return reaction;
 }
 
 // Constants and the state at time 0.

@@ -3,147 +3,133 @@
 // reached by exact events (leaping/crossing.h). Triggers are looked at after each leap, after each exact event
 // that can change them, and at stops.
 //
-// Where leaps do not pay, exact events are taken as in events/ssa_events.cc.
+// Where leaps do not pay, exact events are taken as in events/ssa_events.cc, or as in events/ssa_flow.cc where something
+// moves between events.
+#include "leaping/leaps.h"
+#include "leaping/crossing.h"
+#include "events/trajectory.h"
+#include "events/flow.h"
 #include "leaping/event_leap.h"
-
-enum Stop { AT_NO_STOP = 0, AT_CHANGE = 1, AT_TIME = 2 };
 
 KERNEL(tau_events, const EventLeapArguments arguments) {
     const EnsembleArguments &launch = arguments.launch;
-    const PhiloxKeys &keys = *launch.keys;
-    const Recorder out = recorder_of(launch);
     const Tolerance tolerance = tolerance_of(arguments.epsilon);
-    const i64 n_times = launch.n_times;
-    const double *const times = launch.times;
-    const AssignState assign = {};
-    LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
-    double x[N_SPECIES + 1] = {};
-    double c[N_CONSTANTS + 1] = {};
-    double a[N_REACTIONS + 1] = {};
-    double cumulative[N_REACTIONS + 1] = {};
+    double x[N_SPECIES + 1] = {}, c[N_CONSTANTS + 1] = {};
     EventQueue queue;
     Draws numbers = {};
-    const auto inputs = formula_constants(c, numbers);
+    EventTrajectory s(launch, nullptr, x, c, queue, numbers);
+    LANE_ARRAY(cells, SHARED_CELLS, N_REACTIONS);
+    double a[N_REACTIONS + 1] = {}, cumulative[N_REACTIONS + 1] = {};
+    Flow flow = {};
     LeapSource source = {};
-    PhiloxSeries tie_series = {};
     Work work = {};
-    Looks looks = {};
-    i64 row = -1, k = 0;
-    u64 steps = 0, executed = 0;
-    double t = 0, stop = 0, reach = 0;
-    int exact = 0;  // events to come before the next leap
-    u8 ended = RUNNING;
-    Stop at = AT_NO_STOP;
+    Looks control = {};
+    u64 steps = 0;
+    double reach = 0, step = 0, left = 0, unit = 1;
+    int exact = 0;  // events, or steps, to come before the next leap
+    bool looks = false, draws = false;
 
     for (;;) {
-        if (row < 0 || ended != RUNNING) {
-            // The end of the trajectory, and the start of the next.
-            if (row >= 0) {
-                const bool valid = ended <= ABSORBED;
-                if (!valid) record_missing(out, row, k);
-                record_end(out, row, ended, valid, x);
-                keep(launch, row, valid ? times[n_times - 1] : t, x, queue);
-            }
-            row = take_row(launch.control, launch.rows);
-            if (row >= launch.rows) break;
-            const Place place = place_in(launch, row);
-            source.start(place);
-            tie_series = draw_series(keys, STREAM_EVENTS, place.trajectory, place.point, 0);
-            load_start(launch, place, x, c);
-            start_draws(numbers, keys, place);
-            start_queue(queue);
-            k = 0, steps = 0, t = 0, exact = 0, ended = RUNNING, at = AT_TIME;
-            t = take_up(launch, row, x, queue);
-            if (!launch.kept && !set_drawn(x, inputs, assign)) {
-                ended = NOT_A_NUMBER;
-                continue;
-            }
+        if (s.over()) {
+            const bool more = s.next([&](const Place &place) {
+                source.start(place);
+                steps = 0, exact = 0, reach = step = 0, looks = true;
+            });
+            if (!more) break;
+            if (s.over()) continue;
         }
-        if (looks.due() && looks.leave(launch.control, work, t)) break;
-
-        if (at != AT_NO_STOP) {
-            const u64 earlier = executed;
-            const u8 found = settle(queue, x, inputs, t, tie_series, keys, assign, executed);
-            if (found != EVENTS_DONE) {
-                ended = found;
-                continue;
-            }
-            if (at == AT_TIME || executed != earlier) exact = 0;
-            stop = tl_min(next_switch(x, inputs, t), first_execution(queue));
-            at = AT_NO_STOP;
+        if (control.due() && control.leave(launch.control, work, s.t)) break;
+        if (looks) {
+            const u64 earlier = s.executed;
+            const bool at_stop = !(s.t < s.stop);
+            if (!s.look(false)) continue;
+            if (at_stop || s.executed != earlier) exact = 0;
+            if (s.executed != earlier) reach = step = 0;
+            s.find_stop();
+            looks = false;
         }
-
-        k = record_reached(out, row, k, times, t, x, c);
-        if (k == n_times) {
-            ended = DONE;
-            continue;
-        }
+        if (!s.record_reached()) continue;
         if (steps >= launch.max_steps || source.attempts >= LARGEST_LEAP) {
-            ended = STEP_LIMIT;
+            s.ended = STEP_LIMIT;
             continue;
         }
         ++steps;
-
         if (exact == 0) {
-            const Plan plan = plan_leap(x, c, cells, tolerance);
+            const Plan plan = plan_leap(s.x, s.c, cells, tolerance);
             if (!(plan.a0 >= 0 && plan.a0 < infinity())) {
-                ended = NOT_A_NUMBER;
+                s.ended = NOT_A_NUMBER;
                 continue;
             }
-            const LeapEnd leapt = leap(x, c, plan, cells, t, tl_min(stop, times[k]), reach, source,
-                                       keys, tolerance, work);
+            const LeapEnd leapt =
+                leap(s.x, s.c, plan, cells, s.t, tl_min(s.stop, launch.times[s.k]), reach, source,
+                     s.keys, tolerance, work);
             if (leapt.taken) {
-                t = leapt.t;
-                at = t < stop ? AT_CHANGE : AT_TIME;
-                if (leapt.overflow) ended = OVERFLOWED;
+                s.t = leapt.t;
+                step = 0, looks = true;
+                if (leapt.overflow) s.ended = OVERFLOWED;
                 continue;
             }
             exact = EXACT_EVENTS;
-            all_propensities(x, c, a);
+            draws = true;
+            if constexpr (!MOVES) {
+                all_propensities(s.x, s.c, a);
+                add_up(0, a, cumulative);
+            }
+        }
+        if constexpr (MOVES) {
+            if (draws) {
+                const Philox4 bits = source.next(s.keys);
+                left = tl_exponential(unit_open_low(bits.x0, bits.x1));
+                unit = unit_one_to_two(bits.x2, bits.x3);
+                draws = false;
+            }
+            const FlowStep made = flow_step(flow, s.queue, s.x, s.c, s.inputs(), a, s.t, s.stop,
+                                            launch.times[s.k], step, left);
+            if (made.not_known) s.ended = NOT_A_NUMBER;
+            if (!made.taken) continue;
+            looks = made.looks;
+            --exact;
+            if (!made.reacts) continue;
+            all_propensities(s.x, s.c, a);
             add_up(0, a, cumulative);
+        } else {
+            // When the next reaction happens, or before it the next stop.
+            const double a0 = cumulative[N_REACTIONS - 1];
+            if (!(a0 >= 0 && a0 < infinity())) {
+                s.ended = NOT_A_NUMBER;
+                continue;
+            }
+            double t_next = s.stop;
+            bool fires = false;
+            if (a0 > 0) {
+                const Philox4 bits = source.next(s.keys);
+                const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
+                unit = unit_one_to_two(bits.x2, bits.x3);
+                fires = s.t + waiting < s.stop;
+                if (fires) t_next = s.t + waiting;
+            }
+            s.record_until(t_next);
+            if (s.sampled()) {
+                s.ended = t_next < infinity() ? DONE : ABSORBED;
+                continue;
+            }
+            s.x[N_SPECIES] = s.t = t_next;
+            --exact;
+            looks = !fires;
+            if (!fires) continue;
         }
-
-        // When the next reaction happens, or before it the next stop.
-        const double a0 = cumulative[N_REACTIONS - 1];
-        if (!(a0 >= 0 && a0 < infinity())) {
-            ended = NOT_A_NUMBER;
-            continue;
-        }
-        double t_next = stop, target = 0;
-        bool fires = false;
-        if (a0 > 0) {
-            const Philox4 bits = source.next(keys);
-            const double waiting = tl_exponential(unit_open_low(bits.x0, bits.x1)) / a0;
-            target = scaled_half_open(unit_one_to_two(bits.x2, bits.x3), a0);
-            fires = t + waiting < stop;
-            if (fires) t_next = t + waiting;
-        }
-        for (; k < n_times && times[k] < t_next; ++k) {
-            x[N_SPECIES] = times[k];
-            record_sample(out, row, k, x, c);
-        }
-        x[N_SPECIES] = t;
-        if (k == n_times) {
-            ended = t_next < infinity() ? DONE : ABSORBED;
-            continue;
-        }
-        t = t_next;
-        x[N_SPECIES] = t;
-        --exact;
-        if (!fires) {
-            at = AT_TIME;
-            continue;
-        }
-        int reaction = 0;
-        for (int j = 0; j < N_REACTIONS - 1; ++j) reaction += cumulative[j] <= target;
-        const Fired found = fire(reaction, x, c, a);
+        // The reaction is the first whose cumulative propensity exceeds the target.
+        const double target = scaled_half_open(unit, cumulative[N_REACTIONS - 1]);
+        const int reaction = reaction_at(target, cumulative);
+        const Fired found = fire(reaction, s.x, s.c, a);
         ++work.firings, ++work.exact;
+        draws = true;
         if (found.overflow) {
-            ended = OVERFLOWED;
+            s.ended = OVERFLOWED;
             continue;
         }
-        add_up(found.from, a, cumulative);
-        if (found.watched) at = AT_CHANGE;
+        if constexpr (!MOVES) add_up(found.from, a, cumulative);
+        if (found.watched) looks = true;
     }
     add_work(launch.work, work);
 }
