@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Array
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.ensemble.sums import accumulator_shapes, accumulators
-from tauslab.model.arrays import Array
 
 _ENTRIES = ("count_statistics", "count_histogram", "real_ranges", "real_statistics")
 _ROWS_PER_ITEM = 256  # as in csrc/ensemble/statistics.cc

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tauslab.kernels.fields import Field
 
-# Sums of real quantities are digits of 23 bits in a window (runner/output/format/windows.py): so
+# Sums of real quantities are digits of 23 bits in a window (store/format/windows.py): so
 # many for a sum, and for one of squares, as in csrc/ensemble/statistics.cc.
 DIGIT_BITS, SUM_DIGITS, SQUARE_DIGITS = 23, 4, 7
 DIGITS = {"sum_digit": SUM_DIGITS, "sumsq_digit": SQUARE_DIGITS}
