@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
+import measure_math
 import numpy as np
 import pytest
 from places import TESTS
@@ -13,8 +14,6 @@ from quick_compiling import PLAIN
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.model.expressions.expression import call
 from tauslab.model.portable.host_math import evaluate
-
-from .test_philox import measure_math
 
 INF, NAN = math.inf, math.nan
 

@@ -60,7 +60,7 @@ def test_only_lattices_whose_sites_fit_registers_are_done_in_lanes(cpu):
     assert not in_warp_tiles(binding((4, 21, 37), 4.8, slots=8))
     assert not in_warp_tiles(binding((4, 21, 37), 1.6, slots=32))
     assert not in_warp_tiles(binding((4, 21, 7), 1.6))  # narrower than a warp
-    assert engine_on(cpu, binding((4, 21, 37), 1.6))._warps == 1
+    assert engine_on(cpu, binding((4, 21, 37), 1.6)).plan.warps == 1
 
 
 WIDE = (
@@ -83,8 +83,8 @@ def test_lanes_give_the_same_bits(cpu, tmp_path, name, words, order, monkeypatch
     backend = EmulatedLattices(tmp_path, THREADS, order, counter=cpu)
     expected = engine_on(cpu, lattice)
     found = engine_on(backend, lattice, together=False, tall=name == TALL)
-    assert found.tile.y == (32 if name == TALL else 16)
-    assert found._warps == THREADS // 32
+    assert found.plan.tile.y == (32 if name == TALL else 16)
+    assert found.plan.warps == THREADS // 32
     counts = expected.run_sampled([3, 8])
     assert np.array_equal(found.run_sampled([3, 8]).by_type, counts.by_type)
     assert digest(found) == digest(expected)
@@ -115,7 +115,7 @@ def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
         engine.run(4)
         assert engine.save().fired.min() > 0
         digests.append(digest(engine))
-    assert engine._warps == THREADS // 32
+    assert engine.plan.warps == THREADS // 32
     assert digests[0] == digests[1]
     backend.close()
 
@@ -139,7 +139,7 @@ def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, d
         backend = EmulatedLattices(tmp_path, THREADS, 1, counter=cpu)
     backend.sites_together = 0  # the lattice is small, and taken for a large one
     expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
-    assert not found.together
+    assert not found.plan.together
     words = []
     for _ in range(20):
         assert np.array_equal(

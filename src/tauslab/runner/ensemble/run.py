@@ -25,7 +25,7 @@ from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import Pilot
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.model.network.network import Network
@@ -177,12 +177,8 @@ def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int
     if options.common:
         return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
     delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
-    if task.lowered.dynamics is not None and task.selector == "linear":
-        from tauslab.kernels.events.ssa import EventSsa
-
-        return EventSsa(backend, task.lowered, times, delay_queue)
     expected = Expected(each, task.initial.max(axis=0).astype(np.int64), delay_queue)
-    return ExactSsa(
+    return exact_engine(
         backend, task.lowered, times, selector=task.selector, team=task.team,
         firings=None if pilot is None else pilot.firings, expected=expected,
     )  # fmt: skip

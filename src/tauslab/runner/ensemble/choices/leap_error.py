@@ -21,9 +21,10 @@ import numpy.typing as npt
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.options.record import Record
-from tauslab.runner.ensemble.choices.pilots import exact_engine, pilot_seed
+from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
@@ -151,7 +152,7 @@ def judge(task: Task, backend: Backend, leaping: int, exact: int) -> Difference:
         found = [(_simulated(task, fine(), (point, n), finer, kept_finer), 0.5)]
         if exact:
             n = -(-exact // len(points))
-            engine = exact_engine(backend, lowered, times.tolist(), task.selector)
+            engine = exact_engine(backend, lowered, times.tolist(), selector=task.selector)
             found.append((_simulated(task, engine, (point, n), times, kept), 1.0))
         for other, share in found:
             one = difference(tried, other, task.species, times[kept], share)

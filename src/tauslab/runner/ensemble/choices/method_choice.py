@@ -29,6 +29,7 @@ from tauslab.kernels.exact.selectors import (
     pilot_selector,
     selector_of,
 )
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
@@ -39,7 +40,7 @@ from tauslab.options.ensemble import Options
 from tauslab.options.methods import Auto, TauLeaping, turned_into
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
-from tauslab.runner.ensemble.choices.pilots import exact_engine, pilot_seed
+from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
