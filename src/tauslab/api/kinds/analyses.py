@@ -20,12 +20,12 @@ from tauslab.store.checking.opening import (
     SPLITTING,
     WEIGHTED,
 )
-from tauslab.store.results.arrays.result import digest_of
+from tauslab.store.results.array_result import digest_of
 from tauslab.store.results.digest import Lines
 from tauslab.store.results.tables import write_table
 
 if TYPE_CHECKING:
-    from tauslab.store.results.arrays.result import ArrayResult
+    from tauslab.store.results.array_result import ArrayResult
 
 
 class _Analyses(Kind):
