@@ -47,6 +47,7 @@ class Case:
     work: Callable[[Machine], Answer]
     goal: float | None = None
     more: bool = False
+    device: str = ""  # that it needs
 
     def measured(self, machine: Machine) -> dict[str, float]:
         """Numbers in the unit, by the name of the row."""
@@ -173,12 +174,13 @@ def _step(name: str, warm: int, steps: int, **how: Any) -> Callable[[Machine], A
 def starts() -> Iterator[Case]:
     """Commands in processes of their own."""
     for name, words in commands.COMMANDS.items():
-        about = f"`{words[1]}`" if words[0] == "-c" else f"`tauslab {' '.join(words[2:5])}`"
+        about = f"`{words[1]}`" if words[0] == "-c" else f"`tauslab {' '.join(words[2:6])}`"
         if name == "run":
             about = "`tauslab run`, 1,000 trajectories, warm"
         about = about.replace(str(ROOT / "examples") + "/", "")
         done = of(commands.command, name=name)
-        yield Case(f"start-{name}", "start", about, "s", done, 1.0 if name == "run" else None)
+        goal, device = 1.0 if name == "run" else None, "cuda" if name == "cupy" else ""
+        yield Case(f"start-{name}", "start", about, "s", done, goal, device=device)
 
 
 def ensembles() -> Iterator[Case]:

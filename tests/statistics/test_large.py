@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import importlib
-import json
 import sys
-from argparse import Namespace
 from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+import validate
 
 import tauslab as ts
 
@@ -72,7 +72,7 @@ def test_a_peer_gets_constants_of_one_combination():
         net.add_species(name, large.MOLECULES)
     net.add_reaction("2 A -> B", rate=3.0)
     net.add_reaction("A + B -> A", rate=0.5)
-    asked = large.request(net, 7, 1)
+    asked = large.request(net)
     assert asked["reactions"] == [(3.0, ["A", "A"], ["B"]), (0.5, ["A", "B"], ["A"])]
     assert asked["initial"] == {"A": 100, "B": 100}
 
@@ -86,19 +86,12 @@ def test_the_random_network_is_held_against_a_peers_moments(tmp_path, monkeypatc
     times = np.linspace(0, large.T_END, large.STEPS + 1)[1:]
     x = ts.run(network, n=400, times=times, seed=9, method="ssa", device="cpu").counts()
     x = x.astype(int) + shift
-    peer, table = tmp_path / "peer.json", tmp_path / "table.csv"
-    sums = {"sum": x.sum(0).tolist(), "squares": (x * x).sum(0).tolist()}
-    peer.write_text(json.dumps({"trajectories": 400, **sums}))
-    command = ["validate_large.py", "--random-n", "400", "--device", "cpu", "--cases", "random"]
-    monkeypatch.setattr(sys, "argv", [*command, "--peer", str(peer), "-o", str(table)])
-    assert large.main() == code
+    table, sums = tmp_path / "table.csv", (x.sum(0), (x * x).sum(0))
+    peer = SimpleNamespace(rebop_moments=lambda *_: sums)
+    monkeypatch.setitem(sys.modules, "rebop", ModuleType("rebop"))
+    monkeypatch.setitem(sys.modules, "exact_peers", peer)
+    command = ["large", "--exact", "400", "--device", "cpu", "--cases", "random", "-o", str(table)]
+    assert validate.main(command) == code
     with table.open() as file:
         assert {row["verdict"] for row in csv.DictReader(file)} == {"FAIL" if code else "pass"}
     assert "random 70 x 70" in table.with_suffix(".md").read_text()
-
-
-def test_a_peer_that_is_missing_is_asked_for_by_name():
-    named = Namespace(peer=None, peers_python="false")
-    with pytest.raises(SystemExit, match="install rebop"):
-        large.has_rebop(named)
-    assert not large.has_rebop(Namespace(peer=None, peers_python=None))

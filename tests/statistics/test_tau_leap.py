@@ -16,7 +16,7 @@ EPSILON = 0.03
 
 @pytest.fixture
 def scripts(monkeypatch):
-    """`scripts/validation/validate_tau.py` as a module."""
+    """`scripts/validate.py tau` as a module."""
     return importlib.import_module("validate_tau")
 
 

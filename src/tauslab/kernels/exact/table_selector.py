@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.exact.tables import TableBook
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import TableBook
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
-from tauslab.model.network.check import check_rates
+from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import FloatArray, Options

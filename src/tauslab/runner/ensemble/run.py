@@ -13,13 +13,13 @@ from tauslab.base.errors import StoppedEarly
 from tauslab.base.host_memory import require_memory
 from tauslab.base.option_names import warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
+from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.progress import Progress
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
-from tauslab.decomposition.ranks.waiting.compiling import telling_of_compilers
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.model.network.network import Network

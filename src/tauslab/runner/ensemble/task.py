@@ -24,14 +24,14 @@ from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
 from tauslab.model.expressions.expression import Expression, Number, symbols
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.canonical import canonical_text
-from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import MOST, round_counts
+from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.past import with_pasts
-from tauslab.model.portable.host_math import evaluate
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import (
     SSA,

@@ -34,7 +34,7 @@ from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.network.check import refusing
+from tauslab.model.network.diagnosis.check import refusing
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import Auto, TauLeaping, turned_into

@@ -18,7 +18,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.model.expressions.expression import substitute, symbols
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.options.methods import DEFAULT_EPSILON, SSA
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
