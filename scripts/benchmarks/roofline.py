@@ -49,67 +49,53 @@ MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 
                 "s": 1e3, "second": 1e3}  # fmt: skip
 
 
+ONCE = """
+import sys
+sys.path[:0] = [f"scripts/{folder}" for folder in ("benchmarks", "lattice", "ode")]
+from benchmark_cases import CASES
+from machine import Machine
+CASES[sys.argv[1]].work(Machine("cuda", scale=float(sys.argv[2])))
+"""
+
+
 @dataclass(frozen=True)
 class Case:
-    """A program and a kernel of it, by a regular expression."""
+    """A kernel by a regular expression, a case of `scripts/benchmark.py` and a part of its work."""
 
     kernel: str
-    command: tuple[str, ...]
+    name: str
+    scale: float = 1.0
 
-
-def bench(name: str, kernel: str, scale: float = 1.0) -> Case:
-    """A case of `tauslab bench`, of a share of its trajectories."""
-    command = ("-m", "tauslab", "bench", "--device", "cuda", "--repeat", "1", "--case", name)
-    return Case(kernel, (*command, "--scale", str(scale)))
-
-
-def rdme(name: str, kernel: str, *more: str) -> Case:
-    """A case of the lattice's benchmark, in which launches are alike."""
-    command = ("scripts/lattice/benchmark_rdme.py", "--device", "cuda", "--case", name)
-    steps = ("--warm", "10", "--steps", "20", "--repeat", "1")
-    return Case(kernel, (*command, *steps, *more))
-
-
-RUN = (
-    "import tauslab as ts; "
-    "ts.run({model!r}, n={n}, t_end={t_end}, points=10, seed=1, method={method}, device='cuda', "
-    "record='statistics')"
-)
-
-
-def run(model: str, kernel: str, n: int, t_end: float, method: str = "'ssa'") -> Case:
-    """A run of a file."""
-    text = RUN.format(model=f"tests/data/{model}", n=n, t_end=t_end, method=method)
-    return Case(kernel, ("-c", text))
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The case once, in one process."""
+        return ("-c", ONCE, self.name, str(self.scale))
 
 
 CASES = {
-    "ssa-schlogl": bench("schlogl_statistics", "^ssa$", 0.25),
-    "ssa-birth-death": bench("birth_death", "^ssa$"),
-    "ssa-michaelis-menten": bench("michaelis_menten", "^ssa$"),
-    "ssa-vilar": bench("vilar_oscillator", "^ssa$"),
-    "ssa-chain": bench("chain_ssa", "^ssa$", 0.25),
-    "tau-enzyme": bench("enzyme_tau", "^tau_leap.*"),
-    "tau-schlogl": bench("schlogl_tau", "^tau_leap.*"),
-    "tau-chain": bench("chain_tau", "^tau_leap.*"),
-    "statistics": bench("schlogl_statistics", "^count_statistics$", 0.25),
-    "lattice-256-xy": rdme("256-frequent", "^rdme_xy$"),
-    "lattice-256-z": rdme("256-frequent", "^rdme_z$"),
-    "lattice-256-2%-xy": rdme("256-fill2", "^rdme_xy$"),
-    "lattice-256-2%-z": rdme("256-fill2", "^rdme_z$"),
-    "lattice-256-30%-xy": rdme("256-fill30", "^rdme_xy$"),
-    "lattice-256-30%-z": rdme("256-fill30", "^rdme_z$"),
-    "lattice-256-few": rdme("256-few", "^rdme_sparse_steps$"),
-    "lattice-minde": rdme("minde", "^rdme_sparse_sections$"),
-    "lattice-cell": rdme("cell", "^rdme_(line_)?steps$"),
-    "lattice-64": rdme("64", "^rdme_(line_)?steps$"),
-    "tables-egfr": run("net/egfr_net.net", "^ssa_(table|rejection)$", 4096, 1.0),
-    "fine-tau": Case("^fine_tau$", ("scripts/benchmarks/benchmark_fine_tau.py", "--device", "cuda",
-                                    "--sizes", "100000", "--trajectories", "1", "--steps", "20",
-                                    "--repeat", "1")),
-    "ode-egf-ngf": Case("^ode_.*", ("scripts/ode/benchmark_ode.py", "models", "--case", "EGF-NGF",
-                                    "--scale", "0.02", "--device", "cuda")),
-}  # fmt: skip
+    "ssa-schlogl": Case("^ssa$", "schlogl", 0.25),
+    "ssa-birth-death": Case("^ssa$", "birth-death"),
+    "ssa-michaelis-menten": Case("^ssa$", "michaelis-menten"),
+    "ssa-vilar": Case("^ssa$", "vilar", 0.125),
+    "ssa-chain": Case("^ssa$", "chain", 0.25),
+    "tau-enzyme": Case("^tau_leap.*", "tau-enzyme"),
+    "tau-schlogl": Case("^tau_leap.*", "tau-schlogl"),
+    "tau-chain": Case("^tau_leap.*", "tau-chain"),
+    "statistics": Case("^count_statistics$", "schlogl", 0.25),
+    "lattice-256-xy": Case("^rdme_xy$", "256-frequent"),
+    "lattice-256-z": Case("^rdme_z$", "256-frequent"),
+    "lattice-256-2%-xy": Case("^rdme_xy$", "256-fill2"),
+    "lattice-256-2%-z": Case("^rdme_z$", "256-fill2"),
+    "lattice-256-30%-xy": Case("^rdme_xy$", "256-fill30"),
+    "lattice-256-30%-z": Case("^rdme_z$", "256-fill30"),
+    "lattice-256-few": Case("^rdme_sparse_steps$", "lattice-256-few"),
+    "lattice-minde": Case("^rdme_sparse_sections$", "minde", 0.1),
+    "lattice-cell": Case("^rdme_(line_)?steps$", "cell"),
+    "lattice-64": Case("^rdme_(line_)?steps$", "64"),
+    "tables-egfr": Case("^ssa_(table|rejection)$", "egfr"),
+    "fine-tau": Case("^fine_tau$", "100000 reactions and species", 0.1),
+    "ode-egf-ngf": Case("^ode_.*", "egf-ngf"),
+}
 
 
 def counted(case: Case, metrics: Iterable[str], *chosen: str) -> list[dict[str, str]]:

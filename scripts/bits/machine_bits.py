@@ -127,7 +127,6 @@ CASES = {
     "ssa laws": f"{TOGGLE} --method ssa --t-end 20 -n 30 --record statistics,histogram:A:0:99:9",
     "ssa tree": f"{LARGE} --method ssa -n 3 --selector tree",
     "ssa pdm": f"{LARGE} --method ssa -n 3 --selector pdm",
-    "ssa cr": f"{LARGE} --method ssa -n 3 --selector cr",
     "ssa rssa": f"{LARGE} --method ssa -n 3 --selector rssa",
     "ssa rules": f"run {NET}/CaOscillate_Func.net --method ssa --t-end 0.01 -n 6",
     "ssa presimulated": f"{LARGE} --method ssa -n 3 --presimulation 2000",

@@ -1,17 +1,12 @@
 """Write docs/reference from the docstrings of the public names and from the parser's options.
 
-Of the parser also `tauslab.runner.cli.known_flags`, which a command reads before it has a parser.
-
-python scripts/docs/reference.py            # writes what changed
-python scripts/docs/reference.py --check    # names what is out of date, and writes nothing
+The pages are not committed: mkdocs makes them before it builds the site (`site_hooks.py`), and
+``python scripts/docs/reference.py`` does the same for whoever reads docs/ without a site.
 """
 
 from __future__ import annotations
 
-import argparse
 import inspect
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from functools import cached_property
@@ -26,7 +21,6 @@ import tauslab
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
-KNOWN_FLAGS = ROOT / "src" / "tauslab" / "runner" / "cli" / "known_flags.py"
 _WIDTH = 96
 
 
@@ -38,18 +32,6 @@ def written() -> dict[str, str]:
             places.setdefault(name, place)
     pages = {f"{page.stem}.md": _page(page, places) for page in PAGES}
     return pages | {"command-line.md": reference_commands.page(places)}
-
-
-def known_flags() -> str:
-    """Text of `tauslab.runner.cli.known_flags`."""
-    flags = ", ".join(f'"{flag}"' for flag in reference_commands.flags("run", "rdme"))
-    lines = "\n".join(textwrap.wrap(flags, _WIDTH, initial_indent="    ", subsequent_indent="    ",
-                                    break_on_hyphens=False))  # fmt: skip
-    return (
-        '"""Options of ``tauslab run`` and ``rdme``: a slip is seen before anything is imported.\n\n'
-        'Written by ``scripts/docs/reference.py``.\n"""\n\nfrom __future__ import annotations\n\n'
-        f"KNOWN = frozenset((\n{lines},\n))  # fmt: skip\n"
-    )
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -169,20 +151,17 @@ def _parameter(parameter: inspect.Parameter) -> str:
     return f"{star}{parameter.name}{kind} = {told}"
 
 
-def main() -> int:
-    """Write the pages, or say which are out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
-    texts = {FOLDER / name: text for name, text in written().items()} | {KNOWN_FLAGS: known_flags()}
-    old = set(FOLDER.glob("*.md")) - texts.keys()
+def write() -> list[Path]:
+    """Write what is out of date and remove pages of what is no more; gives the files it changed."""
+    texts = {FOLDER / name: text for name, text in written().items()}
     stale = [path for path, text in texts.items() if not _holds(path, text)]
-    for path in () if check else stale:
+    FOLDER.mkdir(exist_ok=True)
+    for path in stale:
         path.write_text(texts[path], encoding="utf-8")
-    for path in sorted([*stale, *old]):
-        found = "out of date" if check or path in old else "written"
-        print(f"{path.relative_to(ROOT)}: {found}")
-    return 1 if (check and stale) or old else 0
+    old = sorted(set(FOLDER.glob("*.md")) - texts.keys())
+    for path in old:
+        path.unlink()
+    return [*stale, *old]
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -190,4 +169,5 @@ def _holds(path: Path, text: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    for changed in write():
+        print(changed.relative_to(ROOT))

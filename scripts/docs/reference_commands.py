@@ -66,13 +66,6 @@ def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
             yield from action.choices.items()
 
 
-def flags(*names: str) -> list[str]:
-    """Options of some commands, each once."""
-    parsers = [parser for name, parser in _commands() if name in names]
-    actions = [action for parser in parsers for action in parser._actions]  # noqa: SLF001
-    return sorted({flag for action in actions for flag in action.option_strings})
-
-
 def _table(parser: argparse.ArgumentParser) -> str:
     """The options, under the headings of their groups."""
     lines = ["| argument or option | meaning |", "|---|---|"]

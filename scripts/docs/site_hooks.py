@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: what pages link to outside of docs/ is part of the site, under repository/."""
+"""Hooks of mkdocs: makes docs/reference; what pages link to outside of docs/ is under repository/."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import reference  # beside this file: mkdocs looks there
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -18,6 +19,11 @@ _CODE = re.compile(r"(?ms)(^ *```.*?^ *```$|`[^`\n]+`)")
 _OUTSIDE = "repository"
 # As pymdownx.arithmatex writes them with `generic`.
 _FORMULA = re.compile(r'(?s)<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>')
+
+
+def on_pre_build(**_: Any) -> None:
+    """Write the pages of the reference, before mkdocs looks for pages."""
+    reference.write()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

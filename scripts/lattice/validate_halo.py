@@ -16,9 +16,9 @@ import argparse
 import hashlib
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
-from benchmark_rdme import Case, lowered
 
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
@@ -27,6 +27,9 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.runner.ranks.job import open_backend
 from tauslab.runner.ranks.mpi import Communicator, world
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from measure_lattices import Site
 
 SEED = 5
 _BATCH = 1000  # steps that are done again where a list was too short
@@ -96,7 +99,7 @@ def main() -> int:
     counts = options.ranks or [n for n in (1, 2, 4, 8, 16) if n <= everyone.size]
     same = True
     for fill in options.fill:
-        lattice = lowered(Case(shape=tuple(options.shape), fill=fill))
+        lattice = Site(shape=tuple(options.shape), fill=fill).lowered()
         digests: set[str] = set()
         for ranks in counts:
             comm = everyone.split(int(everyone.rank >= ranks))

@@ -176,7 +176,7 @@ def until(
 
 
 def share(seed: int, _: Device, *, n: int, p: float) -> bool | None:
-    """The interval of a share in pictures, by Wilson."""
+    """The interval of a probability in pictures."""
     hits = np.random.default_rng(seed).binomial(n, p)
     low, high = intervals.share(hits / n, n)
     return within(float(low), p, float(high))

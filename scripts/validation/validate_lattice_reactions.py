@@ -115,7 +115,13 @@ def production() -> Case:
 def switch() -> Case:
     """A -> B from 0 to 20,000 a second by a hook after ten steps: 0.2 of them in a step."""
     lattice = ts.Lattice(
-        "switch", shape=(4, 4, 4), spacing=1e-8, step=1e-5, boundary="periodic", t_end=2e-4
+        "switch",
+        shape=(4, 4, 4),
+        spacing=1e-8,
+        step=1e-5,
+        slots=32,
+        boundary="periodic",
+        t_end=2e-4,
     )
     lattice.add_species("A", "B")
     lattice.add_diffusion("*", 1e-12)

@@ -7,13 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tauslab._version import __version__ as __version__
+from tauslab.model.door import fill_door as _fill_door
 
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
     from tauslab import petab as petab
-    from tauslab._unions import AnyResult as AnyResult
-    from tauslab._unions import Model as Model
     from tauslab.model.errors import ConfigError as ConfigError
     from tauslab.model.errors import DecompositionError as DecompositionError
     from tauslab.model.errors import DeviceError as DeviceError
@@ -30,9 +29,11 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
     from tauslab.model.generators.networks import random_network as random_network
     from tauslab.model.lattice.lattice import Lattice as Lattice
+    from tauslab.model.model import Model as Model
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
+    from tauslab.runner.api.any_result import AnyResult as AnyResult
     from tauslab.runner.api.api import open as open
     from tauslab.runner.api.api import read as read
     from tauslab.runner.api.api import run as run
@@ -60,8 +61,8 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.runner.options.places import Output as Output
     from tauslab.runner.particles.chains import Chain as Chain
     from tauslab.runner.particles.ensemble import Ensemble as Ensemble
-    from tauslab.runner.particles.filtering import FilterResult as FilterResult
-    from tauslab.runner.particles.filtering import FilterResults as FilterResults
+    from tauslab.runner.particles.result import FilterResult as FilterResult
+    from tauslab.runner.particles.result import FilterResults as FilterResults
     from tauslab.runner.populations.result import PopulationResult as PopulationResult
     from tauslab.runner.rare.estimate import RareResult as RareResult
     from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
@@ -90,6 +91,7 @@ _HOMES = {
         "cyclic_chain",
         "random_network",
     ),
+    "tauslab.model.model": ("Model",),
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.net_laws": ("with_net_laws",),
     "tauslab.model.network.network": ("Network",),
@@ -105,14 +107,14 @@ _HOMES = {
     "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
     "tauslab.runner.api.inference.sensitivity": ("expectation", "sensitivity"),
     "tauslab.runner.api.inference.simulator": ("Simulator", "simulator"),
-    "tauslab._unions": ("AnyResult", "Model"),
+    "tauslab.runner.api.any_result": ("AnyResult",),
     "tauslab.runner.cme.law": ("CmeResult",),
     "tauslab.runner.options.hook_view": ("LatticeView",),
     "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
     "tauslab.runner.particles.chains": ("Chain",),
     "tauslab.runner.particles.ensemble": ("Ensemble",),
-    "tauslab.runner.particles.filtering": ("FilterResult", "FilterResults"),
+    "tauslab.runner.particles.result": ("FilterResult", "FilterResults"),
     "tauslab.runner.populations.result": ("PopulationResult",),
     "tauslab.runner.rare.estimate": ("RareResult",),
     "tauslab.runner.results.lattice.result": ("LatticeResult",),
@@ -120,6 +122,19 @@ _HOMES = {
     "tauslab.runner.sensitivity.expectation": ("Expectation",),
     "tauslab.runner.sensitivity.result": ("SensitivityResult",),
 }
+# Methods that show or write themselves by packages above their own (`tauslab.model.door`).
+_FACES = {
+    "Lattice.plot": "tauslab.runner.plots.preview:plot_geometry",
+    "Lattice.view": "tauslab.runner.plots.preview:view_geometry",
+    "LatticeResult.movie": "tauslab.runner.plots.movie:write_movie",
+    "LatticeResult.plot": "tauslab.runner.plots.lattice:plot_lattice",
+    "LatticeResult.view": "tauslab.runner.plots.view:view_frame",
+    "Network.to_antimony": "tauslab.model.writers.antimony:write_antimony",
+    "Network.to_sbml": "tauslab.model.writers.sbml:write_sbml",
+    "Result.plot": "tauslab.runner.plots.ensemble:plot_result",
+}
+_fill_door(_FACES)
+
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("dbn", "geometry", "petab")
 

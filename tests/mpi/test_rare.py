@@ -50,11 +50,11 @@ def test_the_command_speaks_once(same_ranks, tmp_path):
 GOING_ON = """
 import hashlib, shutil, sys
 import tauslab as ts
+from tauslab.runner.particles.checkpoints import Checkpoint
 from tauslab.runner.ranks.all_ranks import ranks
-from tauslab.runner.rare.checkpoint import RareCheckpoint
 
 folder, first = sys.argv[1], sys.argv[2] == "first"
-save, number = RareCheckpoint.save, [0]
+save, number = Checkpoint.save, [0]
 
 
 def saving(self, kept, *, last=False):
@@ -64,7 +64,7 @@ def saving(self, kept, *, last=False):
         shutil.copy(self.path, str(self.path) + ".third")
 
 
-RareCheckpoint.save = saving
+Checkpoint.save = saving
 net = ts.Network("immigration")
 net.add_species("X", 20)
 net.add_reaction("-> X", rate=10.0)

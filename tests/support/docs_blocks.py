@@ -37,7 +37,8 @@ _OVERWRITE = ("run", "rdme", "dbn", "plot", "report", "export", "slurm")
 def blocks(page: str, language: str) -> list[str]:
     """The fenced blocks of a language; without one, also those that are indented."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    fenced = re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    named = re.findall(r"(?ms)^```(\w*)\n(.*?)^```$", text)
+    fenced = [code for name, code in named if name == language]
     if language:
         return fenced
     outside = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)

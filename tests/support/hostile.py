@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from fuzz_damage import is_one_sentence
 from hypothesis import strategies as st
 
 MATH = 'xmlns="http://www.w3.org/1998/Math/MathML"'
@@ -229,18 +230,19 @@ _CHILD = """
 import contextlib, io, json, sys, time, traceback, warnings
 warnings.simplefilter("ignore")
 from tauslab.runner.cli.main import main
+exec(sys.argv[1])
 for line in sys.stdin:
-    out, began, trace = io.StringIO(), time.process_time(), ""
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+    out, err, began, trace = io.StringIO(), io.StringIO(), time.process_time(), ""
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = main(json.loads(line))
         except SystemExit as error:
             code = error.code
         except BaseException:
             code, trace = -1, traceback.format_exc()
-    text = out.getvalue()
+    text = out.getvalue() + err.getvalue()
     trace = trace or (text if "Traceback (most recent" in text else "")
-    said = [int(code or 0), time.process_time() - began, trace, text[-300:]]
+    said = [int(code or 0), time.process_time() - began, trace, err.getvalue() or text[-300:]]
     print(json.dumps(said), file=sys.__stdout__, flush=True)
 """
 SECONDS = 10.0  # of a core that a command may take
@@ -248,10 +250,13 @@ _PATIENCE = 120.0  # on the clock, since others may use the cores
 
 
 class Reader:
-    """A child that runs commands one after the other, so that a crash of a library is seen."""
+    """A child that runs commands one after the other, so that a crash of a library is seen.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `first` is Python that the child runs at its start.
+    """
+
+    def __init__(self, folder: Path, first: str = "") -> None:
+        self.folder, self.first = folder, first
         self._child: subprocess.Popen[str] | None = None
 
     def run(self, *command: str) -> int:
@@ -271,13 +276,14 @@ class Reader:
         assert seconds < SECONDS, f"{command} took {seconds} s: {said}"
         assert code in (0, 1, 2, 75), said
         assert code == 0 or said.strip(), f"{command} ended by {code} without a word"
+        assert code != 2 or is_one_sentence(said), f"{command}: {said}"
         return int(code)
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None or self._child.poll() is not None:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _CHILD], cwd=self.folder, text=True, stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                [sys.executable, "-c", _CHILD, self.first], cwd=self.folder, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )  # fmt: skip
         return self._child

@@ -10,6 +10,6 @@ SCRIPTS = ROOT / "scripts"
 
 
 def script(name: str) -> Path:
-    """The program ``scripts/*/name``."""
-    (path,) = SCRIPTS.rglob(name)
+    """The program ``scripts/*/name`` or ``tests/support/*/name``."""
+    (path,) = (*SCRIPTS.rglob(name), *(TESTS / "support").rglob(name))
     return path

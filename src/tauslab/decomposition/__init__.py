@@ -1,1 +1,4 @@
 """How a job is cut into pieces: pure integers."""
+
+if __name__ != "tauslab.decomposition":  # through the link at the root: it would be a second copy
+    raise ImportError("decomposition is a part of tauslab: write `import tauslab.decomposition`")

@@ -31,10 +31,10 @@ from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
-from tauslab.kernels.lattice.engine import FULL, MESSAGE_FULL, TALL_FROM, LatticeEngine
+from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.state import Samples
+from tauslab.kernels.lattice.state import FULL, MESSAGE_FULL, Samples
 from tauslab.model.errors import DecompositionError
 
 _LEAST_ROOM = 1024

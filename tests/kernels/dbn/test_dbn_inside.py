@@ -23,19 +23,10 @@ from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Family
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
-from tauslab.kernels.ode.layouts.layout_choice import (
-    LayoutChoice,
-    Wishes,
-    choices,
-    chosen,
-    thread_choice,
-    warps_choice,
-)
+from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
 from tauslab.runner.dbn import build as dbn_build
 from tauslab.runner.dbn import parts as dbn_parts
@@ -140,33 +131,26 @@ def assert_equal(one: CountTables, two: CountTables, backend: Backend) -> None:
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
-def emulated_choice(
-    precision: str, warps: int, groups: int, width: int, *, memory: bool
-) -> LayoutChoice:
+def emulated_choice(precision: str, width: int) -> Layout:
     planes = 2 * len(system().quantities) + len(PRIORS.priors)
-    wishes = Wishes(precision, memory_warps="on" if memory else "off", planes=planes)
-    if warps:
-        found = warps_choice(system(), warps, wishes)
-        return replace(found, groups=groups, bytes_of_a_block=found.bytes_of_a_block * groups)
-    found = thread_choice(system(), wishes)
-    size = found.bytes_of_a_block // found.compute_threads * width + 1024
-    return replace(found, compute_threads=width, bytes_of_a_block=size)
+    found = layout_of(system(), settings(precision), Counting("inside", planes))
+    return replace(
+        found, width=width, bytes_of_a_block=found.bytes_of_a_block // found.width * width + 1024
+    )
 
 
 @pytest.mark.parametrize(
-    ("precision", "shape", "memory", "order", "dense"),
+    ("precision", "width", "blocks", "order", "dense"),
     [
-        ("single", (0, 1, 64, 1), True, 1, SOME_DENSE),
-        ("double", (0, 1, 32, 2), True, -1, ALL_DENSE),
-        ("single", (0, 1, 64, 1), False, -1, SOME_DENSE),
-        ("double", (3, 1, 32, 2), True, 1, 0),
-        ("single", (2, 2, 32, 1), True, -1, SOME_DENSE),
+        ("single", 64, 1, -1, SOME_DENSE),
+        ("double", 32, 2, -1, ALL_DENSE),
+        ("single", 32, 2, 1, 0),
     ],
 )
 def test_blocks_that_integrate_count_the_same(
-    tmp_path: Path, monkeypatch, precision, shape, memory, order, dense
+    tmp_path: Path, monkeypatch, precision, width, blocks, order, dense
 ):
-    """`shape`: warps of a trajectory, groups, trajectories of a block of threads, blocks."""
+    """`width`: trajectories of a block."""
     monkeypatch.setattr(dbn, "_DENSE_BYTES", dense)
     cpu = get_backend("cpu", BackendOptions(threads=1))
     values, drawn = samples(cpu, precision)
@@ -176,8 +160,8 @@ def test_blocks_that_integrate_count_the_same(
         dense < ALL_DENSE,
         dense > 0,
     )
-    choice = emulated_choice(precision, *shape[:3], memory=memory)
-    emulated = EmulatedBackend(tmp_path, choice.threads_of_a_block, order, shape[3])
+    choice = emulated_choice(precision, width)
+    emulated = EmulatedBackend(tmp_path, choice.threads_of_a_block, order, blocks)
     inside(emulated, two, precision, choice=choice)
     assert_equal(one, two, cpu)
     emulated.close()
@@ -186,17 +170,14 @@ def test_blocks_that_integrate_count_the_same(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dense", [ALL_DENSE, SOME_DENSE])
-@pytest.mark.parametrize(
-    ("layout", "memory"), [("thread", "off"), ("thread", "on"), ("warps", "on")]
-)
-def test_a_gpu_counts_the_same_inside(monkeypatch, layout, memory, dense):
+def test_a_gpu_counts_the_same_inside(monkeypatch, dense):
     monkeypatch.setattr(dbn, "_DENSE_BYTES", dense)
     gpu = get_backend("cuda", BackendOptions())
     values, drawn = samples(gpu, "single")
     cuts = edges(values, drawn)
     one, two = after(gpu, values, drawn, cuts), tables_for(gpu, cuts)
-    wishes = Wishes("single", layout=layout, memory_warps=memory, planes=two.planes)
-    inside(gpu, two, "single", choice=chosen(system(), wishes))
+    choice = layout_of(system(), settings("single"), Counting("inside", two.planes))
+    inside(gpu, two, "single", choice=choice)
     assert_equal(one, two, gpu)
     gpu.close()
 
@@ -244,7 +225,7 @@ def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
     emulated = PartlyEmulated(tmp_path)
     monkeypatch.setattr(job, "open_backend", lambda *_, **__: emulated)
     assert main([*command, "--counting", "inside", "-o", "inside.h5"]) == 0
-    assert "which counts its own" in capsys.readouterr().out
+    assert "which counts its samples" in capsys.readouterr().out
     assert emulated.compiled == 1
     assert network_digest_lines(Path("inside.h5")) == network_digest_lines(Path("after.h5"))
     assert written
@@ -255,42 +236,3 @@ def test_a_build_that_counts_inside(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([*command, "--counting", "inside", "--device", "cpu", "-o", "x.h5"]) == 2
     assert "--counting inside needs a GPU and --ode-solver rk4" in capsys.readouterr().err
-
-
-def test_only_a_warp_of_its_own_counts_what_several_warps_have():
-    """Where samples are counted inside, without such warps, a thread has a trajectory."""
-    for memory, names in (("off", {"thread"}), ("on", {"thread", "warps"})):
-        found = choices(system(), Wishes("single", memory_warps=memory, planes=20))
-        assert {choice.name for choice in found} == names
-        assert all(choice.planes == 20 for choice in found)
-
-
-def counting(where: str, substeps: int = 100) -> Counting:
-    return Counting(where, planes=20, numbers=150, substeps=substeps)
-
-
-def test_what_counts_is_chosen_with_the_layout():
-    plain = Wishes("single")
-    auto = chosen_to_count(system(), plain, counting("auto"))
-    assert (auto.name, auto.memory, auto.planes) == ("thread", False, 20)
-    after = chosen_to_count(system(), plain, counting("after"))
-    assert (after.name, after.planes) == ("thread", 0)
-    assert auto.cost < after.cost
-    # Samples that are rare cost nothing wherever they are counted.
-    rare = chosen_to_count(system(), plain, counting("after", 10**6))
-    assert rare.cost == pytest.approx(chosen(system(), plain).cost, rel=1e-3)
-    spread = Wishes("single", layout="warps", memory_warps="on")
-    assert chosen_to_count(system(), spread, counting("inside")).memory
-    found = chosen_to_count(system(), replace(plain, memory_warps="on"), counting("after"))
-    assert (found.memory, found.planes) == (True, 0)
-    for wishes in (Wishes("single", "warps", memory_warps="off"), Wishes("single", "global")):
-        with pytest.raises(ConfigError, match='counting="inside" needs layout="thread", or'):
-            chosen_to_count(system(), wishes, counting("inside"))
-
-
-def test_a_warp_that_counts_must_keep_up():
-    """Where samples are frequent it decides how fast a block is."""
-    wishes = Wishes("single", "thread", memory_warps="on")
-    often, rare = (chosen_to_count(system(), wishes, counting("inside", n)) for n in (1, 10**6))
-    assert often.blocks >= 2
-    assert often.cost > 10 * rare.cost

@@ -364,10 +364,10 @@ def test_the_oldest_device_takes_every_file():
     """What is compiled above for the newest one, each file once."""
     require_nvrtc(OLDEST)
     small, large = lowered(model("schlogl")), lowered(model("toggle_switch"))
-    tables = {name: tables_of(large, name).header() for name in ("cr", "rssa")}
+    tables = {name: tables_of(large, name).header() for name in ("pdm", "rssa")}
     tabled = behind_counts(lowered_events(everything()))
     of_events = {
-        file_of(name): header_of(tabled, tables_of(tabled, name), 32) for name in ("cr", "rssa")
+        file_of(name): header_of(tabled, tables_of(tabled, name), 32) for name in ("pdm", "rssa")
     }
     lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
     headers = {
@@ -395,7 +395,7 @@ def test_the_oldest_device_takes_every_file():
         "leaping/tau_leap.cc": leap_header(small, CudaBackend.style),
         "leaping/tau_leap_checked.cc": leap_header(small, CudaBackend.style, checked=True),
         "tables/rejection/ssa_rejection.cc": table_header(large, tables["rssa"], 32),
-        "tables/ssa_table.cc": table_header(large, tables["cr"], 32),
+        "tables/ssa_table.cc": table_header(large, tables["pdm"], 32),
     }
     files = {path.relative_to(CSRC).as_posix() for path in CSRC.rglob("*.cc")}
     elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py

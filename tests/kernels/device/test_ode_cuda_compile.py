@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from count_operations import counted, operations_ptx
 from cuda_usage import A_FEW, NEWEST, OLDER, REGISTERS, Usage, compile_usage, require_nvrtc
 from ode_probe import CLOCK, DATA, system_of
 
@@ -15,8 +14,8 @@ from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
 from tauslab.kernels.ode.engine import FILES, with_layout
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts.costs import PIPES, tabulated
-from tauslab.kernels.ode.layouts.layout_choice import Wishes, thread_choice, warps_choice
+from tauslab.kernels.ode.layouts import Counting, layout_of
+from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
 from tauslab.model.readers.sbml.reader import read_sbml
 
@@ -51,48 +50,22 @@ def test_varying_inputs_need_local_memory_only_where_they_are_drawn():
 
 def test_equations_spread_over_warps():
     system = system_of(CLOCK)
-    header = ode_header(system, more=with_layout(warps_choice(system, 4, Wishes("double"))))
+    header = ode_header(system, more=with_layout(layout_of(system, OdeSettings(warps=4))))
     stack, stores, loads, registers = usage_of("ode/blocks/warps.cc", header)
     assert max(stack, stores, loads) <= A_FEW
     assert registers <= 128
 
 
-@pytest.mark.parametrize("memory", ["off", "on"])
-def test_warps_that_write_cost_no_local_memory(memory):
-    system = system_of(CLOCK)
-    for choice in (
-        thread_choice(system, Wishes("single", memory_warps=memory)),
-        warps_choice(system, 4, Wishes("single", memory_warps=memory)),
-    ):
-        header = ode_header(system, precision="single", more=with_layout(choice))
-        stack, stores, loads, registers = usage_of(FILES[choice.entry], header)
-        assert max(stack, stores, loads) <= A_FEW
-        assert registers * max(128, choice.threads_of_a_block) <= 65536
-
-
-@pytest.mark.parametrize("memory", ["off", "on"])
-def test_counting_spills_nothing_of_what_integrates(memory):
+@pytest.mark.parametrize(
+    ("warps", "counting"), [(4, None), (0, Counting("inside", 42))], ids=["warps", "counting"]
+)
+def test_what_integrates_in_blocks_spills_nothing(warps, counting):
     system = system_of(CLOCK, recorded=CLOCK.species)
-    wishes = Wishes("single", memory_warps=memory, planes=2 * len(system.quantities) + 10)
-    found = [thread_choice(system, wishes)]
-    found += [warps_choice(system, 4, wishes)] if memory == "on" else []
-    for choice in found:
-        header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
-        stack, stores, loads, registers = usage_of(FILES[choice.entry], header)
-        assert max(stack, stores, loads) <= A_FEW
-        assert registers * max(128, choice.threads_of_a_block) <= 65536
-
-
-def test_operations_are_counted_in_what_the_compiler_makes_of_them():
-    for precision in ("single", "double"):
-        found = counted(operations_ptx(precision))
-        table = tabulated(precision)
-        assert found.keys() == table.slots.keys()
-        issue = PIPES.index("issue")
-        for kind, slots in found.items():
-            assert slots[issue] == pytest.approx(table.of(kind)[issue], rel=0.2), kind
-        assert found["fused"] == found["mul"]
-        assert found["pow"][issue] > found["exp"][issue] > found["reciprocal"][issue] > 1
+    choice = layout_of(system, OdeSettings(precision="single", warps=warps), counting)
+    header = ode_header(system, precision="single", more=with_layout(choice), wide=False)
+    stack, stores, loads, registers = usage_of(FILES[choice.entry], header)
+    assert max(stack, stores, loads) <= A_FEW
+    assert registers * max(128, choice.threads_of_a_block) <= 65536
 
 
 def test_steps_that_adapt():

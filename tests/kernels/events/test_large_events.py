@@ -183,7 +183,7 @@ def test_a_trajectory_goes_on_from_a_state_that_was_kept(selector):
 def test_which_selector_a_network_with_events_gets():
     small, large = lowered_events(crowd(14)), lowered_events(colony())
     assert selector_of(small) == "linear"
-    assert selector_of(small, "cr") == "cr"
+    assert selector_of(small, "pdm") == "pdm"
     assert selector_of(large) == "tree"
     with pytest.raises(
         ts.ConfigError, match=r"events by selector=.linear. in models of up to 2000"
@@ -212,7 +212,7 @@ def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
 
 
 @pytest.mark.filterwarnings("ignore:event timed:UserWarning")  # the new Z is rounded
-@pytest.mark.parametrize("selector", ["cr", "rssa"])
+@pytest.mark.parametrize("selector", ["pdm", "rssa"])
 def test_what_events_end_a_trajectory_with(selector):
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}
     with pytest.warns(UserWarning, match="2 ended by event_queue, 2 ended by event_cascade"):

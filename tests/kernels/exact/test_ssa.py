@@ -117,33 +117,3 @@ def test_step_limit(selector):
     counts, status = simulate(net, [0.0, 1000.0], 4, seed=1, max_steps=10, selector=selector)
     assert (status == 3).all()
     assert (counts[:, 1, 0] == -1).all()
-
-
-def decays(rates):
-    """A molecule each of A0, A1, ... that decays at its rate."""
-    net = Network("decays")
-    for i, rate in enumerate(rates):
-        net.add_species(f"A{i}", 1)
-        net.add_reaction(f"A{i} ->", rate=rate)
-    return net
-
-
-def test_groups_whose_exponents_are_far_apart():
-    """70 slow decays beside one that is 2^50 times faster and one never seen; alarms 1e-5."""
-    n, slow = 2000, 70
-    counts, _ = simulate(
-        decays([2.0**50, 2.0**-90, *[1.0] * slow]), [0.0, 1.0], n, 1, selector="cr"
-    )
-    left = counts[:, 1]
-    assert (left[:, 0] == 0).all()
-    assert (left[:, 1] == 1).all()
-    mean, error = left[:, 2:].mean(), np.sqrt(np.exp(-1) * (1 - np.exp(-1)) / (n * slow))
-    assert abs(mean - np.exp(-1)) < 4.4 * error
-
-
-@pytest.mark.parametrize(("rate", "left"), [(2.0**128, 0), (2.0**-130, 1)])
-def test_propensities_at_the_ends_of_the_groups(rate, left):
-    """As large as constants may be: it fires; too small for a group: nothing fires, absorbed."""
-    counts, status = simulate(decays([rate]), [0.0, 1.0], 3, 1, selector="cr")
-    assert status.tolist() == [1] * 3
-    assert counts[:, 1, 0].tolist() == [left] * 3

@@ -147,16 +147,13 @@ def test_short_events_that_change_nothing(tmp_path):
 
 
 @compiler
-@pytest.mark.parametrize("selector", ["pdm", "cr"])
-def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch, selector):
-    """As plans by reaction do; for `cr`, whose groups follow the plan, as one thread does."""
+def test_plans_by_species_give_the_same_bits(tmp_path, monkeypatch):
+    """As plans by reaction do."""
     cpu = get_backend("cpu", BackendOptions(threads=1))
-    planned = simulate(cpu, mixture(), [0.0, 0.2], 2, selector)
+    expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "pdm")
     monkeypatch.setattr(plans, "MOST_PLANNED", 0)
     monkeypatch.setattr(plans, "MOST_TOUCHED", 0)
-    cpu = get_backend("cpu", BackendOptions(threads=1))
-    expected = simulate(cpu, mixture(), [0.0, 0.2], 2, "cr") if selector == "cr" else planned
-    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, selector, 32)
+    found = simulate(EmulatedBackend(tmp_path, 32), mixture(), [0.0, 0.2], 2, "pdm", 32)
     for one, other in zip(expected, found, strict=True):
         assert np.array_equal(one, other)
 
@@ -188,7 +185,7 @@ def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
 
 
 @pytest.mark.parametrize("species", [1, 2, 3, 5])
-@pytest.mark.parametrize("selector", ["pdm", "cr"])
+@pytest.mark.parametrize("selector", ["pdm", "tree"])
 def test_the_first_entries_of_every_plan_are_in_the_tables(selector, species):
     # A warp loads them, one pair for each thread, however few the plan has: csrc/tables/event.h.
     net = Network("chain")

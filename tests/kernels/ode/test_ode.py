@@ -292,12 +292,9 @@ def test_equal_parts_exist_once():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["double", "single"])
-@pytest.mark.parametrize(
-    ("layout", "memory"),
-    [("thread", "off"), ("thread", "on"), ("warps", "off"), ("warps", "on"), ("global", "off")],
-)
+@pytest.mark.parametrize("layout", ["thread", "warps", "global"])
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000201", "BIOMD0000000088"])
-def test_devices_and_layouts_give_the_same_bits(name, layout, memory, precision):
+def test_devices_and_layouts_give_the_same_bits(name, layout, precision):
     from tauslab.kernels.backends import BackendOptions, get_backend
 
     network = read_sbml(DATA / "sbml" / f"{name}.xml")
@@ -307,9 +304,7 @@ def test_devices_and_layouts_give_the_same_bits(name, layout, memory, precision)
     priors = Priors(
         tuple(Prior(n, "uniform", 0.9 * values[n], 0.2 * values[n]) for n in system.inputs)
     )
-    settings = OdeSettings(
-        "rk4", substeps=50, precision=precision, layout=layout, memory_warps=memory
-    )
+    settings = OdeSettings("rk4", substeps=50, precision=precision, layout=layout)
     courses = []
     for device in ("cpu", "cuda"):
         backend = get_backend(device, BackendOptions(threads=2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,14 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import codegen as ode_codegen
 from tauslab.kernels.ode.codegen import count_constants, ode_header
 from tauslab.kernels.ode.engine import with_layout
-from tauslab.kernels.ode.layouts.layout_choice import (
-    LayoutChoice,
-    Wishes,
-    global_choice,
-    handover_bytes,
-    warps_choice,
-)
+from tauslab.kernels.ode.layouts import Layout, layout_of
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def both(
     folder: Path,
-    choice: LayoutChoice,
+    choice: Layout,
     precision: str,
     order: int = 1,
     blocks: int = 1,
@@ -50,12 +43,6 @@ def both(
     return one, two
 
 
-def spread(warps: int, groups: int, precision: str, *, memory: bool = False) -> LayoutChoice:
-    system = system_of(network(), varying=("k",))
-    found = warps_choice(system, warps, Wishes(precision, memory_warps="on" if memory else "off"))
-    return replace(found, groups=groups, bytes_of_a_block=found.bytes_of_a_block * groups)
-
-
 def assert_equal(one: Course, two: Course) -> None:
     assert one.status.tolist() == two.status.tolist()
     assert set(one.status.tolist()) == {0, 4}  # the root of a negative number ends some
@@ -65,43 +52,29 @@ def assert_equal(one: Course, two: Course) -> None:
 
 
 @pytest.mark.parametrize(
-    ("warps", "groups", "precision", "memory", "order", "blocks"),
-    [
-        (2, 1, "double", False, 1, 2),
-        (3, 2, "single", False, -1, 1),
-        (8, 1, "double", False, -1, 1),
-        (2, 2, "single", True, 1, 1),
-        (3, 1, "double", True, -1, 2),
-        (1, 1, "single", True, 1, 1),
-    ],
+    ("warps", "precision", "order", "blocks"),
+    [(2, "double", 1, 2), (3, "single", -1, 1), (8, "double", -1, 1)],
 )
-def test_warps_give_the_bits_of_threads(tmp_path, warps, groups, precision, memory, order, blocks):
-    choice = spread(warps, groups, precision, memory=memory)
+def test_warps_give_the_bits_of_threads(tmp_path, warps, precision, order, blocks):
+    system = system_of(network(), varying=("k",))
+    choice = layout_of(system, OdeSettings("rk4", precision=precision, warps=warps))
     one, two = both(tmp_path, choice, precision, order, blocks)
     assert_equal(one, two)
     assert np.isfinite(one.samples[one.status == 0]).all()
 
 
 @pytest.mark.parametrize(
-    ("warps", "precision", "columns", "memory", "shared", "order", "blocks"),
-    [
-        (1, "single", False, True, False, 1, 2),
-        (2, "double", True, True, True, -1, 1),
-        (1, "double", True, True, False, 1, 1),
-        (1, "single", False, False, True, 1, 2),
-    ],
+    ("width", "precision", "columns", "order", "blocks"),
+    [(64, "double", True, -1, 1), (32, "single", False, 1, 2)],
 )
-def test_shared_memory_beside_threads_changes_no_bit(
-    tmp_path, warps, precision, columns, memory, shared, order, blocks
+def test_constants_in_shared_memory_change_no_bit(
+    tmp_path, width, precision, columns, order, blocks
 ):
     """Of 32 or 64 trajectories a block, stored by row or by quantity, more than once in a block."""
     system = system_of(network(), varying=("k",))
-    width, words = 32 * warps, 1 if precision == "single" else 2
-    size = handover_bytes(system, words, width) * memory
-    size += 4 * words * width * count_constants(system) * shared
-    choice = LayoutChoice(
-        1, 1, width, 0.0, None, size, memory, shared_constants=shared, compute_threads=width
-    )
+    words = 1 if precision == "single" else 2
+    size = 4 * words * width * count_constants(system)
+    choice = Layout((), width, 1, size, shared_constants=True)
     assert choice.entry == "ode_threads"
     assert_equal(*both(tmp_path, choice, precision, order, blocks, columns=columns))
 
@@ -118,15 +91,14 @@ def test_stages_with_one_text_give_the_same_bits(backend, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["single", "double"])
 def test_global_memory_gives_the_same_bits(tmp_path, precision):
-    choice = global_choice(system_of(network(), varying=("k",)), Wishes(precision))
-    assert_equal(*both(tmp_path, choice, precision))
+    assert_equal(*both(tmp_path, Layout(in_global=True), precision))
 
 
 @pytest.mark.parametrize("name", ["BIOMD0000000033", "BIOMD0000000088", "BIOMD0000000201"])
 def test_a_block_has_memory_for_all_constants(name):
     """Those of events and recorded quantities too."""
     system = system_of(read_sbml(DATA / "sbml" / f"{name}.xml"))
-    choice = warps_choice(system, 3, Wishes("double"))
+    choice = layout_of(system, OdeSettings("rk4", warps=3))
     header = ode_header(system, more=with_layout(choice))
     constants = int(re.search(r"N_CONSTANTS = (\d+)", header)[1])
     assert choice.bytes_of_a_block >= 8 * 32 * (2 * len(system.variables) + constants)

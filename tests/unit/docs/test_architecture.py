@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is short, and every station of its walks is in the code."""
+"""Every station of the walks of ARCHITECTURE.md is in the code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from places import ROOT
 
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 SOURCES = ROOT / "src" / "tauslab"
-MOST_LINES, MOST_STATIONS = 70, 8
-WALK = re.compile(r"(?m)^### .*\n((?:\d\. .*\n)+)")
 # A station: `file`: `name`, or `name` in `file`.
 STATION = re.compile(r"`([\w/]+\.(?:py|h|cc))`: (?:the upper rank's )?`(\w+)`")
 BACKWARDS = re.compile(r"`(\w+)`(?: of| in) `([\w/]+\.(?:py|h|cc))`")
@@ -64,26 +62,6 @@ def test_a_station_is_in_the_code(file, name):
         assert name in names_of(file)
 
 
-def test_every_name_of_a_station_is_looked_at():
-    page = "1. `a/b.py`: `one` reads, `two` (`x` in `a/d.h`) adds; `three` in `a/c.cc`; `four`."
-    assert list(named_after_files(page)) == [
-        ("a/b.py", "one"),
-        ("a/b.py", "two"),
-        ("a/c.cc", "four"),
-    ]
-
-
 @pytest.mark.parametrize("file", sorted(set(re.findall(r"`([\w/]+/\w+\.(?:py|h|cc))`", PAGE))))
 def test_a_file_that_the_page_names(file):
     assert (SOURCES / file).is_file()
-
-
-def test_the_walks():
-    walks = [walk.splitlines() for walk in WALK.findall(PAGE)]
-    assert len(walks) == 5
-    assert max(map(len, walks)) <= MOST_STATIONS
-    assert all(STATION.search(station) for walk in walks for station in walk)
-
-
-def test_the_page_is_short():
-    assert len(PAGE.splitlines()) <= MOST_LINES

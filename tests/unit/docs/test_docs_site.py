@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import reference
 from places import ROOT
 
 CONTENTS = re.findall(r"(?m)^ *- (?:.*: )?([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text())
@@ -15,6 +16,7 @@ CONTENTS = re.findall(r"(?m)^ *- (?:.*: )?([\w/.-]+\.md)$", (ROOT / "mkdocs.yml"
 
 def test_contents_are_all_pages():
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    pages |= {f"reference/{name}" for name in reference.written()}
     inside = [page for page in CONTENTS if not page.startswith("repository/")]
     assert sorted(inside) == sorted(pages)
 

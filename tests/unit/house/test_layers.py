@@ -252,6 +252,21 @@ def test_links_at_the_root_lead_into_the_package(layer):
         assert (link / "__init__.py").is_file()
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_an_import_through_a_link_says_what_to_write(layer):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {layer}"],
+        cwd=ROOT / "src" / "tauslab",  # as from the root, where the links lead there
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: {layer} is a part of tauslab: write `import tauslab.{layer}`"
+    )
+
+
 # What importing and asking for help must not load: each costs a tenth of a second or more.
 SLOW = ("h5py", "libsbml", "rich", "xarray", "pandas", "scipy", "torch", "asyncio")
 

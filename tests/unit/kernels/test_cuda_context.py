@@ -119,38 +119,10 @@ def test_what_is_wrong_in_the_thread_shows_where_it_is_waited_for():
         ([], 0),
     ],
 )
-def test_a_command_begins_with_it_where_it_may_use_a_gpu(
-    driver, words, begun, monkeypatch, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-    for model in ("model.xml", "cell.toml"):
-        (tmp_path / model).touch()
+def test_a_command_begins_with_it_where_it_may_use_a_gpu(driver, words, begun, monkeypatch):
     for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     command_line._begin_context(words)
-    cuda_context.wait_for_context()
-    assert driver.contexts == [10] * begun
-
-
-@pytest.mark.parametrize(
-    ("words", "begun"),
-    [
-        (["run", "{model}", "-n10", "--t-end=1", "--set", "k=-1", "-o", "new.h5"], 1),
-        (["run", "-", "--t-end", "-1"], 1),
-        (["run", "{model}", "--sede", "3"], 0),
-        (["rdme", "{model}", "-x", "3"], 0),
-        (["rdme", "{model}", "-n", "3"], 1),  # of run: which options a command has, parsing tells
-        (["run", "{model}", "-o", ""], 0),
-        (["run", "no-such.xml", "--t-end", "1"], 0),
-        (["run"], 0),
-    ],
-)
-def test_who_will_be_refused_begins_with_none(driver, words, begun, monkeypatch, tmp_path):
-    for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "model.xml").touch()
-    command_line._begin_context([word.format(model="model.xml") for word in words])
     cuda_context.wait_for_context()
     assert driver.contexts == [10] * begun
 

@@ -25,8 +25,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import IntArray
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
-# per species. No result depends on it but those of `cr`, whose groups follow the order of the plan:
-# for them it is part of the method.
+# per species. No result depends on it.
 MOST_PLANNED = 1 << 23
 # The same of whole numbers: longer lists of them are better shared, since each is read once.
 MOST_TOUCHED = 1 << 20

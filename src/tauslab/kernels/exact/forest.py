@@ -170,8 +170,6 @@ class ForestTables:
         Of the reactions that have owners.
     stored
         Numbers of the other reactions, whose propensities are leaves of a tree of their own.
-    levels
-        Of sums above the stored leaves, if not all up to the total.
 
     Attributes
     ----------
@@ -191,12 +189,9 @@ class ForestTables:
         network: LoweredNetwork,
         terms: Terms,
         stored: IntArray,
-        *,
-        levels: int | None = None,
     ) -> None:
         self._book, self._network, self.terms, self.stored = book, network, terms, stored
         self.sums = Sums()
-        self._levels = levels
         self.chunks = cut_into_chunks(terms)
         self.numbers = number_terms(terms, self.chunks)
         self._lay_out()
@@ -218,8 +213,7 @@ class ForestTables:
         stored_at: list[int] = []
         if stored or not owners:
             sizes = tree_sizes(stored)
-            kept = sizes[:-1] if self._levels is None else sizes[: self._levels + 1]
-            stored_at = [sums.take(size) for size in kept]
+            stored_at = [sums.take(size) for size in sizes[:-1]]
             at = [*stored_at, owners] if owners else stored_at  # the sum of all is a leaf, or none
             self._link(0, sizes[: len(at)], at)
             self.lower = max(self.lower, len(at) - 1)

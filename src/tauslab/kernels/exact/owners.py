@@ -1,4 +1,4 @@
-"""Which species owns a reaction, and the terms its owners sum: the selectors `pdm` and `cr`.
+"""Which species owns a reaction, and the terms its owners sum: the selector `pdm`.
 
 A mass-action reaction of one or two molecules is owned by one of its species; owner, rate constant
 and kind make a *term*, see tables/forest.h. Of two species the one that changes more often owns,

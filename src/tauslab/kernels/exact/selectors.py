@@ -6,7 +6,6 @@ selector   paper                                                    kernel, belo
 `linear`   direct method, Gillespie 1977                            ensemble/ssa.cc, ssa_lanes.cc
 `tree`     direct method with a tree of sums                        tables/ssa_table.cc, forest.h
 `pdm`      partial propensities, Ramaswamy and others 2009          same files; tables/dense.h
-`cr`       composition and rejection, Slepoy and others 2008        tables/composition.h
 `rssa`     rejection with bounds, Thanh, Priami and Zunino 2014     tables/rejection/
 ========== ======================================================== ==============================
 
@@ -24,7 +23,7 @@ from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import opt
 
-SELECTORS = ("linear", "tree", "pdm", "cr", "rssa")
+SELECTORS = ("linear", "tree", "pdm", "rssa")
 
 # Up to this many reactions a network is unrolled and uses the selector `linear`; beyond it tables.
 # Part of the method: changing it changes results.
@@ -32,13 +31,6 @@ LARGEST_UNROLLED = 64
 # With more dependents `pdm` is faster than `tree`, with fewer it only takes more memory: measured,
 # see docs/large-networks.md.
 MOST_DEPENDENTS_OF_A_TREE = 16.0
-# Composition and rejection, `cr`, is faster where sums of many cost more than groups: in networks
-# of so many reactions, of which an event changes few, and whose state is still in a cache.
-FEWEST_GROUPED, MOST_GROUPED = 1000, 50_000
-DEPENDENTS_OF_GROUPS = 3.0, 20.0
-REACTIONS_PER_DEPENDENT = 100
-# Beyond it the total of bounds, of which the least is 2^-31 of the greatest, might not be exact.
-LARGEST_GROUPED = 1 << 22
 LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compiles for minutes
 # The same of networks with events, whose text is shorter; up to it they use `linear` by default.
 LARGEST_WITH_EVENTS = 2000
@@ -55,7 +47,7 @@ FEWEST_PILOTED = 64
 # Measured on a CPU core: a new bound takes 20 to 70 ns, an event of `rssa` without new bounds 30 to
 # 140, an event of the other selectors 60 to 300. Part of the method: changing it changes results.
 MOST_CANDIDATES = 2.0
-MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0, "cr": 2.0}
+MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0}
 
 
 @dataclass(frozen=True)
@@ -114,8 +106,8 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
     Raises
     ------
     ConfigError
-        `linear` or `cr` is forced on a network that is too large for it, or a selector of tables on
-        one in which something moves between events.
+        `linear` is forced on a network that is too large for it, or a selector of tables on one in
+        which something moves between events.
     """
     if network.dynamics is not None:
         why = only_linear(network)
@@ -134,18 +126,11 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
             f"{opt('selector', 'linear')} is for 1 to {LARGEST_LINEAR} reactions, not "
             f"{len(network.reactions)}: use one of {', '.join(SELECTORS[1:])}"
         )
-    if forced == "cr" and len(network.reactions) > LARGEST_GROUPED:
-        raise ConfigError(
-            f"{opt('selector', 'cr')} is for up to {LARGEST_GROUPED} reactions, not "
-            f"{len(network.reactions)}: use tree or pdm"
-        )
     if forced is not None:
         return forced
     if network.dynamics is None and 0 < len(network.reactions) <= LARGEST_UNROLLED:
         return "linear"
     dependents = mean_dependents(network)
-    if _is_grouped(len(network.reactions), dependents):
-        return "cr"
     owned = sum(can_be_owned(reaction) for reaction in network.reactions)
     mostly_owned = 2 * owned > len(network.reactions)
     return "pdm" if mostly_owned and dependents > MOST_DEPENDENTS_OF_A_TREE else "tree"
@@ -158,13 +143,6 @@ def only_linear(network: LoweredNetwork) -> str | None:
     if network.dynamics.moves:
         return "rate rules, and laws that depend on the time otherwise than by comparisons"
     return None
-
-
-def _is_grouped(reactions: int, dependents: float) -> bool:
-    """Whether `cr` is the fastest for so many reactions with so many dependents on average."""
-    fewest, most = DEPENDENTS_OF_GROUPS
-    most = min(most, reactions / REACTIONS_PER_DEPENDENT)
-    return FEWEST_GROUPED <= reactions <= MOST_GROUPED and fewest < dependents <= most
 
 
 def mean_dependents(network: LoweredNetwork) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.bounds import narrow
-from tauslab.kernels.exact.composition import highest_exponent, write_groups
 from tauslab.kernels.exact.dense import positions_of, write_dense
 from tauslab.kernels.exact.event_tables import write_plans
 from tauslab.kernels.exact.forest import ForestTables
@@ -155,7 +154,7 @@ class LargeNetwork:
     Parameters
     ----------
     selector
-        ``pdm``, or ``tree`` or ``cr``: with them no reaction has an owner.
+        ``pdm``, ``rssa``, or ``tree``, with which no reaction has an owner.
     team
         Threads that run one trajectory.
     firings
@@ -223,7 +222,7 @@ class LargeNetwork:
         blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors, dense=dense)
         keeps = team == LANES and blocks == FEW_BLOCKS and book["NODE_STAGES"] and not dense
         book.macro("TEAM_BLOCKS", blocks)
-        book.macro("KEEPS_SUMS", bool(keeps) and not book["IS_GROUPED"])
+        book.macro("KEEPS_SUMS", bool(keeps))
         if dense:  # counts by species are for records alone
             fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
             book.constant("SHARED_PARTS", fast)
@@ -322,8 +321,7 @@ def tables_of(
     owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
     terms = build_terms(network, np.flatnonzero(owned), weights)
     stored = _by_updates(network, np.flatnonzero(~owned), weights)
-    grouped = selector == "cr"
-    forest = ForestTables(book, network, terms, stored, levels=0 if grouped else None)
+    forest = ForestTables(book, network, terms, stored)
     dense = None if network.dynamics else positions_of(network, forest, weights)
     book.macro("IS_DENSE", dense is not None)
     if dense is None:
@@ -331,10 +329,9 @@ def tables_of(
         write_plans(book, network, forest, [*(((i, 0),) for i in variables), *late])
     else:
         write_dense(book, network, forest, dense)
-    items = len(stored) if grouped else None
-    write_groups(book, len(network.species), items, highest_exponent(reactions))
+    book.constant("N_COUNTS", len(network.species))
     write_no_short(book)
-    if team in TEAMS_OF_SHORT and not (grouped or network.dynamics):
+    if team in TEAMS_OF_SHORT and not network.dynamics:
         write_short(book, network, forest, forms)
     # Events make mass.
     small = not network.dynamics and narrow(network, terms, highest)

@@ -6,7 +6,7 @@ model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -32,7 +32,16 @@ from tauslab.kernels.lattice.lines import DeviceLines, device_lines, in_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.segments import planes_of_a_block
-from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
+from tauslab.kernels.lattice.state import (
+    FULL,
+    SINCE_START,
+    WAITING_0,
+    WORK,
+    LatticeState,
+    Samples,
+    Slab,
+    counted_columns,
+)
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 from tauslab.model.arrays import Array, IntArray
@@ -40,11 +49,7 @@ from tauslab.model.arrays import Array, IntArray
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
 
-# Words of `work`, as in csrc/lattice/site/lattice.h.
-_WORK = 14
-_WAITING, _SPILLS, FULL, MESSAGE_FULL, _TRUNCATED = 0, 2, 3, 6, 13
-_SINCE_START = [_SPILLS, _TRUNCATED]  # words that count on through a run
-_OF_LAUNCH = slice(7, 10)  # zero when many steps are launched together
+_OF_LAUNCH = slice(7, 10)  # words of `work` that are zero when many steps are launched together
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
 _GROWTH = 4
@@ -60,11 +65,6 @@ class Steps(Protocol):
 
     def must_repeat(self) -> bool:
         """Whether the last steps found too little room, and have to be done again."""
-
-
-def counted_columns(lattice: LoweredLattice) -> int:
-    """Numbers that ``rdme_count`` makes: see count_rest in csrc/lattice/counting.h."""
-    return len(lattice.site_types) * len(lattice.species) + len(lattice.reactions) + 3
 
 
 class LatticeEngine:
@@ -223,7 +223,7 @@ class LatticeEngine:
         self.particles = backend.empty(shape, lattice.particle_type)
         self._moved = backend.empty(shape, lattice.particle_type)
         self._fired = backend.empty((max(1, len(lattice.reactions)),), np.uint64)
-        self.work = backend.empty((_WORK,), np.uint64)
+        self.work = backend.empty((WORK,), np.uint64)
         self._waiting = backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
         self.capacity = capacity
 
@@ -369,19 +369,21 @@ class LatticeEngine:
         fired = np.zeros(self._fired.shape, np.uint64)
         fired[: len(state.fired)] = state.fired
         self._fired[...] = backend.upload(fired)
-        self._load_waiting(state.waiting, (state.spills, state.truncated))
+        self._load_waiting(state.waiting, state.since_start)
         self.mark_all()
 
-    def _since_start(self) -> tuple[int, int]:
-        """Particles that found no room, and passes of sites that were truncated, so far."""
-        spills, truncated = self.host(self.work)[_SINCE_START].tolist()
-        return spills, truncated
+    def _since_start(self) -> dict[str, int]:
+        """The numbers of `SINCE_START` so far."""
+        counted = self.host(self.work)[[*SINCE_START.values()]].tolist()
+        return dict(zip(SINCE_START, counted, strict=True))
 
-    def _load_waiting(self, waiting: Array, counted: tuple[int, int]) -> None:
+    def _load_waiting(self, waiting: Array, counted: Mapping[str, int]) -> None:
         """Put waiting particles in the list that the next step reads."""
-        work = np.zeros(_WORK, np.uint64)
+        work = np.zeros(WORK, np.uint64)
         current = self.step & 1
-        work[_WAITING + current], work[_SINCE_START] = len(waiting), counted
+        work[WAITING_0 + current] = len(waiting)
+        for name, count in counted.items():
+            work[SINCE_START[name]] = count
         where = self.slab.tiles_of(waiting["site"], self.lattice.shape, self.tile.y, self.tile.x)
         entries, tiles = chained(waiting, where)
         heads = np.full(self._heads.shape, -1, np.int32)
@@ -395,11 +397,12 @@ class LatticeEngine:
 
     def replace_waiting(self, waiting: Array, added: int) -> None:
         """Put other particles on the list of those that wait; `added` of them are new."""
-        spills, truncated = self._since_start()
+        counted = self._since_start()
+        counted["spills"] += added
         while self.capacity < 2 * len(waiting):
             self.capacity *= _GROWTH
             self._waiting = self.backend.empty((2, self.capacity, 3), np.uint64)
-        self._load_waiting(waiting, (spills + added, truncated))
+        self._load_waiting(waiting, counted)
         self.mark_all()
 
     def mark_all(self) -> None:
@@ -429,7 +432,7 @@ class LatticeEngine:
         self.synchronize()
         fired = self.host(self._fired)[: len(self.lattice.reactions)].astype(np.int64)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        return LatticeState(none, self.waiting(), self.step, fired, *self._since_start())
+        return LatticeState(none, self.waiting(), self.step, fired, **self._since_start())
 
     def save_later(self, place: int) -> Callable[[], LatticeState]:
         """As `save`, but the particles travel to the host while later steps run.
@@ -452,7 +455,7 @@ class LatticeEngine:
         def state() -> LatticeState:
             backend.use()
             arrived.wait()
-            return LatticeState(mirror, waiting, step, fired, *counted)
+            return LatticeState(mirror, waiting, step, fired, **counted)
 
         return state
 
@@ -460,7 +463,7 @@ class LatticeEngine:
         """Particles that wait for a slot, ordered by site and age."""
         self.synchronize()
         current = self.step & 1
-        held = int(self.host(self.work)[_WAITING + current])
+        held = int(self.host(self.work)[WAITING_0 + current])
         if held == 0:
             return np.zeros(0, WAITING)
         words = np.ascontiguousarray(self.host(self._waiting[current, :held]))
@@ -621,7 +624,7 @@ class LatticeEngine:
             marks=self._marks,
             n_marks=len(marks),
             counts=counts,
-            columns=counted_columns(self.lattice),
+            columns=counted_columns(self.lattice.sizes),
         )
         grid = LaunchGrid(blocks, self._threads, together=True)
         self.program.launch_blocks("rdme_sparse_steps", grid, arguments, self.stream)
@@ -645,7 +648,7 @@ class LatticeEngine:
             marks=self._marks,
             n_marks=len(marks),
             counts=counts,
-            columns=counted_columns(self.lattice),
+            columns=counted_columns(self.lattice.sizes),
         )
         grid = LaunchGrid(self._section_blocks(), self._threads, together=True)
         self.program.launch_blocks("rdme_sparse_sections", grid, arguments, self.stream)
@@ -669,7 +672,7 @@ class LatticeEngine:
 
     def _start_sampled(self, marks: Sequence[int], steps: Steps) -> Any:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
-        rows = self.backend.empty((len(marks), counted_columns(self.lattice)), np.uint64)
+        rows = self.backend.empty((len(marks), counted_columns(self.lattice.sizes)), np.uint64)
         self.backend.clear(rows, self.stream)
         # The kernel counts once after a step, and not before the first.
         at_once = 0 < marks[0] <= marks[-1] <= _MOST_TOGETHER and len({*marks}) == len(marks)
@@ -704,7 +707,7 @@ class LatticeEngine:
 
     def count(self) -> Samples:
         """Count now."""
-        rows = self.backend.empty((1, counted_columns(self.lattice)), np.uint64)
+        rows = self.backend.empty((1, counted_columns(self.lattice.sizes)), np.uint64)
         self.backend.clear(rows, self.stream)
         self._count(rows[0])
         return self._samples(self.host(rows))
@@ -743,16 +746,9 @@ class LatticeEngine:
         self._counter.launch_blocks("rdme_count", grid, arguments, self.stream)
 
     def _samples(self, rows: Array) -> Samples:
-        values = rows.astype(np.int64)
-        types, species = len(self.lattice.site_types), len(self.lattice.species)
-        bins = types * species
-        self._density, self._closest = self._crowding(
-            values[-1, :bins].reshape(types, species).sum(axis=1)
-        )
-        return Samples(
-            values[:, :bins].reshape(-1, types, species), values[:, bins:-3],
-            *values[:, -3:].T,
-        )  # fmt: skip
+        samples = Samples.of_rows(rows, self.lattice.sizes)
+        self._density, self._closest = self._crowding(samples.by_type[-1].sum(axis=1))
+        return samples
 
     def _crowding(self, held: IntArray) -> tuple[float, float]:
         """Particles a site, of particles ``[site type]``.

@@ -98,6 +98,12 @@ class LoweredLattice:
     crowded: float | None = None
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the axes of what is counted of it."""
+        named = {"site_type": self.site_types, "species": self.species, "reaction": self.reactions}
+        return {axis: len(names) for axis, names in named.items()}
+
+    @property
     def crowding(self) -> float:
         """Particles a site where they stand closest, by which kernels are chosen."""
         return self.start.crowding if self.crowded is None else self.crowded

@@ -16,15 +16,21 @@ import numpy as np
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.lattice.codegen import bounds, chances
-from tauslab.kernels.lattice.engine import LatticeEngine, counted_columns
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.state import LatticeState, Samples
+from tauslab.kernels.lattice.state import (
+    FULL,
+    SINCE_START,
+    WAITING_0,
+    WORK,
+    LatticeState,
+    Samples,
+    counted_columns,
+)
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 from tauslab.model.arrays import Array, FloatArray, IntArray
 
-# Words: WorkWord of csrc/lattice/site/lattice.h.
-WORK, WAITING_0, SPILLS, FULL, TRUNCATED = 14, 0, 2, 3, 13
-COUNTED = ("fired", "spills", "truncated", "steps")
+COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
 _PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
@@ -96,7 +102,7 @@ class LatticeReplicas:
     def _none(self, n: int) -> Rest:
         nothing = np.zeros(0, WAITING)
         fired = np.zeros((n, len(self.lattice.reactions)), np.int64)
-        return Rest([nothing] * n, fired, *np.zeros((3, n), np.int64))
+        return Rest([nothing] * n, fired, *np.zeros((len(COUNTED) - 1, n), np.int64))
 
     def __len__(self) -> int:
         """How many."""
@@ -233,9 +239,10 @@ class LatticeReplicas:
         shape = engine.particles.shape
         particles = self.cells[row].reshape(shape)
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
-        step, counted = int(rest.steps[row]), (int(rest.spills[row]), int(rest.truncated[row]))
+        counted = {name: int(getattr(rest, name)[row]) for name in SINCE_START}
         engine.take_up(
-            LatticeState(none, rest.waiting[row], step, rest.fired[row], *counted), particles
+            LatticeState(none, rest.waiting[row], int(rest.steps[row]), rest.fired[row], **counted),
+            particles,
         )
         samples: Samples = engine.run_sampled(marks)
         if marks[-1]:
@@ -243,8 +250,9 @@ class LatticeReplicas:
             self.backend.copy(engine.particles, particles, engine.stream)
             engine.synchronize()
             rest.waiting[row] = after.waiting
-            rest.fired[row], rest.spills[row] = after.fired, after.spills
-            rest.truncated[row] = after.truncated
+            rest.fired[row] = after.fired
+            for name, count in after.since_start.items():
+                getattr(rest, name)[row] = count
         return samples.by_type
 
     def _launched(
@@ -312,7 +320,7 @@ class LatticeReplicas:
         places = np.stack([np.asarray(numbers, np.int64), rest.steps[rows]], axis=1)
         self._room["places"] = backend.upload(np.ascontiguousarray(places))
         bins = len(lattice.site_types) * len(lattice.species)
-        counts = backend.empty((len(marks), n, counted_columns(lattice)), np.uint64)
+        counts = backend.empty((len(marks), n, counted_columns(lattice.sizes)), np.uint64)
         backend.clear(counts, engine.stream)
         done = 0
         for index, mark in enumerate(marks):
@@ -328,7 +336,8 @@ class LatticeReplicas:
         backend, room, n = self.backend, self._room, rows.stop - rows.start
         steps = rest.steps[rows]
         work = np.zeros((n, WORK), np.uint64)
-        work[:, SPILLS], work[:, TRUNCATED] = rest.spills[rows], rest.truncated[rows]
+        for name, word in SINCE_START.items():
+            work[:, word] = getattr(rest, name)[rows]
         fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
         fired[:, : rest.fired.shape[1]] = rest.fired[rows]
         room["heads"][:n] = np.int32(-1)
@@ -390,7 +399,8 @@ class LatticeReplicas:
     def _take_back(self, rows: slice, rest: Rest, work: Array, done: int) -> None:
         """What waits and what was counted after all steps."""
         n = rows.stop - rows.start
-        rest.spills[rows], rest.truncated[rows] = work[:, SPILLS], work[:, TRUNCATED]
+        for name, word in SINCE_START.items():
+            getattr(rest, name)[rows] = work[:, word]
         fired = self._engine.host(self._room["fired"][:n])
         rest.fired[rows] = fired[:, : rest.fired.shape[1]]
         for at in range(n):

@@ -22,7 +22,7 @@ def planes_of_a_block(planes: int, columns: int, resident: int, filled: float = 
     at the same time should be enough, and end at the same time: best is a short last one.
 
     The constants are fitted to 260 times of 26 lattices and slabs on an H200 with 4 to 30 planes
-    for a block (`scripts/halo/benchmark_slab.py --planes`): the choice takes 0.3 % longer than the
+    for a block (`scripts/benchmark.py --group planes`): the choice takes 0.3 % longer than the
     best on average, and at most 2 %.
 
     Parameters

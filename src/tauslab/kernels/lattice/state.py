@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Self
 
 import numpy as np
 
+from tauslab.kernels.fields import Field
 from tauslab.model.arrays import Array, IntArray
+
+# Words of `work`: WorkWord of csrc/lattice/site/lattice.h.
+WORK, WAITING_0, FULL, MESSAGE_FULL = 14, 0, 3, 6
+# Those that count on through a run, by their names in `LatticeState`.
+SINCE_START = {"spills": 2, "truncated": 13}
 
 
 @dataclass(frozen=True)
@@ -32,9 +40,14 @@ class Slab:
         return np.asarray((plane * along_y + y // tile_y) * along_x + x // tile_x)
 
 
+def _counted(name: str, *axes: str, since: int = 2, unit: str = "") -> dict[str, Field]:
+    """Of an entry of `Samples`: what it is in a file."""
+    return {"recorded": Field(name, ("time", *axes), "<i8", since=since, unit=unit)}
+
+
 @dataclass(frozen=True)
 class Samples:
-    """What was counted at some steps.
+    """What was counted at some steps: the numbers of `rdme_count`, in its order.
 
     counts ``[sample, species]`` and by_type ``[sample, site type, species]``, with those that wait;
     fired ``[sample, reaction]`` and spills ``[sample]`` since the start: reactions, and particles
@@ -42,16 +55,48 @@ class Samples:
     since the start: passes of a site that ended before their time (csrc/lattice/site/react.h).
     """
 
-    by_type: IntArray
-    fired: IntArray
-    spills: IntArray
-    waiting: IntArray
-    truncated: IntArray
+    by_type: IntArray = field(
+        metadata=_counted("counts_by_site_type", "site_type", "species", unit="particles")
+    )
+    fired: IntArray = field(metadata=_counted("reactions_fired", "reaction"))
+    spills: IntArray = field(metadata=_counted("overflow"))
+    waiting: IntArray = field(metadata=_counted("waiting", since=3, unit="particles"))
+    truncated: IntArray = field(metadata=_counted("truncated_passes", since=3))
 
     @property
     def counts(self) -> IntArray:
         """Particles ``[sample, species]``."""
         return np.asarray(self.by_type.sum(axis=1))
+
+    @classmethod
+    def of_rows(cls, rows: Array, sizes: Mapping[str, int]) -> Self:
+        """From numbers ``[sample, column]``, by the sizes of axes."""
+        shapes = [each.shape({**sizes, "time": len(rows)}) for each in SAMPLED[1:]]
+        cuts = np.cumsum([math.prod(shape[1:]) for shape in shapes])[:-1]
+        parts = np.split(rows.astype(np.int64), cuts, axis=1)
+        return cls(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+    def rows(self) -> IntArray:
+        """The inverse of `of_rows`."""
+        parts = [getattr(self, entry.name) for entry in fields(self)]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+    def recorded(self) -> dict[str, IntArray]:
+        """What files hold, by the names of `SAMPLED`."""
+        own = {e.metadata["recorded"].name: getattr(self, e.name) for e in fields(self)}
+        return {"counts": self.counts, **own}
+
+
+# What files hold of every sample, in the order in which its checksum takes them.
+SAMPLED: tuple[Field, ...] = (
+    Field("counts", ("time", "species"), "<i8", unit="particles"),
+    *(entry.metadata["recorded"] for entry in fields(Samples)),
+)
+
+
+def counted_columns(sizes: Mapping[str, int]) -> int:
+    """Numbers that ``rdme_count`` makes of a sample, by the sizes of axes."""
+    return sum(math.prod(each.shape({**sizes, "time": 1})) for each in SAMPLED[1:])
 
 
 @dataclass(frozen=True)
@@ -69,3 +114,8 @@ class LatticeState:
     fired: IntArray
     spills: int
     truncated: int = 0
+
+    @property
+    def since_start(self) -> dict[str, int]:
+        """The numbers of `SINCE_START`."""
+        return {name: getattr(self, name) for name in SINCE_START}

@@ -29,9 +29,7 @@ def jacobian_functions(found: Jacobian, writer: CodeWriter) -> str:
     )
 
 
-def group_functions(
-    system: OdeSystem, groups: Sequence[Sequence[int]], writer: CodeWriter, groups_of_a_block: int
-) -> str:
+def group_functions(system: OdeSystem, groups: Sequence[Sequence[int]], writer: CodeWriter) -> str:
     """What each warp of a trajectory computes: the rates of its variables, a share of the records.
 
     `groups` are the variables of each warp. Every node is the same operation as in `ode_rates`.
@@ -53,7 +51,7 @@ def group_functions(
         f"    if (warp == {g}) return work.template run<{g}>();\n" for g in range(len(groups))
     )
     return (
-        f"constexpr int WARPS = {len(groups)};\nconstexpr int GROUPS = {groups_of_a_block};\n\n"
+        f"constexpr int WARPS = {len(groups)};\n\n"
         "// What warp number G of a trajectory computes.\ntemplate <int G>\nstruct Group;\n"
         f"{''.join(structs)}\n"
         "template <class Work>\nDEVICE void run_group([[maybe_unused]] int warp, Work &work) {\n"

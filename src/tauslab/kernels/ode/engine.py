@@ -26,8 +26,7 @@ from tauslab.kernels.ode.codegen import (
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
 from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts.counting import Counting, chosen_to_count
-from tauslab.kernels.ode.layouts.layout_choice import LayoutChoice, Wishes, chosen
+from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -62,14 +61,6 @@ NOTHING_COUNTED: dict[str, Any] = {
 }
 
 
-def _wishes(settings: OdeSettings, crowd: int) -> Wishes:
-    """What the settings ask of the choice of a layout; `crowd` as there."""
-    return Wishes(
-        settings.precision, settings.layout, settings.warps, settings.memory_warps,
-        settings.balance, crowd,
-    )  # fmt: skip
-
-
 class _Strides(NamedTuple):
     """From one number to the next, in samples and in what was drawn."""
 
@@ -92,9 +83,9 @@ class Ode:
     wide
         Whether samples are doubles; otherwise they have the precision of the settings.
     choice
-        A layout in place of the predicted one, on a device with warps.
+        A layout in place of that of the rule, on a device with warps.
     trajectories
-        How many there will be about, for the prediction; 0 for very many.
+        How many there will be about; 0 for very many.
     counting
         What may be counted in launches, on a device with warps: `counts` tells whether it is.
     """
@@ -108,7 +99,7 @@ class Ode:
         *,
         priors: Priors | None = None,
         wide: bool = True,
-        choice: LayoutChoice | None = None,
+        choice: Layout | None = None,
         trajectories: int = 0,
         counting: Counting | None = None,
     ) -> None:
@@ -136,12 +127,12 @@ class Ode:
         self.entry = f"ode_{settings.solver}"
         self._elimination: dict[str, Any] = {}
         self._words = 0  # of memory that a trajectory in flight needs beside registers
-        self.choice: LayoutChoice | None = None
+        self.choice: Layout | None = None
         more, block_bytes = None, 0
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
         elif settings.solver == "rk4" and backend.style.warps and system.variables:
-            self.choice = choice or self._chosen(trajectories, counting)
+            self.choice = choice or layout_of(system, settings, counting)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:
@@ -195,13 +186,6 @@ class Ode:
             "columns": table.shape[1],
         }
 
-    def _chosen(self, trajectories: int, counting: Counting | None) -> LayoutChoice:
-        """The layout that is predicted to be the fastest for so many trajectories."""
-        wishes = _wishes(self.settings, -(-trajectories // self.backend.multiprocessors))
-        if counting is not None:
-            return chosen_to_count(self.system, wishes, counting)
-        return chosen(self.system, wishes)
-
     def _with_jacobian(self) -> Callable[[OdeSystem, CodeWriter], str]:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
@@ -222,14 +206,14 @@ class Ode:
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time."""
         if self.choice is not None and self.choice.in_blocks:
-            return self._blocks(self.choice) * self.choice.trajectories_of_a_block
+            return self._blocks(self.choice) * self.choice.width
         resident = self.program.resident(self.entry)
         if not self._words:
             return resident
         share = self.backend.free_memory() // (2 * launches)
         return max(1, min(resident, share // (self._words * self._real.itemsize)))
 
-    def _blocks(self, choice: LayoutChoice) -> int:
+    def _blocks(self, choice: Layout) -> int:
         return max(1, self.program.resident_blocks(self.entry, choice.threads_of_a_block))
 
     def _items(self, rows: int) -> int:
@@ -309,7 +293,7 @@ class Ode:
         if choice is not None and choice.in_blocks:
             values["count"] = counting or NOTHING_COUNTED
             arguments = self.program.arguments(self.entry, **values)
-            wanted = -(-launch.rows // choice.trajectories_of_a_block)
+            wanted = -(-launch.rows // choice.width)
             grid = LaunchGrid(min(self._blocks(choice), wanted), choice.threads_of_a_block)
             self.program.launch_blocks(self.entry, grid, arguments, stream)
             return
@@ -376,23 +360,19 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
     return backend.style.lanes and many and small and fits
 
 
-def with_layout(choice: LayoutChoice) -> Callable[[OdeSystem, CodeWriter], str] | None:
+def with_layout(choice: Layout) -> Callable[[OdeSystem, CodeWriter], str] | None:
     """What the layout needs in the header."""
     sizes = (
         f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
         f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"
-        f"constexpr bool WRITER = {str(choice.memory).lower()};\n"
         f"constexpr int BIN_PLANES = {choice.planes};\n"
     )
-    placement = choice.placement
-    if placement is not None:
-        return lambda system, writer: (
-            sizes + group_functions(system, placement.groups, writer, choice.groups)
-        )
+    if choice.groups:
+        return lambda system, writer: sizes + group_functions(system, choice.groups, writer)
     if not choice.in_blocks:
         return None
     sizes += (
         f"constexpr bool SHARED_CONSTANTS = {str(choice.shared_constants).lower()};\n"
-        f"constexpr int COMPUTE_THREADS = {choice.compute_threads};\n"
+        f"constexpr int COMPUTE_THREADS = {choice.width};\n"
     )
     return lambda *_: sizes

@@ -10,8 +10,6 @@ from tauslab.model.option_names import assigned, opt
 SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 PRECISIONS = {"double": "double", "single": "float"}  # and the C++ type of each
 LAYOUTS = ("auto", "thread", "warps", "global")
-MEMORY_WARPS = ("auto", "on", "off")
-BALANCES = ("cost", "equal")
 COUNTINGS = ("auto", "inside", "after")
 MOST_SPLIT = 30  # warps of a trajectory that may be asked for
 DEFAULT_SUBSTEPS = 10
@@ -38,15 +36,11 @@ class OdeSettings:
         ``double`` or ``single``.
     layout
         Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
-        equations spread over several warps; ``auto`` takes what is predicted to be faster;
-        ``global``, a trajectory per thread with its variables in global memory, is there to be
-        measured against. This and what follows changes no result.
+        equations spread over several warps; ``auto`` spreads those for which a thread has too few
+        registers; ``global``, a trajectory per thread with its variables in global memory, is
+        there to be measured against. This and what follows changes no result.
     warps
-        Over how many warps equations are spread; 0 chooses.
-    memory_warps
-        ``on``: warps of their own write samples while the others go on; ``off``; ``auto`` chooses.
-    balance
-        Equations are spread by what they ``cost``, or each warp has an ``equal`` number of them.
+        Over how many warps equations are spread; 0 takes two.
     delay_history
         Steps of a trajectory that are kept for equations that look back.
 
@@ -63,8 +57,6 @@ class OdeSettings:
     precision: str = "double"
     layout: str = "auto"
     warps: int = 0
-    memory_warps: str = "auto"
-    balance: str = "cost"
     delay_history: int = DELAY_HISTORY
 
     def __post_init__(self) -> None:
@@ -72,8 +64,6 @@ class OdeSettings:
         for option, value, allowed in (
             ("solver", self.solver, SOLVERS),
             ("layout", self.layout, LAYOUTS),
-            ("memory_warps", self.memory_warps, MEMORY_WARPS),
-            ("balance", self.balance, BALANCES),
             ("precision", self.precision, tuple(PRECISIONS)),
         ):
             one_of(option, value, allowed)
@@ -102,7 +92,3 @@ class OdeSettings:
             )
         if self.warps and self.layout not in ("auto", "warps"):
             raise ConfigError(f"{opt('warps')} needs {opt('layout', 'warps')}, not {self.layout}")
-        if self.memory_warps == "on" and self.layout == "global":
-            raise ConfigError(
-                f"{opt('memory_warps', 'on')} needs {opt('layout', 'thread')} or warps"
-            )

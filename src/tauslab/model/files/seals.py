@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 SEALED, SEALS = "progress/sealed", "progress/seals"
-FORMAT, FORMAT_VERSION = "tauslab", 2
+FORMAT, FORMAT_VERSION = "tauslab", 3
+OLDEST_FORMAT = 2  # that is read
 ROOT = "/"
 OPEN, LATER = "~", "?"
 AT_ONCE = 1 << 20  # bytes of a dataset that is compared when a file is opened
@@ -313,8 +314,10 @@ def require_format(
         What the file should be, such as ``a result``.
     """
     found = attributes.get("format_version")
-    if isinstance(found, int) and found != FORMAT_VERSION and "format" in attributes:
-        raise kind(f"{path} has format version {found}; this tauslab reads {FORMAT_VERSION}")
+    read = OLDEST_FORMAT <= found <= FORMAT_VERSION if isinstance(found, int) else True
+    if not read and "format" in attributes:
+        reads = f"{OLDEST_FORMAT} to {FORMAT_VERSION}"
+        raise kind(f"{path} has format version {found}; this tauslab reads {reads}")
     form = attributes.get("format")
     if form != FORMAT:
         raise kind(

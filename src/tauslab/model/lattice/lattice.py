@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.model.door import behind_door
 from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.host_memory import require_memory
@@ -52,7 +53,6 @@ from tauslab.model.lattice.parts import (
     require_parameters,
     short,
 )
-from tauslab.model.lattice.preview import plot_geometry, view_geometry
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.equations import REVERSIBLE, both_ways, pair_of, parse_equation
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tauslab.model.pictures.view import View3d
+    from tauslab.model.pictures.view3d import View3d
 
 
 class Lattice(LatticeData):
@@ -475,7 +475,9 @@ class Lattice(LatticeData):
         OutputError
             The picture cannot be written.
         """
-        return plot_geometry(self, None if path is None else Path(path), axis, at, ax)
+        place = None if path is None else Path(path)
+        figure: Figure = behind_door("Lattice.plot")(self, place, axis, at, ax)
+        return figure
 
     def view(self) -> View3d:
         """The site types in three dimensions, with the particles that are placed one by one.
@@ -487,7 +489,8 @@ class Lattice(LatticeData):
         ConfigError
             No plotly.
         """
-        return view_geometry(self)
+        seen: View3d = behind_door("Lattice.view")(self)
+        return seen
 
     # ---------------------------------------------------------------- using
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -140,7 +140,7 @@ def as_face_kind(kind: str, where: str) -> FaceKind:
 
 
 def require_parameters(
-    tree: Expression, known: Iterable[str], where: str, species: Container[str] = ()
+    tree: Expression, known: Collection[str], where: str, species: Container[str] = ()
 ) -> None:
     """Refuse an expression with a name that is not among `known`.
 
@@ -149,8 +149,7 @@ def require_parameters(
     ModelError
         Names `where` and the name; of a species it says what takes the place of such a law.
     """
-    known = list(known)
-    unknown = sorted(symbols(tree) - set(known))
+    unknown = sorted(name for name in symbols(tree) if name not in known)
     if not unknown:
         return
     listed = ", ".join(known) or "none"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.model.door import behind_door
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import (
     Call,
@@ -484,20 +485,16 @@ class Network(NetworkData):
         OutputError
             The file cannot be written.
         """
-        from tauslab.model.writers.files import write_text
-        from tauslab.model.writers.sbml import sbml_text
-
-        return write_text(sbml_text(self), path, (".xml", ".sbml"))
+        text: str = behind_door("Network.to_sbml")(self, path)
+        return text
 
     def to_antimony(self, path: str | Path | None = None) -> str:
         """Antimony of the model; needs the package ``antimony``. As `to_sbml`, ``.ant``.
 
         Annotations are lost, and with them what `to_sbml` says in them.
         """
-        from tauslab.model.writers.antimony import antimony_text
-        from tauslab.model.writers.files import write_text
-
-        return write_text(antimony_text(self), path, (".ant",))
+        text: str = behind_door("Network.to_antimony")(self, path)
+        return text
 
     def validate(self) -> None:
         """Check that every name is defined, rules run in no circle and no law is too deep.

@@ -14,6 +14,7 @@ from typing import Any
 from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.data import NetworkData
 from tauslab.model.readers.bionetgen.limited import Limits, run_limited
+from tauslab.model.writers.files import write_text
 from tauslab.model.writers.sbml import sbml_text
 
 _SECONDS, _STATEMENTS = 8, 400  # of a core; statements for each second more
@@ -45,6 +46,11 @@ def import_antimony() -> Any:
             "Antimony needs the package antimony, which is not installed: "
             'pip install "tauslab[antimony]"'
         ) from None
+
+
+def write_antimony(network: NetworkData, path: str | Path | None = None) -> str:
+    """Antimony of a network, written to a file if there is one; see `Network.to_antimony`."""
+    return write_text(antimony_text(network), path, (".ant",))
 
 
 def antimony_text(network: NetworkData) -> str:

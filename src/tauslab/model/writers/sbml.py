@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from tauslab.model.errors import ModelError
@@ -26,6 +27,7 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent, unit_in
 from tauslab.model.readers.sbml.text import OWN, import_libsbml, parsed, raise_first_error
+from tauslab.model.writers.files import write_text
 from tauslab.model.writers.mathml import mathml
 
 _CORE = "http://www.sbml.org/sbml/level3/version2/core"
@@ -50,6 +52,11 @@ _WRITTEN = {
 _UNITS = ("mole", "mass", "scaled unit")
 AVOGADRO = 6.02214076e23  # molecules of a mole, as in `tauslab.model.network.molecules`
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def write_sbml(network: NetworkData, path: str | Path | None = None) -> str:
+    """SBML of a network, written to a file if there is one; see `Network.to_sbml`."""
+    return write_text(sbml_text(network), path, (".xml", ".sbml"))
 
 
 def sbml_text(network: NetworkData) -> str:

@@ -22,8 +22,9 @@ from tauslab.runner.output.targets import require_no_input
 from tauslab.runner.ranks.all_ranks import ranks, ranks_for, ranks_of
 
 if TYPE_CHECKING:
-    from tauslab._unions import AnyResult, Model
     from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.model import Model
+    from tauslab.runner.api.any_result import AnyResult
     from tauslab.runner.results.lattice.result import LatticeResult
     from tauslab.runner.results.result import Result
 
@@ -58,9 +59,8 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     Returns
     -------
     A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
-    it is one that ``tauslab dbn`` made; a `RareResult`, `FilterResult`, `SensitivityResult` or
-    `PopulationResult` where it is one of ``tauslab rare``, ``filter``, ``sensitivity`` or
-    ``population``.
+    it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
+    `FilterResults`, `Chain`, `SensitivityResult`, `PopulationResult` or `CmeResult`.
 
     Raises
     ------

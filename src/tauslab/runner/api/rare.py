@@ -11,15 +11,12 @@ from tauslab.model.network.network import Network
 from tauslab.model.readers import read as readers
 from tauslab.runner.api.cme import network_of
 from tauslab.runner.api.typed import chosen, takes
-from tauslab.runner.options.values.python_values import whole
 from tauslab.runner.ranks.all_ranks import ranks_of
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import SplittingKeywords, WeightedKeywords
 from tauslab.runner.rare.run import run_splitting, run_weighted
 from tauslab.runner.rare.spatial import run_spatial
 from tauslab.runner.results.arrays.file import writing_result
-
-_COUNTS = ("walkers", "rounds", "runs", "max_steps", "look_every")
 
 
 @takes(WeightedKeywords)
@@ -67,7 +64,7 @@ def weighted_ensemble(
     >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 4e-7
     True
     """
-    given = chosen(WeightedKeywords, _whole_numbers(options), "weighted_ensemble")
+    given = chosen(WeightedKeywords, options, "weighted_ensemble")
     ranks = ranks_of(given.comm, "ts.weighted_ensemble", model=model, **options)
     with writing_result(given.output, ranks) as write:
         checked = model if isinstance(model, Lattice) else _read(model)
@@ -117,17 +114,12 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
     >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 2e-6
     True
     """
-    given = chosen(SplittingKeywords, _whole_numbers(options), "multilevel_splitting")
+    given = chosen(SplittingKeywords, options, "multilevel_splitting")
     ranks = ranks_of(given.comm, "ts.multilevel_splitting", model=model, **options)
     with writing_result(given.output, ranks) as write:
         found = run_splitting(network_of(model, "ts.multilevel_splitting"), given, ranks)
         write(found.save)
     return found
-
-
-def _whole_numbers(options: dict[str, Any]) -> dict[str, Any]:
-    """Options in which ``1e3`` may stand for 1000."""
-    return {k: whole(v) if k in _COUNTS else v for k, v in options.items()}
 
 
 def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:

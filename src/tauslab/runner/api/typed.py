@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tauslab.runner.options.methods import METHOD_CLASSES
 from tauslab.runner.options.places import CPU, GPU, Dask, Output
-from tauslab.runner.options.values.definition import with_options
+from tauslab.runner.options.values.definition import definitions, with_options
+from tauslab.runner.options.values.python_values import whole
+from tauslab.runner.options.values.texts import count
 from tauslab.runner.options.values.unknown import unknown_keyword
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class OfModel(Protocol[M_contra, P, R_co]):
 
 
 def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
-    """An object of the class `keywords` with these options.
+    """An object of the class `keywords` with these options; 1e3 stands for 1000 where it counts.
 
     Raises
     ------
@@ -87,7 +89,8 @@ def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
     for name in options:
         if name not in allowed:
             raise unknown_keyword(name, allowed, what, _SETTINGS)
-    return keywords(**options)
+    counted = {one.name for one, told in definitions(keywords) if told.type is count}
+    return keywords(**{k: whole(v) if k in counted else v for k, v in options.items()})
 
 
 def runs(

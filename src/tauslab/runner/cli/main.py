@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -98,27 +97,9 @@ def _begin_context(words: Sequence[str]) -> None:
     """
     if words[:1] not in (["run"], ["rdme"]) or under_launcher() or not _ELSEWHERE.isdisjoint(words):
         return
-    if not _may_be_right(words):
-        return
     from tauslab.kernels.cuda_context import begin_context
 
     begin_context(lambda _: 0)
-
-
-def _may_be_right(words: Sequence[str]) -> bool:
-    """Whether nothing is wrong with a command line that its words tell before they are parsed.
-
-    A process that is refused would wait for the context that it began, at its end; nothing in a
-    driver may be cut short. What this misses costs that wait; what it takes for wrong by mistake
-    begins a context when its words have been parsed.
-    """
-    from tauslab.runner.cli.known_flags import KNOWN
-
-    # Neither numbers below 0 nor the dash of standard input.
-    flags = [word for word in words if word.startswith("-") and word[1:2] not in "0123456789."]
-    names = (word.partition("=")[0] if word.startswith("--") else word[:2] for word in flags)
-    a_file = any(word == "-" or os.path.exists(word) for word in words)  # noqa: PTH110 - never raises
-    return all(words) and a_file and all(name in KNOWN for name in names)
 
 
 def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:

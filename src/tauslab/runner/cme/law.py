@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import as_expression
@@ -16,11 +18,20 @@ from tauslab.model.host_memory import require_memory
 from tauslab.model.network.counts import some
 from tauslab.model.portable.array_math import evaluate_rows
 from tauslab.runner.cme.projection import Snapshot
-from tauslab.runner.cme.propensities import observables_of
-from tauslab.runner.results.tables import ResultTable, to_pandas
+from tauslab.runner.output.checking.opening import CME
+from tauslab.runner.output.state import State
+from tauslab.runner.results.arrays.result import ArrayResult, named_columns
+from tauslab.runner.results.tables import ResultTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_LINES = 12
+# Observables ``[state]`` by name of the states ``[state, species]`` of the time with a number.
+Observed = Callable[[int], Mapping[str, FloatArray]]
 
 
-class CmeResult:
+class CmeResult(ArrayResult):
     """The law of a network's state at given times; made by `tauslab.cme`.
 
     Every probability is at most that of the exact law. All that is missing, over all states, is at
@@ -51,31 +62,42 @@ class CmeResult:
     array([0.3996, 0.4651, 0.1353])
     """
 
+    _METHODS = (CME,)
+    _AXES: ClassVar = {
+        "time": "time", "species": "species", "observable": "observable", "state": "state",
+        "mean": "time species", "variance": "time species", "bound": "time", "lost": "time",
+        "rounding": "time", "sizes": "time", "states": "state species", "probabilities": "state",
+        "observed": "state observable",
+    }  # fmt: skip
+    _OPTIONAL = ("observable", "observed")
+
     def __init__(
-        self, name: str, times: FloatArray, snapshots: Sequence[Snapshot], network: LoweredNetwork
+        self,
+        name: str,
+        times: FloatArray,
+        species: tuple[str, ...],
+        snapshots: Sequence[Snapshot],
+        observables: Sequence[str],
+        observed: Observed,
     ) -> None:
-        self.name, self.time, self.species = name, times, network.species
-        self._snapshots, self._network = list(snapshots), network
-        self._held = {name for name, _ in network.observables} & set(network.species)
+        self.name, self.time, self.species = name, times, species
+        self._snapshots, self._observables = list(snapshots), tuple(observables)
+        self._observed, self._held = observed, set(observables) & set(species)
         self.lost = np.array([one.lost for one in snapshots])
         self.rounding = np.array([one.rounding for one in snapshots])
         self.bound = self.lost + self.rounding
 
     def __repr__(self) -> str:
         """One line: size and error."""
-        most = max(len(one.states) for one in self._snapshots)
-        return (
-            f"<CmeResult of {self.name}: {len(self.time)} times, {len(self.species)} species, up "
-            f"to {most} states, error at most {self.bound.max():.2g}>"
-        )
+        return f"<CmeResult of {self.name}: {self._size()}>"
 
     def states(self, t: float | None = None) -> Int32Array:
         """Counts ``[state, species]`` of the states at time `t`, by default the last one."""
-        return self._at(t).states
+        return self.snapshot(t).states
 
     def probabilities(self, t: float | None = None) -> FloatArray:
         """Probability ``[state]`` of each of `states`."""
-        return self._at(t).probabilities
+        return self.snapshot(t).probabilities
 
     def marginal(self, name: str, t: float | None = None) -> FloatArray:
         """Probability ``[count]`` of 0, 1, ... molecules of a species at time `t`."""
@@ -89,7 +111,7 @@ class CmeResult:
         ModelError
             The array does not fit into memory.
         """
-        at = self._at(t)
+        at = self.snapshot(t)
         counts = at.states[:, [self._column(name) for name in names]]
         shape = tuple((counts.max(axis=0, initial=0).astype(np.int64) + 1).tolist())
         cells = 1
@@ -102,7 +124,7 @@ class CmeResult:
 
     def mean(self, name: str) -> FloatArray:
         """Mean ``[time]`` of a species or an observable."""
-        return np.array([_mean(one, self._values(one, name)) for one in self._snapshots])
+        return self._means(lambda at: self._values(at, name))
 
     def variance(self, name: str) -> FloatArray:
         """Variance ``[time]`` of a species or an observable."""
@@ -110,20 +132,20 @@ class CmeResult:
 
     def covariance(self, first: str, second: str) -> FloatArray:
         """Covariance ``[time]`` of two species or observables."""
-        found = []
-        for one in self._snapshots:
-            a, b = self._values(one, first), self._values(one, second)
-            found.append(_mean(one, (a - _mean(one, a)) * (b - _mean(one, b))))
-        return np.array(found)
+
+        def product(at: int) -> FloatArray:
+            one = self._snapshots[at]
+            a, b = self._values(at, first), self._values(at, second)
+            return np.asarray((a - _mean(one, a)) * (b - _mean(one, b)))
+
+        return self._means(product)
 
     def probability(self, condition: str) -> FloatArray:
         """Probability ``[time]`` of a condition such as ``"X > 10"`` or ``"X + Y == 3"``.
 
         That of the exact law is at most `bound` more.
         """
-        return np.array(
-            [_mean(one, self._evaluate(one, condition) != 0) for one in self._snapshots]
-        )
+        return self._means(lambda at: self._evaluate(at, condition) != 0)
 
     def log_likelihood(self, samples: Mapping[str, npt.ArrayLike], t: float | None = None) -> float:
         """Logarithm of the probability of independent cells, each seen once at time `t`.
@@ -151,7 +173,7 @@ class CmeResult:
         if not samples:
             raise ConfigError("samples= names no species: there is nothing that was seen")
         cells = _cells(samples)
-        at = self._at(t)
+        at = self.snapshot(t)
         counts = at.states[:, [self._column(name) for name in samples]].astype(np.int64)
         rows, where = np.unique(np.concatenate([counts, cells]), axis=0, return_inverse=True)
         where = where.ravel()
@@ -161,32 +183,8 @@ class CmeResult:
             logs = np.log(law[seen > 0])
         return float((seen[seen > 0] * logs).sum())
 
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row per time: bound, mean and standard deviation."""
-        names, columns = ["time", "bound"], [self.time, self.bound]
-        for name in self.species:
-            names += [f"{name}_mean", f"{name}_sd"]
-            columns += [self.mean(name), np.sqrt(np.maximum(self.variance(name), 0.0))]
-        return to_pandas(ResultTable(tuple(names), iter([list(columns)])))
-
-    def to_xarray(self) -> Any:
-        """Mean and variance ``[time, species]`` and the bounds as an `xarray.Dataset`."""
-        import xarray
-
-        axes = ("time", "species")
-        means = np.stack([self.mean(name) for name in self.species], axis=1)
-        variances = np.stack([self.variance(name) for name in self.species], axis=1)
-        errors = {name: ("time", getattr(self, name)) for name in ("bound", "lost", "rounding")}
-        return xarray.Dataset(
-            {"mean": (axes, means), "variance": (axes, variances), **errors},
-            coords={"time": self.time, "species": list(self.species)},
-        )
-
     def snapshot(self, t: float | None = None) -> Snapshot:
-        """The law at time `t`, with its errors."""
-        return self._at(t)
-
-    def _at(self, t: float | None) -> Snapshot:
+        """The law at time `t`, by default the last one, with its errors."""
         if t is None:
             return self._snapshots[-1]
         found = np.flatnonzero(np.isclose(self.time, t, rtol=1e-12, atol=0))
@@ -197,6 +195,116 @@ class CmeResult:
             )
         return self._snapshots[int(found[0])]
 
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them; states of all times in one row."""
+        looks, names = self._snapshots, self._observables
+        sizes = np.array([len(one.states) for one in looks])
+        found: dict[str, Array] = {
+            "time": self.time, "species": np.array(self.species),
+            "mean": np.stack([self.mean(name) for name in self.species], axis=1),
+            "variance": np.stack([self.variance(name) for name in self.species], axis=1),
+            "bound": self.bound, "lost": self.lost, "rounding": self.rounding, "sizes": sizes,
+            "state": np.arange(sizes.sum()),
+            "states": np.concatenate([one.states for one in looks]),
+            "probabilities": np.concatenate([one.probabilities for one in looks]),
+        }  # fmt: skip
+        if not names:
+            return found
+        observed = [list(self._observed(at).values()) for at in range(len(looks))]
+        found["observed"] = np.concatenate([np.stack(values, axis=1) for values in observed])
+        return found | {"observable": np.array(names)}
+
+    def facts(self) -> dict[str, Any]:
+        """What people and programs want to know, for JSON."""
+        return {
+            "method": CME,
+            "model": self.name,
+            "time": self.time.tolist(),
+            "states": [len(one.states) for one in self._snapshots],
+            "bound": self.bound.tolist(),
+            "mean": {name: self.mean(name).tolist() for name in self.species},
+            "variance": {name: self.variance(name).tolist() for name in self.species},
+        }
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        end = f"at t = {self.time[-1]:g}"
+        return [
+            f"{self.name}: {self._size()}",
+            *(
+                f"{name} {end}: mean {self.mean(name)[-1]:.6g}, sd {self._sd(name)[-1]:.4g}"
+                for name in self.species[:_MOST_LINES]
+            ),
+        ]
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A row per time: bound, mean and standard deviation."""
+        del what
+        columns = {"time": self.time, "bound": self.bound}
+        for name in self.species:
+            columns |= {f"{name}_mean": self.mean(name), f"{name}_sd": self._sd(name)}
+        return named_columns(columns)
+
+    def plot(self, names: Sequence[str] = (), path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw mean and two standard deviations of species and observables over time.
+
+        Parameters
+        ----------
+        names
+            Species and observables; by default the first four species.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.states import plot_moments
+
+        known = (*self.species, *(n for n in self._observables if n not in self.species))
+        moments = {name: (self.mean(name), self._sd(name)) for name in known}
+        return plot_moments(self.time, moments, None if path is None else Path(path), names)
+
+    def _attributes(self) -> dict[str, Any]:
+        return {"method": CME, "model": self.name}
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        if int(stored["sizes"].sum()) != len(stored["state"]):
+            raise stored.damaged("its states do not add up")
+        ends = [0, *np.cumsum(stored["sizes"]).tolist()]
+        rows = [slice(*both) for both in pairwise(ends)]
+        looks = [
+            Snapshot(stored["states"][own], stored["probabilities"][own], lost, rounding)
+            for own, lost, rounding in zip(
+                rows, stored["lost"].tolist(), stored["rounding"].tolist(), strict=True
+            )
+        ]
+        names = stored["observable"].tolist() if "observable" in stored else []
+
+        def observed(at: int) -> dict[str, FloatArray]:
+            return {name: stored["observed"][rows[at], i] for i, name in enumerate(names)}
+
+        species = tuple(stored["species"].tolist())
+        return cls(stored.text("model"), stored["time"], species, looks, names, observed)
+
+    def _size(self) -> str:
+        most = max(len(one.states) for one in self._snapshots)
+        return (
+            f"{len(self.time)} times, {len(self.species)} species, up to {most} states, error at "
+            f"most {self.bound.max():.2g}"
+        )
+
+    def _sd(self, name: str) -> FloatArray:
+        return np.sqrt(np.maximum(self.variance(name), 0.0))
+
+    def _means(self, values: Callable[[int], Array]) -> FloatArray:
+        """Mean ``[time]`` of values ``[state]`` of each time, by its number."""
+        return np.array([_mean(one, values(at)) for at, one in enumerate(self._snapshots)])
+
     def _column(self, name: str) -> int:
         if name not in self.species:
             known = some(dict.fromkeys(self.species))
@@ -205,20 +313,20 @@ class CmeResult:
             raise ConfigError(f"{name!r} of {self.name} is fixed and not whole: it has no counts")
         return self.species.index(name)
 
-    def _values(self, one: Snapshot, name: str) -> FloatArray:
+    def _values(self, at: int, name: str) -> FloatArray:
         if name in self.species and name not in self._held:
-            return one.states[:, self._column(name)].astype(np.float64)
-        observables = observables_of(self._network, one.states)
-        if name not in observables:
-            known = some(dict.fromkeys([*self.species, *observables]))
+            return self._snapshots[at].states[:, self._column(name)].astype(np.float64)
+        if name not in self._observables:
+            known = some(dict.fromkeys([*self.species, *self._observables]))
             raise ConfigError(
                 f"{name!r} is neither a species nor an observable of {self.name}; it has {known}"
             )
-        return observables[name]
+        return self._observed(at)[name]
 
-    def _evaluate(self, one: Snapshot, condition: str) -> FloatArray:
+    def _evaluate(self, at: int, condition: str) -> FloatArray:
         tree = as_expression(condition)
-        return evaluate_rows(tree, len(one.states), lambda name: self._values(one, name))
+        rows = len(self._snapshots[at].states)
+        return evaluate_rows(tree, rows, lambda name: self._values(at, name))
 
 
 def _mean(one: Snapshot, values: Array) -> float:

@@ -18,6 +18,7 @@ from tauslab.model.option_names import warn
 from tauslab.runner.cme.counts_alone import require_counts_alone
 from tauslab.runner.cme.law import CmeResult
 from tauslab.runner.cme.projection import ROUNDED_SHARE, Projection
+from tauslab.runner.cme.propensities import observables_of
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
@@ -119,7 +120,11 @@ def solve(
     for t in times.tolist():
         projection.advance(t)
         snapshots.append(projection.snapshot())
-    result = CmeResult(network.name, times, snapshots, lowered)
+    observables = [name for name, _ in lowered.observables]
+    result = CmeResult(
+        network.name, times, lowered.species, snapshots, observables,
+        lambda at: observables_of(lowered, snapshots[at].states),
+    )  # fmt: skip
     _warn_of_error(result, projection, tolerance)
     return result
 

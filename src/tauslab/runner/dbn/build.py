@@ -109,7 +109,7 @@ def _build(
             with watched(stop, comm, options.output, by_asking=False):
                 done = counting.run()
             told = counting.told() | {"seconds_ready": ready - began}
-            told |= {k: v for k, v in layout_row(engine, backend).items() if k == "layout"}
+            told |= layout_row(engine)
             built, everywhere = _finish(task, plan, counting, (done, before), told)
     _require_all(everywhere, options.output)
     return built

@@ -11,7 +11,7 @@ from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.layouts.counting import Counting
+from tauslab.kernels.ode.layouts import Counting
 from tauslab.runner.dbn.task import DbnTask
 from tauslab.runner.results.dbn.network import FloatArray
 

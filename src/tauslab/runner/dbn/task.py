@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.ode.layouts.counting import Counting
+from tauslab.kernels.ode.layouts import Counting
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior
 from tauslab.model.errors import ConfigError, ModelError
@@ -47,14 +47,9 @@ class DbnTask:
 
     @property
     def counting(self) -> Counting:
-        """Sizes of the counts of a sample, and which kernel counts."""
+        """Which kernel counts, and the bins of a sample and the one before."""
         variables, parameters = len(self.structure.variables), len(self.structure.parameters)
-        digits = sum(len(family.parents) + 1 for family in self.structure.families())
-        given = self.options
-        return Counting(
-            given.counting, 2 * variables + parameters, variables + digits,
-            given.integration.substeps,
-        )  # fmt: skip
+        return Counting(self.options.counting, 2 * variables + parameters)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -55,9 +55,9 @@ def breaks_of(
         found = replace(found, unknown=(*found.unknown, *pulses_that_vary(network, lost)))
     if found.unknown:
         warn(
-            f"{network.name}: {_shown(found.unknown)} jumps at times that are too many or differ "
-            f"between trajectories, {_PASSED_OVER}, use events, or give {opt('times')} as dense as "
-            "the pulses are short"
+            f"{network.name}: {_shown(found.unknown)} jumps or has pulses, at times that are too "
+            f"many or differ between trajectories, {_PASSED_OVER}, use events, or give "
+            f"{opt('times')} as dense as the pulses are short"
         )
     for part in found.hiding:
         warn(

@@ -176,7 +176,7 @@ class Sums:
 def half_width(until: UntilSpec, sums: Sums) -> float:
     """How far the estimate is from the further end of its interval of 95 %.
 
-    Infinite for too few. That of a probability is Wilson's (1927), which is right also where no
+    Infinite for too few. That of a probability is `share`, which is right also where no
     trajectory, or every one, fulfils the condition. That of a mean is the normal one, widened for
     its informative samples, and infinite where fewer than `FEWEST_INFORMATIVE` are: tests at a
     growing number stop too early where by chance few have shown yet.

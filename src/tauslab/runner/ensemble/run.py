@@ -29,7 +29,7 @@ from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
-from tauslab.runner.ensemble.ode_report import layout_row, tell_choice, with_measured
+from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
 from tauslab.runner.ensemble.task import Task, prepare
 from tauslab.runner.options.ensemble import Options
 from tauslab.runner.options.methods import ODE, SSA, TauLeaping
@@ -77,7 +77,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
             task, engine = ready(task, backend, comm)
             reductions = in_turn(comm, lambda: build_reductions(task, backend))
         compiled = time.perf_counter() - began
-        row = {"device": backend.describe(), "compile": compiled, **layout_row(engine, backend)}
+        row = {"device": backend.describe(), "compile": compiled, **layout_row(engine)}
         yield Setup(task, engine, reductions, row)
 
 
@@ -297,7 +297,7 @@ def _simulate(
             stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output)
         else:
             totals = sum_over_ranks(comm, ensemble.totals())
-            row = with_measured({**describe(), **tally.seconds()})
+            row = {**describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)

@@ -16,7 +16,7 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
-from tauslab.kernels.lattice.state import LatticeState, Samples, Slab
+from tauslab.kernels.lattice.state import SINCE_START, LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
 from tauslab.runner.options.lattice import LatticeTask
@@ -142,7 +142,8 @@ class Group:
             state, hooks = read(slab.begin, slab.end)
             # The sums are of the whole lattice: the first slab goes on with them, others with none.
             if self.rank:
-                state = replace(state, fired=np.zeros_like(state.fired), spills=0, truncated=0)
+                nothing: dict[str, Any] = dict.fromkeys(SINCE_START, 0)
+                state = replace(state, fired=np.zeros_like(state.fired), **nothing)
             self.engine.load(state)
             self._set_rates(hooks.rates)
             self._set_sites(hooks.sites)
@@ -237,12 +238,12 @@ class Group:
         slab, run = engine.slab, self.run
         totals = self.count()
         state = engine.save_later(place)
-        spills, truncated = int(totals.spills[0]), int(totals.truncated[0])
+        counted: dict[str, Any] = {name: int(getattr(totals, name)[0]) for name in SINCE_START}
         sites = self._host_sites() if self._sites_changed else None
         hooks = HookState(engine.rates.copy(), memory, sites)
 
         def get() -> Piece:
-            own = replace(state(), fired=totals.fired[0], spills=spills, truncated=truncated)
+            own = replace(state(), fired=totals.fired[0], **counted)
             return Piece(run, number, slab.begin, slab.end, own, hooks)
 
         return get
@@ -264,16 +265,8 @@ class Group:
     def _summed(self, own: Samples) -> Samples:
         if self.comm.size == 1:
             return own
-        parts = (own.by_type, own.fired, own.spills, own.waiting, own.truncated)
-        flat = np.concatenate([part.reshape(-1) for part in parts])
-        total = self.comm.sum_uint64(flat.astype(np.uint64)).astype(np.int64)
-        cuts = np.cumsum([part.size for part in parts])[:-1]
-        return Samples(
-            *(
-                values.reshape(part.shape)
-                for values, part in zip(np.split(total, cuts), parts, strict=True)
-            )
-        )
+        total = self.comm.sum_uint64(own.rows().astype(np.uint64))
+        return Samples.of_rows(total, self.engine.lattice.sizes)
 
     def sum(self, value: int) -> int:
         """Sum of a count over all slabs."""

@@ -12,9 +12,7 @@ from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS
 from tauslab.kernels.ode.settings import (
-    BALANCES,
     LAYOUTS,
-    MEMORY_WARPS,
     PRECISIONS,
     SOLVERS,
     OdeSettings,
@@ -27,12 +25,10 @@ from tauslab.runner.options.values.stored import taken
 from tauslab.runner.options.values.texts import count
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
-Selector: TypeAlias = Literal["linear", "tree", "pdm", "cr", "rssa"]
+Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
 Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
 Precision: TypeAlias = Literal["double", "single"]
 Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
-MemoryWarps: TypeAlias = Literal["auto", "on", "off"]
-Balance: TypeAlias = Literal["cost", "equal"]
 
 METHODS: tuple[str, ...] = get_args(MethodWord)
 DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
@@ -101,7 +97,7 @@ class SSA(_Pilot):
         None, "how ssa finds the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True),
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm``, ``cr`` or ``rssa``, how the next reaction is found; "
+        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
         "all draw from the same law. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
     )  # fmt: skip
@@ -222,21 +218,9 @@ class ODE:
         "follows changes no result.",
     )  # fmt: skip
     warps: int | None = option(
-        None, "of layout warps (chosen)", flag="--ode-warps",
+        None, "of layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Of layout ``warps``: over how many the equations are spread.",
-    )  # fmt: skip
-    memory_warps: MemoryWarps | None = option(
-        None, "warps that only write samples (auto)", flag="--ode-memory-warps",
-        elsewhere=_OF_EQUATIONS,
-        choices=MEMORY_WARPS, doc="Whether warps of their own write samples: ``on``, ``off`` or "
-        "``auto``.",
-    )  # fmt: skip
-    balance: Balance | None = option(
-        None, "of layout warps: equations by cost, or as many", flag="--ode-balance",
-        elsewhere=_OF_EQUATIONS,
-        choices=BALANCES, doc="Of layout ``warps``: equations by their ``cost``, or ``equal`` "
-        "numbers of them.",
+        doc="Of layout ``warps``: over how many the equations are spread (2).",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",
@@ -388,5 +372,10 @@ def check_delay_queue(length: int) -> None:
 
 def check_selector(selector: str | None) -> None:
     """Refuse a selector that is not known."""
+    if selector == "cr":  # of files and commands of earlier versions
+        raise ConfigError(
+            f"{opt('selector', 'cr')} is not in this version: use tree or pdm, which draw other "
+            "trajectories of the same law"
+        )
     if selector is not None:
         one_of("selector", selector, SELECTORS)

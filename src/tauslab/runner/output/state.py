@@ -144,6 +144,8 @@ class State(Mapping[str, Array]):
     def text(self, name: str) -> str:
         """A text; an `InputFileError` for anything else."""
         found = self._arrays.get(name)
+        if found is None and isinstance(self.attributes.get(name), str):
+            return str(self.attributes[name])
         if found is None or found.ndim or found.dtype.kind != "S":
             raise self.damaged(f"it has no text {name}")
         return str(found.item().decode(errors="replace"))

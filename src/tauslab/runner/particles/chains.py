@@ -9,9 +9,11 @@ posterior whatever the number of particles.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +21,21 @@ import numpy.typing as npt
 from tauslab.model.arrays import Array, BoolArray, FloatArray
 from tauslab.model.errors import ConfigError
 from tauslab.runner.options.values.priors import Prior
+from tauslab.runner.output.checking.opening import CHAINS
 from tauslab.runner.output.state import State
-from tauslab.runner.results.tables import ResultTable, to_pandas
+from tauslab.runner.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.runner.results.tables import ResultTable
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
 
 _FIRST_STEP = 0.2  # of the spread of a prior, in a first proposal
 _ADAPT_EVERY = 25  # steps of the warm-up
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(ArrayResult):
     """What `tauslab.pmmh` gives: one chain, or several that ran side by side.
 
     Attributes
@@ -43,6 +51,14 @@ class Chain:
         bool ``[step]`` or ``[chain, step]``: whether the step moved.
     """
 
+    _METHODS = (CHAINS,)
+    _AXES: ClassVar = {
+        "parameter": "parameter", "step": "step", "chain": "chain",
+        "values": "chain step parameter", "log_likelihood": "chain step",
+        "accepted": "chain step",
+    }  # fmt: skip
+    _OPTIONAL = ("chain",)
+
     parameters: tuple[str, ...]
     values: FloatArray
     log_likelihood: FloatArray
@@ -50,10 +66,7 @@ class Chain:
 
     def __repr__(self) -> str:
         """One line: of what, how many steps, how often they moved."""
-        lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)
-        return (
-            f"<Chain of {', '.join(self.parameters)}: {lengths} steps, {self.acceptance:.0%} moved>"
-        )
+        return f"<Chain of {', '.join(self.parameters)}: {self._walked()}>"
 
     def __getitem__(self, name: str) -> FloatArray:
         """Values ``[step]`` or ``[chain, step]`` of a parameter."""
@@ -92,22 +105,97 @@ class Chain:
             return math.inf if between > 0 else math.nan
         return math.sqrt((half - 1) / half + between / (half * within))
 
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row per step, of several chains per chain and step."""
-        rows = np.atleast_2d(self.log_likelihood)
-        chain, step = (axis.ravel() for axis in np.indices(rows.shape))
-        several = {"chain": chain} if self.log_likelihood.ndim == 2 else {}
-        columns = {name: self[name].ravel() for name in self.parameters}
-        named = {**several, "step": step, "log_likelihood": rows.ravel(), **columns}
-        return to_pandas(ResultTable(tuple(named), iter([list(named.values())])))
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        axes = dict(zip(("step", "chain"), self.accepted.shape[::-1], strict=False))
+        return {
+            "parameter": np.array(self.parameters),
+            **{axis: np.arange(size) for axis, size in axes.items()},
+            "values": self.values,
+            "log_likelihood": self.log_likelihood,
+            "accepted": self.accepted.astype(np.uint8),
+        }
 
-    def to_xarray(self) -> Any:
+    def facts(self) -> dict[str, Any]:
+        """What people and programs want to know, for JSON; None for what is no number."""
+        told = {
+            "mean": lambda name: self[name].mean(), "sd": lambda name: self[name].std(ddof=1),
+            "effective_size": self.effective_size, "rhat": self.rhat,
+        }  # fmt: skip
+        return {
+            "method": CHAINS,
+            "chains": len(np.atleast_2d(self.accepted)),
+            "steps": self.accepted.shape[-1],
+            "acceptance": self.acceptance,
+            **{
+                what: {name: numbers_or_none(of(name)) for name in self.parameters}
+                for what, of in told.items()
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        return [
+            self._walked(),
+            *(
+                f"{name}: mean {self[name].mean():.6g}, sd {self[name].std(ddof=1):.4g}, "
+                f"effective size {self.effective_size(name):.4g}, rhat {self.rhat(name):.4g}"
+                for name in self.parameters
+            ),
+        ]
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A row per step, of several chains per chain and step."""
+        del what
+        axes = ("chain", "step")[2 - self.log_likelihood.ndim :]
+        numbers = [*np.indices(self.log_likelihood.shape), self.log_likelihood]
+        columns = [one.ravel() for one in (*numbers, *np.moveaxis(self.values, -1, 0))]
+        return ResultTable((*axes, "log_likelihood", *self.parameters), iter([columns]))
+
+    def plot(
+        self, parameters: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw the places of each chain step by step.
+
+        Parameters
+        ----------
+        parameters
+            Names; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.runner.plots.states import plot_traces
+
+        rows = {name: np.atleast_2d(self[name]) for name in self.parameters}
+        return plot_traces(rows, "step", parameters, None if path is None else Path(path))
+
+    def to_xarray(self) -> xarray.Dataset:
         """Parameters and log-likelihood ``[step]`` or ``[chain, step]`` as an `xarray.Dataset`."""
-        import xarray
+        found = super().to_xarray()
+        return found.drop_dims("parameter").assign(
+            {name: (found["accepted"].dims, self[name]) for name in self.parameters}
+        )
 
-        dims = ("chain", "step")[2 - self.log_likelihood.ndim :]
-        columns = {name: (dims, self[name]) for name in self.parameters}
-        return xarray.Dataset({**columns, "log_likelihood": (dims, self.log_likelihood)})
+    def _walked(self) -> str:
+        lengths = " x ".join(f"{size:,}" for size in self.accepted.shape)
+        return f"{lengths} steps, {self.acceptance:.0%} moved"
+
+    def _attributes(self) -> dict[str, Any]:
+        return {"method": CHAINS}
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        return cls(
+            tuple(stored["parameter"].tolist()), stored["values"], stored["log_likelihood"],
+            stored["accepted"].astype(bool),
+        )  # fmt: skip
 
 
 def _effective_size(values: FloatArray) -> float:

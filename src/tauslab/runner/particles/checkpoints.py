@@ -1,18 +1,17 @@
-"""Files from which a filter or a chain that was ended goes on, with the same bits."""
+"""Files from which a filter, a chain or a search that was ended goes on, with the same bits."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import Array
 from tauslab.model.errors import ConfigError, StoppedEarly
 from tauslab.model.option_names import opt
 from tauslab.runner.output.locks import written_by_us
@@ -42,7 +41,9 @@ def _text(part: object) -> str:
 
 
 class Checkpoint:
-    """A file that is written every `every` seconds at most, by rank 0 alone.
+    """Arrays by name in a file that is written every `every` seconds at most, by rank 0 alone.
+
+    All ranks call all methods together.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ class Checkpoint:
         None: nothing is kept.
     digest
         Of all that decides the result: the file of another call is refused.
+    kind, what
+        As of `StateFile`.
     """
 
     def __init__(
@@ -58,86 +61,88 @@ class Checkpoint:
         every: float,
         digest: bytes,
         comm: Communicator,
+        kind: str,
+        what: str,
     ) -> None:
         if not (isinstance(every, int | float) and every >= 0):
             raise ConfigError(f"checkpoint_every={every!r} is not allowed: seconds, 0 or more")
         self.path = None if path is None else Path(path)
-        self._every, self._digest, self._comm = every, digest, comm
-        self._last, self._stops = time.monotonic(), False
+        self._every, self._digest, self._comm = every, np.frombuffer(digest, np.uint8), comm
+        self._file, self._last = StateFile(self.path or Path(), kind, what), time.monotonic()
 
     def held(self) -> AbstractContextManager[None]:
-        """Be the only call that writes the file, in a `with` statement. Collective."""
+        """Be the only call that writes the file, in a `with` statement."""
         return written_by_us(self.path, self._comm, "checkpoint")
 
-    def due(self, *, last: bool = False) -> bool:
-        """Whether it is time to write, on every rank alike. Collective.
+    def take_up(self) -> State:
+        """What an earlier call kept; nothing where there is no file.
 
-        It is, too, if a rank was asked to stop: `written` then ends the call.
+        Raises
+        ------
+        InputFileError
+            The file is damaged, or of another kind.
+        ConfigError
+            It was begun with another model or other options.
+        """
+        if self.path is None or not self._comm.bcast(self.path.exists()):
+            return State()
+        kept = self._read()
+        if kept.take("digest", np.uint8, None).tobytes() != self._digest.tobytes():
+            raise ConfigError(
+                f"{self.path} was begun with another model, other data or other options: give "
+                f"those again, or another {opt('checkpoint')}"
+            )
+        return kept
+
+    def save(self, kept: Callable[[], Mapping[str, npt.ArrayLike]], *, last: bool = False) -> None:
+        """Write what is to be kept, if it is time to; `last` says that nothing follows.
+
+        Raises
+        ------
+        StoppedEarly
+            On all ranks, where one was asked to stop before all was done.
         """
         if self.path is None:
-            return False
+            return
         now = time.monotonic()
-        told = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
-        self._stops = not last and any(stops for _, stops in told)
-        due = told[0][0] or self._stops
-        if due:
-            self._last = now
-        return due
-
-    def written(self) -> None:
-        """Raise `StoppedEarly`, on all ranks, if the call was asked to stop before it was done."""
-        if self._stops:
+        asked = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
+        stops = not last and any(stop for _, stop in asked)
+        if not (asked[0][0] or stops):
+            return
+        self._last = now
+        self._write({**kept(), "digest": self._digest})
+        if stops:
             stopped = StoppedEarly(
                 "stopped on request", f"the same command goes on from what is in {self.path}"
             )
             stopped.raised_by = self._comm.size
             raise stopped
 
-    def exists(self) -> bool:
-        """Whether there is one to go on from. Collective."""
-        return self.path is not None and bool(self._comm.bcast(self.path.is_file()))
+    def _read(self) -> State:
+        return on_root(self._comm, self._file.read)
 
-    def save_filter(self, particles: Ensemble, kept: Mapping[str, Array]) -> None:
-        """Keep an ensemble and what its filters have found."""
-        assert self.path is not None
-        particles.save_with(self.path, {**kept, **self._own_digest()})
-        self.written()
+    def _write(self, arrays: Mapping[str, npt.ArrayLike]) -> None:
+        on_root(self._comm, lambda: self._file.write(arrays))
 
-    def take_up_filter(self, particles: Ensemble) -> State:
-        """Put an ensemble where it was; what its filters had found."""
-        assert self.path is not None
-        _, stored, kept = read_stored(self.path)
-        self._require_same(kept)
-        particles.seed = stored.seed
-        particles.go_on(self.path, stored)
+
+class FilterCheckpoint(Checkpoint):
+    """A file of particles, with what their filters have found.
+
+    `particles` are those that it is of, as soon as they are there.
+    """
+
+    particles: Ensemble
+
+    def take_up(self) -> State:
+        """As of `Checkpoint`; puts the ensemble where it was."""
+        if kept := super().take_up():
+            self.particles.seed = self._stored.seed
+            self.particles.go_on(self._file.path, self._stored)
         return kept
 
-    def save_chains(self, kept: Mapping[str, npt.ArrayLike]) -> None:
-        """Keep what chains have found."""
-        assert self.path is not None
-
-        file, own = self._chains(self.path), self._own_digest()
-        on_root(self._comm, lambda: file.write({**kept, **own}))
-
-        self.written()
-
-    def take_up_chains(self) -> State:
-        """What chains had found."""
-        assert self.path is not None
-        kept = self._chains(self.path).read()
-        self._require_same(kept)
+    def _read(self) -> State:
+        _, self._stored, kept = read_stored(self._file.path)
         return kept
 
-    @staticmethod
-    def _chains(path: Path) -> StateFile:
-        return StateFile(path, "chains", "file of chains, which ts.pmmh writes")
-
-    def _own_digest(self) -> dict[str, Array]:
-        return {"digest": np.frombuffer(self._digest, np.uint8)}
-
-    def _require_same(self, kept: State) -> None:
-        if kept.take("digest", np.uint8, None).tobytes() != self._digest:
-            raise ConfigError(
-                f"{self.path} was begun with another model, other data or other options: give "
-                f"those again, or another {opt('checkpoint')}"
-            )
+    def _write(self, arrays: Mapping[str, npt.ArrayLike]) -> None:
+        self.particles.save_with(self._file.path, arrays)

@@ -14,8 +14,8 @@ from tauslab.model.network.network import Network
 from tauslab.runner.cme.projection import Projection
 from tauslab.runner.cme.propensities import observables_of
 from tauslab.runner.cme.solve import projection_of
-from tauslab.runner.particles.filtering import FilterResult
 from tauslab.runner.particles.observing import Observations
+from tauslab.runner.particles.result import FilterResult
 
 _LARGEST = 709.0  # exp of more is no number
 

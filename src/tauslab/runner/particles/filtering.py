@@ -2,197 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tauslab.model.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.model.errors import ConfigError
 from tauslab.model.option_names import assigned
-from tauslab.model.pictures.html import card, table
 from tauslab.runner.output.state import State
 from tauslab.runner.particles import weights as particle_weights
 from tauslab.runner.particles.asking import Asking
-from tauslab.runner.particles.columns import course_table
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.observing import Constants, Observations
+from tauslab.runner.particles.result import FilterResults
 from tauslab.runner.particles.sums import CutRows
-from tauslab.runner.results.tables import to_pandas
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEFAULT_THRESHOLD = 0.5
 _AT_ONCE = 1 << 22  # numbers of which moments are taken at once
 _CONSTANT = "constant_"  # before the name of one, in what is kept
-_MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
-
-
-@dataclass(frozen=True)
-class FilterResult:
-    """What a filter says; made by `tauslab.particle_filter` and `tauslab.exact_filter`.
-
-    Attributes
-    ----------
-    log_likelihood
-        Logarithm of the density of all data; -inf where no particle can explain a row.
-    terms
-        f64 ``[time]``: of each row, given those before; their sum is `log_likelihood`.
-    time
-        f64 ``[time]``: times of the rows.
-    species
-        Names of the columns of `mean` and `sd`.
-    mean, sd
-        f64 ``[time, species]``: of the state given the data so far; NaN after no particle is left,
-        and where they were not asked for.
-    effective_size
-        f64 ``[time]``: of the weights after each row; 0 for an exact filter.
-    bound
-        Of an exact filter: `log_likelihood` is too small by this at most; NaN of particles, whose
-        error is of chance.
-    """
-
-    log_likelihood: float
-    terms: FloatArray
-    time: FloatArray
-    species: tuple[str, ...]
-    mean: FloatArray
-    sd: FloatArray
-    effective_size: FloatArray
-    bound: float = float("nan")
-
-    def __repr__(self) -> str:
-        """One line: what was filtered, and its likelihood."""
-        return (
-            f"<FilterResult: log-likelihood {self.log_likelihood:.6g} of {len(self.time)} rows, "
-            f"{len(self.species)} species>"
-        )
-
-    def _repr_html_(self) -> str:
-        names = self.species[:_MOST_COLUMNS]
-        facts = {"log-likelihood": f"{self.log_likelihood:.6g}", "rows": len(self.time)}
-        rows = [
-            (f"{t:g}", f"{self.terms[row]:.4g}", f"{self.effective_size[row]:.1f}",
-             *(f"{self.mean[row, i]:.5g} ± {self.sd[row, i]:.3g}" for i in range(len(names))))
-            for row, t in enumerate(self.time[:_MOST_ROWS].tolist())
-        ]  # fmt: skip
-        header = ("time", "log-likelihood", "effective particles", *names)
-        shown = table(header, rows, more=len(self.time) - _MOST_ROWS)
-        return card("FilterResult", facts, [shown])
-
-    def plot(
-        self, species: Sequence[str] = (), path: str | os.PathLike[str] | None = None
-    ) -> Figure:
-        """Draw mean and two standard deviations of species over time.
-
-        Parameters
-        ----------
-        species
-            Names; by default the first four.
-        path
-            File to write: PNG, SVG or PDF by its suffix.
-
-        Raises
-        ------
-        ConfigError
-            An unknown name or suffix, or no matplotlib.
-        OutputError
-            The picture cannot be written.
-        """
-        from tauslab.runner.plots.states import plot_filter
-
-        return plot_filter(self, species, None if path is None else Path(path))
-
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row per time, as `tauslab export` writes it."""
-        return to_pandas(course_table(
-            self.time, self.terms, self.effective_size, self.species, self.mean, self.sd
-        ))  # fmt: skip
-
-    def to_xarray(self) -> Any:
-        """All arrays by name as an `xarray.Dataset`."""
-        import xarray
-
-        return xarray.Dataset(
-            {
-                "mean": (("time", "species"), self.mean),
-                "sd": (("time", "species"), self.sd),
-                "log_likelihood_term": ("time", self.terms),
-                "effective_size": ("time", self.effective_size),
-            },
-            coords={"time": self.time, "species": list(self.species)},
-            attrs={"log_likelihood": self.log_likelihood},
-        )
-
-
-@dataclass(frozen=True)
-class FilterResults:
-    """What many filters say; made by `tauslab.particle_filters`.
-
-    Attributes
-    ----------
-    log_likelihood
-        f64 ``[filter]``; -inf where no particle can explain a row.
-    terms, effective_size
-        f64 ``[filter, time]``, as of `FilterResult`.
-    time, species
-        As of `FilterResult`.
-    mean, sd
-        f64 ``[filter, time, species]``; NaN where they were not asked for.
-    """
-
-    log_likelihood: FloatArray
-    terms: FloatArray
-    time: FloatArray
-    species: tuple[str, ...]
-    mean: FloatArray
-    sd: FloatArray
-    effective_size: FloatArray
-
-    def __repr__(self) -> str:
-        """One line: how many filters, and their likelihoods."""
-        low, high = float(self.log_likelihood.min()), float(self.log_likelihood.max())
-        return (
-            f"<FilterResults: {len(self)} filters of {len(self.time)} rows, log-likelihoods "
-            f"{low:.6g} to {high:.6g}>"
-        )
-
-    def __len__(self) -> int:
-        """Number of filters."""
-        return len(self.log_likelihood)
-
-    def __getitem__(self, number: int) -> FilterResult:
-        """What one filter says."""
-        return FilterResult(
-            float(self.log_likelihood[number]), self.terms[number], self.time, self.species,
-            self.mean[number], self.sd[number], self.effective_size[number],
-        )  # fmt: skip
-
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row per filter and time."""
-        return to_pandas(course_table(
-            self.time, self.terms, self.effective_size, self.species, self.mean, self.sd
-        ))  # fmt: skip
-
-    def to_xarray(self) -> Any:
-        """All arrays by name as an `xarray.Dataset`."""
-        import xarray
-
-        return xarray.Dataset(
-            {
-                "log_likelihood": ("filter", self.log_likelihood),
-                "mean": (("filter", "time", "species"), self.mean),
-                "sd": (("filter", "time", "species"), self.sd),
-                "log_likelihood_term": (("filter", "time"), self.terms),
-                "effective_size": (("filter", "time"), self.effective_size),
-            },
-            coords={"time": self.time, "species": list(self.species)},
-        )
 
 
 def check_threshold(threshold: float) -> None:

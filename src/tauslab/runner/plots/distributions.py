@@ -103,7 +103,7 @@ def _sums_of_switch(result: EnsembleData, name: str, group: str) -> bool:
 
 
 def draw_share(axes: Axes, at: FloatArray, share: FloatArray, n: int, name: str) -> None:
-    """The share of `n` trajectories with 1, with its confidence interval (Wilson 1927)."""
+    """The share of `n` trajectories with 1, with its confidence interval."""
     dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(at) == 1 else {}
     if n > 0:
         axes.fill_between(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,21 +31,6 @@ _DEFAULT_PANELS, _MOST_PANELS, _BINS = 4, 24, 40
 _ALIKE = 1e-3  # of a value: less is one bar, whose place can be read
 
 
-class Filtered(Protocol):
-    """What a picture of a filter reads; see `tauslab.FilterResult`."""
-
-    @property
-    def time(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def species(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def mean(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def sd(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def effective_size(self) -> FloatArray: ...  # noqa: D102
-
-
 class Look(Protocol):
     """All cells at one time; see `tauslab.PopulationResult`."""
 
@@ -65,10 +50,16 @@ class Cells(Protocol):
     def log_size(self) -> FloatArray: ...  # noqa: D102
 
 
-def plot_filter(result: Filtered, names: Sequence[str] = (), path: Path | None = None) -> Figure:
-    """Draw the mean of each species given the data so far, with two standard deviations.
+def plot_moments(
+    times: FloatArray,
+    moments: Mapping[str, tuple[FloatArray, FloatArray]],
+    path: Path | None = None,
+    names: Sequence[str] = (),
+    particles: FloatArray | None = None,
+) -> Figure:
+    """Draw means ``[time]`` by name, with two standard deviations, the first four by default.
 
-    A last panel has the effective number of particles.
+    A last panel has the effective number of `particles`, where there are some.
 
     Raises
     ------
@@ -77,24 +68,50 @@ def plot_filter(result: Filtered, names: Sequence[str] = (), path: Path | None =
     OutputError
         The picture cannot be written.
     """
-    chosen = _chosen(names, result.species)
+    chosen = _chosen(names, list(moments))
     require_suffix(path)
-    particles = bool((result.effective_size > 0).any())
     with plot_style():
-        figure, panels = new_panels([None] * (len(chosen) + particles))
+        figure, panels = new_panels([None] * (len(chosen) + (particles is not None)))
         for name, axes in zip(chosen, panels, strict=False):
-            column = result.species.index(name)
-            mean = result.mean[:, column]
+            mean, deviation = moments[name]
             least = 0.0 if np.nanmin(mean, initial=0.0) >= 0 else -np.inf
-            _band(axes, result.time, mean, result.sd[:, column], least)
+            _band(axes, times, mean, deviation, least)
             axes.set_ylabel(shown_name(name))
-        if particles:
+        if particles is not None:
             axes = panels[-1]
-            axes.plot(result.time, result.effective_size, color=GREY)
+            axes.plot(times, particles, color=GREY)
             axes.set_ylabel("effective particles")
             axes.set_ylim(bottom=0)
             axes.set_xlabel("time")
-            span_times(axes, result.time)
+            span_times(axes, times)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def plot_traces(
+    rows: Mapping[str, FloatArray],
+    over: str,
+    names: Sequence[str] = (),
+    path: Path | None = None,
+) -> Figure:
+    """Draw a panel for each name: its rows ``[line, number]`` over the number, which is of `over`.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, list(rows))
+    require_suffix(path)
+    with plot_style():
+        figure, panels = new_panels([None] * len(chosen))
+        for name, axes in zip(chosen, panels, strict=True):
+            axes.plot(np.where(np.isfinite(rows[name]), rows[name], np.nan).T, linewidth=0.8)
+            axes.set_ylabel(shown_name(name))
+            axes.set_xlabel(over)
         if path is not None:
             save_figure(figure, path)
     return figure

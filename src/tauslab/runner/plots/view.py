@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.pictures.view import MOST_PARTICLES, Sample, View3d, draw_scene
+from tauslab.model.pictures.view import MOST_PARTICLES, Sample, draw_scene
+from tauslab.model.pictures.view3d import View3d
 from tauslab.runner.results.lattice.recorded import RecordedLattice
 
 _MOST_SPECIES = 7

@@ -8,25 +8,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
-from tauslab.model.errors import ConfigError, InputFileError
+from tauslab.model.errors import ConfigError
 from tauslab.model.network.counts import some
-from tauslab.model.option_names import warn
-from tauslab.model.pictures.html import card, table
+from tauslab.model.option_names import opt, warn
 from tauslab.runner.output.checking.opening import POPULATION
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.sums import fixed_sum
-from tauslab.runner.populations.columns import OF_CELLS, OF_DIVISIONS, population_columns
 from tauslab.runner.populations.families import Growth, descendants, growth
-from tauslab.runner.results.arrays.file import read_arrays, write_arrays
+from tauslab.runner.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.runner.results.tables import ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST_ROWS, _MOST_COLUMNS = 20, 8  # in a notebook
+_TABLES = ("statistics", "trajectories", "final", "divisions")
+_MOST_LINES = 12
+# What a file has of each cell, in the order of `Snapshot`, and of each division: the name there,
+# and in `Divisions`.
+_OF_CELLS = ("cell", "mother", "founder", "generation", "age")
+_OF_DIVISIONS = {
+    "division_cell": "cell", "division_mother": "mother", "division_founder": "founder",
+    "division_generation": "generation", "born": "born", "divided": "divided",
+    "at_birth": "at_birth", "at_division": "at_division", "log_weight": "log_weight",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,7 @@ class Divisions:
 
 
 @dataclass(frozen=True)
-class PopulationResult:
+class PopulationResult(ArrayResult):
     """What `tauslab.population` gives.
 
     Attributes
@@ -174,6 +183,16 @@ class PopulationResult:
     seed
         As given or drawn.
     """
+
+    _METHODS = (POPULATION,)
+    _AXES: ClassVar = {
+        "time": "time", "name": "name", "mean": "time name", "variance": "time name",
+        "cells": "time", "log_size": "time", "log_pairs": "time", "values": "row name",
+        **dict.fromkeys((*_OF_CELLS, "row"), "row"), "species": "species",
+        "division": "division", **dict.fromkeys(_OF_DIVISIONS, "division"),
+        "at_birth": "division species", "at_division": "division species",
+    }  # fmt: skip
+    _OPTIONAL = ("log_pairs",)
 
     times: FloatArray
     snapshots: tuple[Snapshot, ...]
@@ -255,23 +274,6 @@ class PopulationResult:
             f"seed {self.seed}>"
         )
 
-    def _repr_html_(self) -> str:
-        names = self.snapshots[0].names[:_MOST_COLUMNS]
-        facts = {
-            "divisions": f"{len(self.divisions):,}",
-            "growth rate": str(self.growth).removeprefix("growth rate "),
-            "ended early": self.ended, "seed": self.seed,
-        }  # fmt: skip
-        rows = [
-            (f"{one.time:g}", len(one), f"{one.log_size:.5g}",
-             *(f"{one.mean(name):.5g}" for name in names))
-            for one in self.snapshots[:_MOST_ROWS]
-        ]  # fmt: skip
-        header = ("time", "cells", "log of their number", *(f"mean of {name}" for name in names))
-        return card(
-            "PopulationResult", facts, [table(header, rows, more=len(self.times) - _MOST_ROWS)]
-        )
-
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them; cells of all times in one row."""
         looks, names = self.snapshots, self.snapshots[0].names
@@ -285,68 +287,113 @@ class PopulationResult:
             "log_pairs": np.array([one.log_pairs for one in looks]),
             "values": np.concatenate([one.values for one in looks]),  # noqa: PD011 - an array
         }
-        found |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in OF_CELLS}
+        found |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in _OF_CELLS}
         found["row"] = np.arange(len(found["cell"]))
         found["species"] = np.array(self.divisions.names)
         found["division"] = np.arange(len(self.divisions))
-        return found | {n: getattr(self.divisions, of) for n, of in OF_DIVISIONS.items()}
+        return found | {n: getattr(self.divisions, of) for n, of in _OF_DIVISIONS.items()}
 
-    def save(self, path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> None:
-        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+    def facts(self) -> dict[str, Any]:
+        """What people and programs want to know, for JSON; None for what is no number."""
+        arrays = self.arrays()
+        names = arrays["name"].tolist()
+        return {
+            "method": POPULATION,
+            "seed": self.seed,
+            "time": self.times.tolist(),
+            "cells": arrays["cells"].tolist(),
+            "log_size": self.log_size.tolist(),
+            "growth_rate": numbers_or_none(self.growth.rate),
+            "growth_error": numbers_or_none(self.growth.error),
+            "divisions": len(self.divisions),
+            "ended": self.ended,
+            **{
+                what: {n: numbers_or_none(arrays[what][:, i]) for i, n in enumerate(names)}
+                for what in ("mean", "variance")
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        last = self.snapshots[-1]
+        whole = math.exp(min(self.log_size[-1], 700.0))
+        since = f", from t = {self.times[0]:g} on" if len(self.times) > 1 else ""
+        lines = [
+            f"{len(last)} cells at t = {last.time:g}, which stand for {whole:.6g}",
+            f"{len(self.divisions)} divisions, {self.growth}{since}",
+        ]
+        for name in last.names[:_MOST_LINES]:
+            mean, sd = last.mean(name), np.sqrt(last.var(name))
+            lines.append(f"{name} at t = {last.time:g}: mean {mean:.6g}, sd {sd:.4g}")
+        if self.ended:
+            lines.append(f"{self.ended} cells ended early and are left out")
+        return [*lines, f"seed {self.seed}"]
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A table.
 
         Parameters
         ----------
-        settings
-            Numbers and texts to note in the file.
+        what
+            ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
+            ``final``: those of the last time. ``divisions``: a row per division.
 
         Raises
         ------
         ConfigError
-            The name is that of a table or a picture.
-        OutputError
-            It cannot be written.
+            Another word.
         """
-        own = {"method": POPULATION, "seed": np.uint64(self.seed), "ended": np.uint64(self.ended)}
-        write_arrays(Path(path), own | dict(settings or {}), self.arrays())
+        what = what or _TABLES[0]
+        if what not in _TABLES:
+            raise ConfigError(
+                f"{opt('what', what)}: of a population there are {', '.join(_TABLES)}"
+            )
+        arrays = self.arrays()
+        names = arrays["name"].tolist()
+        if what == "divisions":
+            header = [n for n in _OF_DIVISIONS if arrays[n].ndim == 1]
+            columns = [arrays[name] for name in header]
+            for when in ("at_birth", "at_division"):
+                header += [f"{name}_{when}" for name in self.divisions.names]
+                columns += list(arrays[when].T)
+        elif what == "statistics":
+            header, columns = ["time", "cells", "log_size"], []
+            columns += [arrays[name] for name in header]
+            for i, name in enumerate(names):
+                header += [f"{name}_mean", f"{name}_sd"]
+                columns += [arrays["mean"][:, i], np.sqrt(arrays["variance"][:, i])]
+        else:
+            first = len(arrays["row"]) - len(self.snapshots[-1]) if what == "final" else 0
+            header = ["time", *_OF_CELLS, *names]
+            times = np.repeat(arrays["time"], arrays["cells"])
+            own = [times, *(arrays[name] for name in _OF_CELLS), *arrays["values"].T]
+            columns = [column[first:] for column in own]
+        return ResultTable(tuple(header), iter([columns]))
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
+            "method": POPULATION, "seed": np.uint64(self.seed), "ended": np.uint64(self.ended),
+        }  # fmt: skip
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PopulationResult:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InputFileError
-            The file is missing, damaged or of another kind.
-        """
-        own, arrays = read_arrays(Path(path), POPULATION)
-        missing = [name for name in ("seed", "ended") if name not in own]
-        if missing or int(arrays["cells"].sum()) != len(arrays["row"]):
-            what = f"it has no {missing[0]}" if missing else "its cells do not add up"
-            raise InputFileError(f"{path} is damaged: {what}")
-        names, ends = tuple(arrays["name"].tolist()), np.cumsum(arrays["cells"]).tolist()
-        snapshots, none = [], np.full(len(ends), np.nan)
-        for number, end in enumerate(ends):
-            rows = slice(end - int(arrays["cells"][number]), end)
-            time, log_size = float(arrays["time"][number]), float(arrays["log_size"][number])
-            cell, mother, founder, generation, age = (arrays[name][rows] for name in OF_CELLS)
-            snapshots.append(
-                Snapshot(
-                    time,
-                    names,
-                    arrays["values"][rows],
-                    cell,
-                    mother,
-                    founder,
-                    generation,
-                    age,
-                    log_size,
-                    float(arrays.get("log_pairs", none)[number]),
-                )
+    def _of(cls, stored: State) -> Self:
+        if int(stored["cells"].sum()) != len(stored["row"]):
+            raise stored.damaged("its cells do not add up")
+        names, cuts = tuple(stored["name"].tolist()), np.cumsum(stored["cells"])[:-1]
+        values, *of_cells = (np.split(stored[name], cuts) for name in ("values", *_OF_CELLS))
+        log_pairs = stored.get("log_pairs", np.full(len(stored["time"]), math.nan))
+        snapshots = [
+            Snapshot(time, names, *rest)
+            for time, *rest in zip(
+                stored["time"].tolist(), values, *of_cells, stored["log_size"].tolist(),
+                log_pairs.tolist(), strict=True,
             )
+        ]  # fmt: skip
         divisions = Divisions(
-            tuple(arrays["species"].tolist()), {of: arrays[n] for n, of in OF_DIVISIONS.items()}
+            tuple(stored["species"].tolist()), {of: stored[n] for n, of in _OF_DIVISIONS.items()}
         )
-        return cls(arrays["time"], tuple(snapshots), divisions, int(own["ended"]), int(own["seed"]))
+        seed, ended = stored.whole("seed"), stored.whole("ended")
+        return cls(stored["time"], tuple(snapshots), divisions, ended, seed)
 
     def plot(
         self,
@@ -373,42 +420,6 @@ class PopulationResult:
         from tauslab.runner.plots.states import plot_population
 
         return plot_population(self, names, t, None if path is None else Path(path))
-
-    def to_pandas(self, what: str | None = None) -> Any:
-        """A table as a `pandas.DataFrame`; NaN where there is no number.
-
-        Parameters
-        ----------
-        what
-            ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
-            ``final``: those of the last time. ``divisions``: a row per division.
-
-        Raises
-        ------
-        ConfigError
-            Another word.
-        """
-        from tauslab.runner.results.tables import to_pandas
-
-        return to_pandas(population_columns(self.arrays(), what))
-
-    def to_xarray(self) -> Any:
-        """Means and variances ``[time, name]``, numbers of cells and `log_size` as a Dataset."""
-        import xarray
-
-        names = self.snapshots[0].names
-        means = [[one.mean(name) for name in names] for one in self.snapshots]
-        variances = [[one.var(name) for name in names] for one in self.snapshots]
-        return xarray.Dataset(
-            {
-                "mean": (("time", "name"), means),
-                "variance": (("time", "name"), variances),
-                "cells": ("time", [len(one) for one in self.snapshots]),
-                "log_size": ("time", self.log_size),
-            },
-            coords={"time": self.times, "name": list(names)},
-            attrs={"seed": np.uint64(self.seed)},
-        )
 
 
 def _moments(table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

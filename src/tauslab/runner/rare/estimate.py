@@ -6,17 +6,17 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray
-from tauslab.model.errors import InputFileError
-from tauslab.model.pictures.html import card
 from tauslab.runner.output.checking.opening import SPLITTING, WEIGHTED
 from tauslab.runner.output.format.intervals import FEWEST_INFORMATIVE, unequal_runs
+from tauslab.runner.output.state import State
 from tauslab.runner.particles.sums import fixed_sum
-from tauslab.runner.results.arrays.file import AXES, read_arrays, write_arrays
+from tauslab.runner.results.arrays.result import ArrayResult, named_columns, numbers_or_none
+from tauslab.runner.results.tables import ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ _ROUNDED = 1e-12
 
 
 @dataclass(frozen=True)
-class RareResult:
+class RareResult(ArrayResult):
     """The probability, or the rate, of reaching a target.
 
     Made by `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`.
@@ -75,6 +75,12 @@ class RareResult:
     settings
         Model, target, coordinate, times and numbers, by name.
     """
+
+    _METHODS = (WEIGHTED, SPLITTING)
+    _AXES: ClassVar = {
+        "run": "run", "estimate": "run", "lost": "run", "time": "time", "reached": "run time",
+    }  # fmt: skip
+    _OPTIONAL = ("time", "reached")
 
     method: str
     quantity: str
@@ -165,17 +171,6 @@ class RareResult:
         """One line."""
         return f"<RareResult: {self.told()}, {self.method}, seed {self.seed}>"
 
-    def _repr_html_(self) -> str:
-        low, high = self.bounds
-        facts: dict[str, object] = {
-            "found": self.told(),
-            "95 %": f"{low:.4g} to {high:.4g}",
-            "method": self.method,
-        }
-        facts |= {k: v for k, v in self.settings.items() if k != "target"}
-        facts |= {"runs": len(self.runs), "events": f"{self.events:.3g}", "seed": self.seed}
-        return card("RareResult", facts, [])
-
     def told(self) -> str:
         """The estimate with its error, or its bound, in words."""
         what = f"{self.quantity} of {self.settings.get('target', 'the target')}"
@@ -217,7 +212,7 @@ class RareResult:
         return {
             "method": self.method,
             "quantity": self.quantity,
-            **{k: v if math.isfinite(v) else None for k, v in numbers.items()},
+            **{name: numbers_or_none(value) for name, value in numbers.items()},
             "runs": self.runs.tolist(),
             "events": self.events,
             "seed": self.seed,
@@ -232,19 +227,29 @@ class RareResult:
         }  # fmt: skip
         return found | ({"time": self.time, "reached": self.reached} if self.reached.size else {})
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+    def table(self, what: str | None = None) -> ResultTable:
+        """What each run gave, and what it lost: a row per run."""
+        del what
+        return named_columns(
+            {k: v for k, v in self.arrays().items() if v.ndim == 1 and k != "time"}
+        )
 
-        Raises
-        ------
-        ConfigError
-            The name is that of a table or a picture.
-        OutputError
-            It cannot be written.
-        """
+    def _attributes(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("method", "quantity", "rounding")}
-        own |= {name: np.uint64(getattr(self, name)) for name in _WHOLE}
-        write_arrays(Path(path), own | self.settings, self.arrays())
+        return own | {name: np.uint64(getattr(self, name)) for name in _WHOLE} | self.settings
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        runs = stored["estimate"]
+        return cls(
+            method=stored.text("method"), quantity=stored.text("quantity"), runs=runs,
+            time=stored.get("time", np.zeros(0)),
+            reached=stored.get("reached", np.zeros((len(runs), 0))), lost=stored["lost"],
+            rounding=stored.real("rounding"), independent=stored.whole("independent"),
+            certain=bool(stored.whole("certain")), events=stored.whole("events"),
+            seed=stored.whole("seed"),
+            settings={n: stored.attributes[n] for n in _SETTINGS if n in stored.attributes},
+        )  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw what each run gave; of a weighted ensemble also the course over time.
@@ -264,47 +269,3 @@ class RareResult:
         from tauslab.runner.plots.estimates import plot_rare
 
         return plot_rare(self, None if path is None else Path(path))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> RareResult:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InputFileError
-            The file is missing, damaged or of another kind.
-        """
-        found, arrays = read_arrays(Path(path), WEIGHTED, SPLITTING)
-        missing = [n for n in ("quantity", "rounding", *_WHOLE) if n not in found]
-        if missing:
-            raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
-        runs = arrays["estimate"]
-        return cls(
-            method=found["method"], quantity=found["quantity"], runs=runs,
-            time=arrays.get("time", np.zeros(0)),
-            reached=arrays.get("reached", np.zeros((len(runs), 0))), lost=arrays["lost"],
-            rounding=found["rounding"], independent=int(found["independent"]),
-            certain=bool(found["certain"]), events=int(found["events"]), seed=int(found["seed"]),
-            settings={name: found[name] for name in _SETTINGS if name in found},
-        )  # fmt: skip
-
-    def to_pandas(self) -> Any:
-        """A data frame with a row for each run: what it gave, and what it lost."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            {"run": range(len(self.runs)), "estimate": self.runs, "lost": self.lost}
-        )
-
-    def to_xarray(self) -> Any:
-        """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
-        import xarray
-
-        arrays, axes = self.arrays(), AXES[self.method]
-        attributes = {k: v for k, v in self.facts().items() if v is not None and k != "runs"}
-        attributes["certain"] = int(self.certain)
-        return xarray.Dataset(
-            {n: (axes[n].split(), array) for n, array in arrays.items() if axes[n] != n},
-            coords={n: array for n, array in arrays.items() if axes[n] == n},
-            attrs=attributes,
-        )

@@ -27,7 +27,7 @@ from tauslab.runner.ranks.job import agreed_seed, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.rare.checkpoint import checkpoint_of, holding, require_seed
+from tauslab.runner.rare.checkpoint import checkpoint_of, holding, require_checkpoint
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import (
     DEFAULT_PATHS,
@@ -106,7 +106,7 @@ class _Job:
 def _job(network: Network, given: RareKeywords, comm: Communicator) -> Iterator[_Job]:
     """Everything checked, and the device open."""
     check_values(given)
-    require_seed(given)
+    require_checkpoint(given)
     require_counts_alone(network, "a search for rare events")
     if not given.target:
         raise no_target()

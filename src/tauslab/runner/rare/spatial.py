@@ -19,18 +19,14 @@ from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_
 from tauslab.runner.options.places import device_settings
 from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.output.checking.opening import WEIGHTED
+from tauslab.runner.particles.checkpoints import Checkpoint
 from tauslab.runner.particles.motions.lattice import column_names
 from tauslab.runner.particles.weights import words
 from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.progress import Progress as Bar
 from tauslab.runner.ranks.together import agree
-from tauslab.runner.rare.checkpoint import (
-    RareCheckpoint,
-    checkpoint_of,
-    holding,
-    require_seed,
-)
+from tauslab.runner.rare.checkpoint import checkpoint_of, holding, require_checkpoint
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.runner.rare.outcome import (
@@ -139,7 +135,7 @@ def names_of(task: LatticeTask) -> Network:
 def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
     check_values(given)
-    require_seed(given)
+    require_checkpoint(given)
     refuse_unused(given, lattice=True)
     if not given.target:
         raise no_target()
@@ -218,7 +214,7 @@ def _runs(
     seed: int,
     comm: Communicator,
     bar: Bar,
-    file: RareCheckpoint,
+    file: Checkpoint,
 ) -> tuple[Course, int]:
     """All runs, and the events of all ranks; a checkpoint holds runs that are done."""
     begun = file.take_up()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from tauslab.model.door import behind_door
 from tauslab.model.errors import ConfigError
 from tauslab.runner.results.ensemble_data import EnsembleData, Moments
 from tauslab.runner.results.modes import ALPHA, Modes, modes_at
@@ -131,11 +132,10 @@ class Result(EnsembleData):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.runner.plots.ensemble import plot_result
-
         names = [name] if isinstance(name, str) else name
         place = None if path is None else Path(path)
-        return plot_result(self, kind, names, t, place, ax=ax)
+        figure: Figure = behind_door("Result.plot")(self, kind, names, t, place, ax=ax)
+        return figure
 
     def save(
         self, path: str | os.PathLike[str], *, overwrite: bool = False, compress: int = 0

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from tauslab.model.arrays import Array, FloatArray, IntArray
-from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.model.pictures.html import card, table
+from tauslab.model.errors import ConfigError
 from tauslab.runner.output.checking.opening import SENSITIVITY
 from tauslab.runner.output.format.intervals import widening
-from tauslab.runner.results.arrays.file import read_arrays, write_arrays
+from tauslab.runner.output.state import State
+from tauslab.runner.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.runner.results.digest import canonical_bytes
+from tauslab.runner.results.tables import ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +30,7 @@ METHODS = ("coupled", "common", LIKELIHOOD_RATIO)
 
 
 @dataclass(frozen=True, eq=False)
-class SensitivityResult:
+class SensitivityResult(ArrayResult):
     """Derivatives of means by parameters, with standard errors; made by `tauslab.sensitivity`.
 
     Parameters
@@ -72,6 +75,16 @@ class SensitivityResult:
     True
     """
 
+    _METHODS = (SENSITIVITY,)
+    _AXES: ClassVar = {
+        "time": "time", "parameter": "parameter", "output": "output",
+        "value": "parameter time output", "standard_error": "parameter time output",
+        "informative": "parameter time output", "mean": "time output",
+        "sides_variance": "parameter time output", "valid": "parameter time",
+        "parameter_value": "parameter", "low": "parameter", "high": "parameter",
+    }  # fmt: skip
+    _OPTIONAL = ("informative",)
+
     model: str
     method: str
     seed: int
@@ -108,22 +121,6 @@ class SensitivityResult:
         more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
         return "\n".join([f"{self!r} at {self.time[-1]:g}:", *lines[:_MOST_LINES], *more])
 
-    def _repr_html_(self) -> str:
-        facts = {
-            "model": self.model, "method": self.method, "n": f"{self.n:,}", "seed": self.seed,
-            "times": f"{len(self.time)} from {self.time[0]:g} to {self.time[-1]:g}",
-        }  # fmt: skip
-        elasticity = self.elasticity
-        rows = [
-            (output, parameter, f"{self.value[p, -1, o]:.6g}",
-             f"{self.standard_error[p, -1, o]:.2g}", f"{elasticity[p, -1, o]:.4g}")
-            for o, output in enumerate(self.outputs)
-            for p, parameter in enumerate(self.parameters)
-        ]  # fmt: skip
-        header = ("mean of", "by", f"derivative at t = {self.time[-1]:g}", "error", "elasticity")
-        shown = table(header, rows[:_MOST_LINES], more=len(rows) - _MOST_LINES)
-        return card("SensitivityResult", facts, [shown])
-
     def __getitem__(self, names: tuple[str, str]) -> FloatArray:
         """Derivative ``[time]``: ``result["k", "X"]`` is that of the mean of X by k."""
         return self._at(self.value, names)
@@ -154,32 +151,6 @@ class SensitivityResult:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.sides_variance / variance)
 
-    def to_xarray(self) -> Any:
-        """An `xarray.Dataset` with named axes: value, standard_error, mean, elasticity."""
-        import xarray
-
-        axes = ("parameter", "time", "output")
-        return xarray.Dataset(
-            {
-                "value": (axes, self.value),
-                "standard_error": (axes, self.standard_error),
-                "elasticity": (axes, self.elasticity),
-                "mean": (axes[1:], self.mean),
-            },
-            {"parameter": list(self.parameters), "time": self.time, "output": list(self.outputs)},
-            {"model": self.model, "method": self.method, "seed": str(self.seed), "n": self.n},
-        )
-
-    def to_pandas(self) -> Any:
-        """A data frame with a row for each parameter, time and output."""
-        import pandas as pd
-
-        index = pd.MultiIndex.from_product(
-            [self.parameters, self.time, self.outputs], names=["parameter", "time", "output"]
-        )
-        columns = {"value": self.value.ravel(), "standard_error": self.standard_error.ravel()}
-        return pd.DataFrame(columns, index=index).reset_index()
-
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, as a file and a digest have them."""
         return {
@@ -197,43 +168,83 @@ class SensitivityResult:
             "high": self.high,
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+    def facts(self) -> dict[str, Any]:
+        """All of it for JSON; None for what is no number.
 
-        Raises
-        ------
-        ConfigError
-            The name is that of a table or a picture.
-        OutputError
-            It cannot be written.
+        Derivatives are lists ``[time]`` by output, and by parameter.
         """
-        own = {
+        parts = {
+            "value": self.value, "standard_error": self.standard_error,
+            "elasticity": self.elasticity,
+        }  # fmt: skip
+        derivatives = {
+            output: {
+                parameter: {name: numbers_or_none(of[p, :, o]) for name, of in parts.items()}
+                for p, parameter in enumerate(self.parameters)
+            }
+            for o, output in enumerate(self.outputs)
+        }
+        return {
+            "method": SENSITIVITY,
+            "estimator": self.method,
+            "model": self.model,
+            "n": self.n,
+            "seed": self.seed,
+            "time": self.time.tolist(),
+            "parameters": dict(zip(self.parameters, self.values.tolist(), strict=True)),
+            "mean": {name: numbers_or_none(self.mean[:, o]) for o, name in enumerate(self.outputs)},
+            "derivatives": derivatives,
+        }
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines: at the last time, for each output the mean first."""
+        lines = []
+        for o, output in enumerate(self.outputs):
+            lines.append(f"mean of {output} at t = {self.time[-1]:g}: {self.mean[-1, o]:.6g}")
+            lines += [self._line(p, o) for p in range(len(self.parameters))]
+        more = [f"and {len(lines) - _MOST_LINES} lines more"] if len(lines) > _MOST_LINES else []
+        if lost := int((self.n - self.valid).max()):
+            more.append(f"{lost} of {self.n} ended early, or are not finite, and are left out")
+        times = f", {len(self.time)} times" if len(self.time) > 1 else ""
+        told = f"{self.model}: {self.method}, n {self.n}, seed {self.seed}{times}"
+        return [*lines[:_MOST_LINES], *more, told]
+
+    def _line(self, p: int, o: int) -> str:
+        """A derivative at the last time, and what is to be said of it."""
+        error, elasticity = self.standard_error[p, -1, o], self.elasticity[p, -1, o]
+        line = f"  by {self.parameters[p]}: {self.value[p, -1, o]:.6g} +- {error:.2g}"
+        if error == 0:
+            return line + ", exact"
+        if self.n > 1 and math.isnan(error):
+            return line + ", no two differ: a larger n or step may tell"
+        known = math.isfinite(elasticity) and self.values[p] != 0
+        return line + (f", elasticity {elasticity:.4g}" if known else "")
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A row for each parameter, time and output."""
+        del what
+        axes = np.meshgrid(self.parameters, self.time, self.outputs, indexing="ij")
+        numbers = (self.value, self.standard_error, self.elasticity)
+        header = ("parameter", "time", "output", "value", "standard_error", "elasticity")
+        return ResultTable(header, iter([[one.ravel() for one in (*axes, *numbers)]]))
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
             "method": SENSITIVITY, "model": self.model, "estimator": self.method,
             "seed": np.uint64(self.seed), "n": np.uint64(self.n),
         }  # fmt: skip
-        write_arrays(Path(path), own, self.arrays())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SensitivityResult:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InputFileError
-            The file is missing, damaged or of another kind.
-        """
-        own, arrays = read_arrays(Path(path), SENSITIVITY)
-        missing = [name for name in ("model", "estimator", "seed", "n") if name not in own]
-        if missing:
-            raise InputFileError(f"{path} is damaged: it has no {missing[0]}")
+    def _of(cls, stored: State) -> Self:
         return cls(
-            model=own["model"], method=own["estimator"], seed=int(own["seed"]), n=int(own["n"]),
-            time=arrays["time"], parameters=tuple(arrays["parameter"].tolist()),
-            outputs=tuple(arrays["output"].tolist()), values=arrays["parameter_value"],
-            low=arrays["low"], high=arrays["high"], value=arrays["value"],
-            standard_error=arrays["standard_error"], mean=arrays["mean"],
-            informative=arrays.get("informative", np.full(arrays["value"].shape, np.inf)),
-            sides_variance=arrays["sides_variance"], valid=arrays["valid"],
+            model=stored.text("model"), method=stored.text("estimator"),
+            seed=stored.whole("seed"), n=stored.whole("n"), time=stored["time"],
+            parameters=tuple(stored["parameter"].tolist()),
+            outputs=tuple(stored["output"].tolist()), values=stored["parameter_value"],
+            low=stored["low"], high=stored["high"], value=stored["value"],
+            standard_error=stored["standard_error"], mean=stored["mean"],
+            informative=stored.get("informative", np.full(stored["value"].shape, np.inf)),
+            sides_variance=stored["sides_variance"], valid=stored["valid"],
         )  # fmt: skip
 
     def plot(
@@ -263,8 +274,7 @@ class SensitivityResult:
         """SHA-256 of values, errors and means: equal on any device and any number of ranks."""
         digest = hashlib.sha256(self.method.encode())
         for array in (self.time, self.value, self.standard_error, self.mean, self.sides_variance):
-            plain = np.where(np.isnan(array), np.nan, array)
-            digest.update(plain.astype("<f8").tobytes())
+            digest.update(canonical_bytes(array))
         return digest.hexdigest()
 
     def _width(self) -> FloatArray:

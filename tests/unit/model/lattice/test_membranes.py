@@ -7,6 +7,7 @@ import pytest
 
 import tauslab as ts
 from tauslab import geometry
+from tauslab.model.lattice.diagnosis import membranes
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 
 SPACING, D = 1e-8, 1e-12
@@ -90,3 +91,19 @@ def test_sites_that_hops_do_not_join():
     across = np.roll(two, 3, 2)  # over the periodic face
     assert told(confined(across, 0.1))["pieces"] == 2
     assert told(confined(across, 0.1, "reflecting"))["pieces"] == 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("MOST_SITES", "nor D_eff/D were estimated, for the lattice has more than 100 sites"),
+        ("_MOST_CONFINED", "nor D_eff/D were estimated, for more than 100 sites"),
+        ("_MOST_WALKED", "400 sites in 1 piece; D_eff/D was not estimated, for more than 100"),
+    ],
+)
+def test_what_is_too_large_to_look_at_is_said(monkeypatch, limit, words):
+    monkeypatch.setattr(membranes, limit, 100)
+    mask = np.zeros((5, 20, 20), bool)
+    mask[2] = True
+    (line,) = [one for one in lattice_report(confined(mask, 0.1)) if one.startswith("hops of A")]
+    assert words in line

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tauslab.model.network.diagnosis.time_breaks import steps_of_time, time_breaks
+from tauslab.model.network.diagnosis.time_breaks import TimeBreaks, steps_of_time, time_breaks
 from tauslab.model.network.network import Event, Network
 from tauslab.model.portable.host_math import evaluate
 
@@ -103,6 +103,15 @@ def test_pulses_shorter_than_the_grid(law: str, times: list[float]) -> None:
 def test_a_smooth_pulse_shorter_than_the_grid_has_a_step_that_ends_in_it() -> None:
     times = found("1e5 * exp(-((time - 71.23) / 1e-7) ^ 2)")
     assert any(abs(t - 71.23) < 2e-7 for t in times)
+
+
+@pytest.mark.parametrize("end", [1e4, 1e5, 1e6])
+def test_too_many_smooth_pulses_are_said(end: float) -> None:
+    """Steps pass over them: 10 * max(0, sin(time) - 0.9) up to 1e4 made 0 events for 959."""
+    for law in ("max(0, sin(time))", "10 * max(0, sin(time) - 0.9)", "max(0, 1 + 2 * sin(time))"):
+        assert time_breaks(with_law(law), {}, end).unknown, law
+    for law in ("1 + sin(time)", "exp(-time)", "1 / (1 + time)"):
+        assert time_breaks(with_law(law), {}, end) == TimeBreaks(), law
 
 
 def test_a_jump_right_after_0_has_no_subnormal_time() -> None:

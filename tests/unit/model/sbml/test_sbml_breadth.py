@@ -374,3 +374,29 @@ def test_errors_of_a_picture_touch_nothing(tmp_path: Path) -> None:
     )
     with pytest.warns(UserWarning, match="this does not touch"):
         assert list(read_text(tmp_path, bad).species) == ["X"]
+
+
+_PACKAGES = "http://www.sbml.org/sbml/level3/version1"
+_STYLES = (
+    f'<listOfLayouts xmlns="{_PACKAGES}/layout/version1"><r:listOfGlobalRenderInformation '
+    f'xmlns:r="{_PACKAGES}/render/version1"><r:globalRenderInformation r:id="a"/>'
+    "</r:listOfGlobalRenderInformation></listOfLayouts>"
+)
+
+
+@pytest.mark.parametrize(("level", "picture"), [((2, 4), ""), ((3, 1), _STYLES)])
+def test_errors_of_pictures_that_libsbml_counts_in_the_core(
+    tmp_path: Path, level: tuple[int, int], picture: str
+) -> None:
+    """COPASI writes layouts of Level 3 into Level 2, and styles without the package render."""
+    good = model(
+        species=species("X"),
+        reactions=reaction("R", "X", "X", level=level[0]),
+        attributes="",
+        level=level,
+    )
+    declared = f' xmlns:layout="{_PACKAGES}/layout/version1" layout:required="false" level="'
+    bad = good.replace("</model>", f"{picture}</model>").replace(' level="', declared, 1)
+    with pytest.warns(UserWarning, match="this does not touch"):
+        network = read_text(tmp_path, bad)
+    assert (list(network.species), len(network.reactions)) == (["X"], 1)

@@ -16,10 +16,8 @@ from places import ROOT
 import tauslab as ts
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.ode.settings import (
-    BALANCES,
     COUNTINGS,
     LAYOUTS,
-    MEMORY_WARPS,
     PRECISIONS,
     SOLVERS,
 )
@@ -99,8 +97,6 @@ def test_a_file_may_hold_either_kind_of_model():
         (methods.Solver, SOLVERS),
         (methods.Precision, tuple(PRECISIONS)),
         (methods.Layout, LAYOUTS),
-        (methods.MemoryWarps, MEMORY_WARPS),
-        (methods.Balance, BALANCES),
         (dbn.Counts, COUNTINGS),
     ],
 )

@@ -8,17 +8,21 @@ from __future__ import annotations
 import importlib.util
 import shutil
 
+import changed_models
 import hostile
 import numpy as np
 import pytest
+from fuzz_damage import odd_options
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import TESTS
+from places import ROOT, TESTS
 
 import tauslab as ts
 from tauslab.model.files.seals import SEALED, SEALS, seal
 
 FEW, MANY = 3, 250
+EXAMPLES = ROOT / "examples"
+SHORT = ("--seed", "1", "--device", "cpu", "--threads", "1", "--quiet")
 PETAB = TESTS / "data" / "petab" / "0010"
 
 
@@ -54,6 +58,35 @@ def reader(tmp_path_factory):
 def every(count, strategy, test):
     """Call `test` with `count` examples of a strategy."""
     many(count)(given(strategy)(test))()
+
+
+@pytest.fixture(scope="module")
+def model_reader(tmp_path_factory):
+    """One that compiles nothing, and starts no BioNetGen."""
+    first = "import changed_models; changed_models.stop_before_programs()"
+    made = hostile.Reader(tmp_path_factory.mktemp("models"), first)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("kind", changed_models.KINDS)
+@counts
+def test_changed_models(model_reader, kind, count):
+    """Checked, and run up to the compiler where that finds nothing wrong."""
+
+    def one(model, method):
+        suffix, data = model
+        (model_reader.folder / f"m{suffix}").write_bytes(data)
+        if model_reader.run("check", f"m{suffix}") != 0:
+            return
+        on_lattice = kind == "lattice" or (kind == "lm" and b"Lattice" in data)
+        short = ("-n", "2", "--points", "3", "--max-steps", "2000", *method)
+        command = ("rdme",) if on_lattice else ("run", *short)
+        output = ("-o", "r.h5", "--overwrite", *changed_models.BRIEF)
+        model_reader.run(command[0], f"m{suffix}", *command[1:], *output)
+
+    methods = st.sampled_from(changed_models.METHODS)
+    many(2 * count)(given(changed_models.changed_models(kind), methods)(one))()
 
 
 @counts
@@ -126,6 +159,27 @@ def test_results(reader, results, count):
             reader.run(command[0], "r.h5", *command[1:])
 
     every(count, mutated, one)
+
+
+def commands(model):
+    """Commands that succeed, to which options are added."""
+    run = ["run", model, "-o", "r.h5", "--overwrite", "-n", "2", "--t-end", "0.1", *SHORT]
+    yield from ([*run, "--method", method] for method in ("ssa", "tau", "ode"))
+    yield ["rdme", str(EXAMPLES / "minde.toml"), "--t-end", "1e-4", "-o", "l.h5", *SHORT]
+    yield from ([command, "r0.h5"] for command in ("info", "digest", "plot", "export", "check"))
+    yield ["slurm", "--", "run", model]
+
+
+@counts
+def test_odd_options(reader, results, count):
+    (reader.folder / "r0.h5").write_bytes(results[0])
+    known = list(commands(str(EXAMPLES / "telegraph.toml")))
+
+    def one(command, dice):
+        reader.run(*odd_options(command, dice))
+
+    dice = st.randoms(use_true_random=False)
+    many(2 * count)(given(st.sampled_from(known), dice)(one))()
 
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'

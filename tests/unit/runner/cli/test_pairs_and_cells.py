@@ -231,7 +231,7 @@ def test_pictures(capsys):
     assert len(ts.open("c.h5").plot(t=4.0).axes) == 2
     printed(capsys, "plot", "r3.h5", "-o", "r3.svg")
     printed(capsys, "report", "r3.h5")
-    for one, words in (("s.h5", "elasticity"), ("c.h5", "mean of V"), ("r.h5", "95 %")):
+    for one, words in (("s.h5", "elasticity"), ("c.h5", "V_mean"), ("r.h5", "95 %")):
         assert words in ts.open(one)._repr_html_()
     assert "effective particles" in found._repr_html_()
     for words, message in (

@@ -164,17 +164,17 @@ def _own_signals():
 )
 def test_a_signal_is_answered_by_a_last_checkpoint(tmp_path, monkeypatch, capsys, words):
     """The same command goes on from there, and gives what one that was never ended gives."""
-    looked, due = [], Checkpoint.due
+    looked, save = [], Checkpoint.save
 
-    def asked(self, **options):
+    def asked(self, kept, **options):
         looked.append(1)
         if len(looked) == 2:
             os.kill(os.getpid(), signal.SIGTERM)
-        return due(self, **options)
+        save(self, kept, **options)
 
     command = [*words, "--quiet", "--checkpoint", "c.h5", "-o", "a.h5"]
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "due", asked)
+        patch.setattr(Checkpoint, "save", asked)
         assert main(command) == 75
     assert "the same command goes on from what is in c.h5" in capsys.readouterr().err
     assert len(looked) == 2

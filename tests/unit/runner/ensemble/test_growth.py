@@ -388,7 +388,7 @@ def convergence_of(text, groups, size=256, limit=10**9):
 
 
 def test_half_widths():
-    """Against the formulas in textbooks: normal for a mean, Wilson's for a probability."""
+    """Against the formulas in textbooks: normal for a mean, Newcombe's for a probability."""
     x = np.random.default_rng(1).poisson(30.0, 4096)
     tests = convergence_of("mean(X) ci 1e-9", sums_of(x))
     fourth = ((x - x.mean()) ** 4).mean() / x.var() ** 2
@@ -399,8 +399,9 @@ def test_half_widths():
     assert half_width(tests.until, tests.sums) == pytest.approx(normal)
     relative = UntilSpec.parse("mean(X) rel 1")
     assert half_width(relative, tests.sums) == pytest.approx(normal / x.mean())
-    wilson = half_width(UntilSpec.parse("P(X>=3) ci 1"), Sums((10, 0, 0)))
-    assert wilson == pytest.approx(1.959963984540054**2 / 10 / (1 + 1.959963984540054**2 / 10))
+    # Newcombe (1998), Table I: of 20 samples none, 0 to 0.2005.
+    none = half_width(UntilSpec.parse("P(X>=3) ci 1"), Sums((20, 0, 0)))
+    assert none == pytest.approx(0.2005, abs=6e-5)
     assert half_width(relative, Sums((1, 3, 9))) == np.inf
 
 

@@ -12,7 +12,6 @@ import tauslab as ts
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact import event_tables as plans
-from tauslab.kernels.exact import selectors
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import blocks_of_a_multiprocessor, tables_of, team_of
 from tauslab.kernels.exact.tables import TableRows
@@ -90,7 +89,7 @@ def test_selectors_agree_in_the_mean(n):
 
 
 @pytest.mark.usefixtures("one_block_launches")
-@pytest.mark.parametrize("selector", ["tree", "cr", "rssa"])
+@pytest.mark.parametrize("selector", ["tree", "pdm", "rssa"])
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     from tauslab.runner.ensemble.entry import run_network
     from tauslab.runner.options.ensemble import Options
@@ -173,17 +172,13 @@ def test_linear_is_refused_for_large_networks():
         selector_of(network, "linear")
 
 
-def test_more_reactions_than_groups_are_exact_for_are_refused(monkeypatch):
-    monkeypatch.setattr(selectors, "LARGEST_GROUPED", 100)
-    with pytest.raises(ts.ConfigError, match='selector="cr" is for up to 100 reactions, not 129'):
-        selector_of(mass_action(2, [([0], [1], 1.0)] * 129), "cr")
-
-
 def test_a_selector_that_there_is_not_is_refused():
     with pytest.raises(
-        ts.ConfigError, match="'composition' is not known; allowed are linear, tree, pdm, cr"
+        ts.ConfigError, match="'composition' is not known; allowed are linear, tree, pdm, rssa"
     ):
         run(method=ts.SSA(selector="composition"))
+    with pytest.raises(ts.ConfigError, match="is not in this version: use tree or pdm"):
+        run(method=ts.SSA(selector="cr"))
 
 
 def test_the_selector_follows_from_dependents():
@@ -194,12 +189,6 @@ def test_the_selector_follows_from_dependents():
     assert selector_of(mass_action(12, pairs)) == "tree"  # few: 66 pairs, 11 read each species
     pairs = [([i, j], [i], 1.0) for i in range(40) for j in range(i)]
     assert selector_of(mass_action(40, pairs)) == "pdm"
-    rng = np.random.default_rng(1)
-    few = [([i, j], [k], 1.0) for i, j, k in rng.integers(0, 1000, (1500, 3)).tolist()]
-    network = mass_action(1000, few)
-    assert 3 < mean_dependents(network) < 20
-    assert selector_of(network) == "cr"
-    assert selector_of(mass_action(1000, few[:900])) == "tree"
 
 
 def test_tables_of_a_network_with_64_million_pairs_are_small_and_fast():

@@ -8,7 +8,6 @@ import pytest
 import tauslab as ts
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import main
-from tauslab.runner.ensemble.ode_report import with_measured
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.results.digest import digest_lines, digest_total
 from tauslab.runner.results.open import open_result
@@ -218,11 +217,8 @@ def test_a_trajectory_that_fails_is_counted_and_left_out(capsys, tmp_path):
         ({"ode": {"precision": "half"}}, "precision='half' is not known"),
         ({"ode": {"solver": "euler"}}, "solver='euler' is not known"),
         ({"ode": {"layout": "blocks"}}, "layout='blocks' is not known"),
-        ({"ode": {"memory_warps": "yes"}}, "memory_warps='yes' is not known"),
-        ({"ode": {"balance": "fair"}}, "balance='fair' is not known; allowed are cost, equal"),
         ({"ode": {"warps": 31}}, "warps=31 is not allowed: a whole number from 1 to 30"),
         ({"ode": {"warps": 2, "layout": "thread"}}, 'needs layout="warps", not thread'),
-        ({"ode": {"memory_warps": "on", "layout": "global"}}, 'needs layout="thread" or warps'),
         ({"record": "histogram:X:0:8:4"}, "histograms are of counts"),
         ({"record": "sampled"}, "needs sample="),
         ({"species": ["Q"]}, 'species="Q": not a species'),
@@ -249,15 +245,10 @@ def test_the_command_line(tmp_path, capsys):
     assert "supported by tau" in capsys.readouterr().err
     assert main([*base, "--method", "ssa", "--ode-layout", "warps"]) == 2
     assert "--ode-layout needs --method ode" in capsys.readouterr().err
-    assert main([*base, "--method", "ssa", "--ode-memory-warps", "on"]) == 2
-    assert "--ode-memory-warps needs --method ode" in capsys.readouterr().err
 
 
-def test_the_layout_is_told_with_what_a_step_took():
-    row = {"layout": "thread by tests: predicted 5", "cycles": 2e9, "events": 1e6, "compute": 0.004}
-    assert with_measured(row)["layout"] == "thread by tests: predicted 5, measured 8"
-    assert with_measured({"compute": 1.0, "events": 3.0}) == {"compute": 1.0, "events": 3.0}
-    assert run().data["profile/layout"][()].tolist() == [b""]  # a CPU has none
+def test_a_cpu_has_no_layout():
+    assert run().data["profile/layout"][()].tolist() == [b""]
 
 
 def test_summaries_of_amounts():
@@ -300,8 +291,7 @@ def test_labelled_arrays_of_a_file(tmp_path):
     [
         {"substeps": 20, "layout": "thread"},
         {"substeps": 20, "layout": "warps", "precision": "single"},
-        {"substeps": 20, "layout": "thread", "memory_warps": "on"},
-        {"substeps": 20, "warps": 2, "memory_warps": "on", "balance": "equal"},
+        {"substeps": 20, "warps": 2},
         {"substeps": 20, "layout": "global", "precision": "single"},
         {"solver": "dopri5"},
         {"solver": "rosenbrock"},

@@ -68,13 +68,13 @@ def lines(result):
 
 
 @pytest.fixture
-def cr_favoured(monkeypatch):
+def tree_favoured(monkeypatch):
     """A pilot that chooses another selector than the network alone does."""
     counted = []
 
     def favour(network, base, pilot):
         counted.append((base, pilot))
-        return "cr"
+        return "tree"
 
     monkeypatch.setattr(piloting, "selector_after", favour)
     return counted
@@ -96,7 +96,7 @@ def test_weights_of_species_are_firings_of_the_reactions_that_change_them():
         (1.0, 1.01, False),
     ],
 )
-@pytest.mark.parametrize("base", ["tree", "pdm", "cr"])
+@pytest.mark.parametrize("base", ["tree", "pdm"])
 def test_few_candidates_and_bounds_an_event_choose_rejection(candidates, share, pays, base):
     """Shares are of the bounds that are allowed."""
     bounds = share * MOST_BOUNDS[base]
@@ -143,28 +143,28 @@ def test_a_network_in_which_nothing_fires_is_piloted():
     assert result.counts().tolist() == [[[1]], [[1]]]
 
 
-def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(cr_favoured):
+def test_what_a_pilot_chose_is_stored_and_gives_the_bits_of_a_given_selector(tree_favoured):
     chosen = run(method=ts.Auto(presimulation=500))
-    assert (chosen.attributes["selector"], chosen.attributes["presimulation"]) == ("cr", 500)
-    assert [base for base, _ in cr_favoured] == [BASE]
-    assert lines(chosen) == lines(run(method=ts.SSA(selector="cr", presimulation=500)))
+    assert (chosen.attributes["selector"], chosen.attributes["presimulation"]) == ("tree", 500)
+    assert [base for base, _ in tree_favoured] == [BASE]
+    assert lines(chosen) == lines(run(method=ts.SSA(selector="tree", presimulation=500)))
 
 
-def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(cr_favoured):
+def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(tree_favoured):
     pilot, backend = Pilot(np.ones(288)), get_backend("cpu", BackendOptions(threads=1))
     network = ts.read(NET)
-    task = prepared(network, selector="tree")
-    assert piloting.with_pilot(task, pilot, tell=True).selector == "tree"
+    task = prepared(network, selector="rssa")
+    assert piloting.with_pilot(task, pilot, tell=True).selector == "rssa"
     for none in ({"presimulation": 0}, {"n": 10}, {"method": ts.TauLeaping()}):
         task = prepared(network, **none)
         assert piloting.piloted(task, backend) is None
         assert piloting.with_pilot(task, None, tell=True).selector == BASE
-    assert not cr_favoured
+    assert not tree_favoured
     backend.close()
 
 
 @pytest.mark.usefixtures("one_block_launches")
-def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
+def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     """A rerun, a resumed run and one that is appended to ask no pilot again."""
     first, again, part = (tmp_path / f"{name}.h5" for name in ("first", "again", "part"))
     whole = lines(run(output=first))
@@ -186,16 +186,16 @@ def test_files_keep_what_a_pilot_chose(cr_favoured, monkeypatch, tmp_path):
     assert lines(run(append=20, n=None, method=ts.SSA(presimulation=None), output=grown)) == whole
 
 
-def test_portions_of_a_growing_run_have_one_choice(cr_favoured):
+def test_portions_of_a_growing_run_have_one_choice(tree_favoured):
     until = run(until="mean(S1) rel 0.01", t_end=0.01, n=1000)
-    assert until.attributes["selector"] == "cr"
-    assert len(cr_favoured) == 1
-    given = run(method=ts.SSA(selector="cr", presimulation=500), t_end=0.01, n=until.n)
+    assert until.attributes["selector"] == "tree"
+    assert len(tree_favoured) == 1
+    given = run(method=ts.SSA(selector="tree", presimulation=500), t_end=0.01, n=until.n)
     assert np.array_equal(until.counts(), given.counts())
 
 
 def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(piloting, "selector_after", lambda *_: "cr")
+    monkeypatch.setattr(piloting, "selector_after", lambda *_: "tree")
     monkeypatch.setattr(
         piloting, "presimulate", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
     )
@@ -204,10 +204,10 @@ def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
                "--overwrite", "--verbose"]  # fmt: skip
     assert main(command) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("selector")]
-    assert told == ["selector: cr (1.04 candidates and 0.2 bounds an event in the pilot)"]
+    assert told == ["selector: tree (1.04 candidates and 0.2 bounds an event in the pilot)"]
     assert main([*command, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
-    assert main([*command, "--selector", "cr"]) == 0
+    assert main([*command, "--selector", "tree"]) == 0
     assert "selector:" not in capsys.readouterr().out
 
 

@@ -283,7 +283,7 @@ def test_sbml_with_rules_and_hill_terms(device, tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    ("selector", "team"), [("linear", 0), ("tree", 1), ("pdm", 32), ("cr", 8), ("rssa", 32)]
+    ("selector", "team"), [("linear", 0), ("tree", 1), ("pdm", 32), ("tree", 8), ("rssa", 32)]
 )
 @pytest.mark.parametrize("model", ["schlogl", "toggle_switch", "vilar_oscillator", "lac_two_state"])
 def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):

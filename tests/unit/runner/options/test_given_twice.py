@@ -8,14 +8,14 @@ import pytest
 from tauslab.model.arrays import doubles
 from tauslab.model.errors import ConfigError
 from tauslab.runner.cli.main import _parsed
-from tauslab.runner.cli.particles.keywords import initial_laws, observations, partitions
 from tauslab.runner.cli.tools import mpi_hints
 from tauslab.runner.options.dbn import parse_edges, parse_intervals, parse_ranges
 from tauslab.runner.options.sampling import Sampling
 from tauslab.runner.options.sweep import choose_points, parse_sweep, read_table
 from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.options.values.texts import assignments
+from tauslab.runner.options.values.texts import assignments, named_texts
+from tauslab.runner.particles.keywords import observations
 from tauslab.runner.particles.observing import Observations
 from tauslab.runner.results.dbn.estimate import read_measurements
 from tauslab.runner.sedml.kisao import method_of
@@ -31,8 +31,7 @@ from tauslab.runner.sensitivity.keywords import parse_steps
         (parse_intervals, ["k=3", "k=4"]),
         (parse_intervals, ["3", "4"]),
         (parse_sweep, ["k=list:1", "k=list:2"]),
-        (initial_laws, ["k=poisson(1)", "k=poisson(2)"]),
-        (partitions, ["k=even", "k=binomial"]),
+        (named_texts("initial", "NAME=LAW", "X=poisson(50)"), ["k=poisson(1)", "k=poisson(2)"]),
         (observations, ["k=normal(1)", "k=normal(2)"]),
         (parse_steps, ["k=1", "k=2"]),
         (mpi_hints, ["k=1", "k=2"]),

@@ -13,7 +13,6 @@ from reference_ensembles import case
 
 import tauslab as ts
 from tauslab.kernels.events.divide import SHARES
-from tauslab.runner.populations.tables import population_lines
 
 
 def constant_rate(k=12.0, rate=0.7):
@@ -347,7 +346,7 @@ def test_what_is_not_known_of_growth_is_said():
     with pytest.warns(UserWarning, match="of one time: give two or more"):
         assert math.isnan(one.growth_rate)
     assert "not known of one time" in repr(one)
-    assert any("not known of one time" in line for line in population_lines(one))
+    assert any("not known of one time" in line for line in one.lines())
     still = grown(constant_rate(), [0, 1e-9], cells=10, seed=1)
     with pytest.warns(UserWarning, match="equally many descendants"):
         assert math.isnan(still.growth_error)  # not 0 +- 0

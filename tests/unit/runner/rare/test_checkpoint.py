@@ -15,7 +15,7 @@ from reference_ensembles import case, network
 
 import tauslab as ts
 from tauslab.runner.cli.main import main
-from tauslab.runner.rare.checkpoint import RareCheckpoint
+from tauslab.runner.particles.checkpoints import Checkpoint
 from tauslab.runner.rare.walkers import weighted
 from tauslab.runner.rare.walkers.steady import steadiness
 
@@ -60,7 +60,7 @@ class EndedError(Exception):
 
 def ended_after(monkeypatch, number):
     """A call ends right after it has written for the `number`-th time."""
-    save, written = RareCheckpoint.save, []
+    save, written = Checkpoint.save, []
 
     def saving(self, kept, *, last=False):
         save(self, kept, last=last)
@@ -69,7 +69,7 @@ def ended_after(monkeypatch, number):
             if len(written) == number:
                 raise EndedError
 
-    monkeypatch.setattr(RareCheckpoint, "save", saving)
+    monkeypatch.setattr(Checkpoint, "save", saving)
     return written
 
 
@@ -146,9 +146,9 @@ def test_a_command_that_is_killed_goes_on(tmp_path, monkeypatch, capsys):
              "--device", "cpu", "--runs", "10", "--rounds", "300", "--walkers", "5"]  # fmt: skip
     program = (
         "import tauslab.runner.rare.keywords as k, sys, dataclasses as d\n"
-        "from tauslab.runner.rare import checkpoint as c\n"
-        "made = c.RareCheckpoint.__init__\n"
-        "c.RareCheckpoint.__init__ = lambda s, p, e, g, m: made(s, p, 0.0, g, m)\n"
+        "from tauslab.runner.particles import checkpoints as c\n"
+        "made = c.Checkpoint.__init__\n"
+        "c.Checkpoint.__init__ = lambda s, p, e, *more: made(s, p, 0.0, *more)\n"
         "from tauslab.runner.cli.main import main\nmain(sys.argv[1:])"
     )
     command = [sys.executable, "-c", program, *words, "--checkpoint", "c.h5"]

@@ -15,6 +15,7 @@ import tauslab as ts
 from tauslab.runner.rare.estimate import RareResult
 from tauslab.runner.rare.outcome import tell_uneven
 from tauslab.runner.rare.target import Target
+from tauslab.runner.rare.walkers.steady import steadiness
 
 # P(X >= 30 by t = 4): finite state projection of the network in which the target absorbs, bound
 # 1e-8; `test_exact_values` finds them again.
@@ -394,3 +395,11 @@ def test_exact_values():
         assert exact == pytest.approx(found["exact"], rel=1e-4)
     law = ts.cme(Target(immigration(), TARGET, {}).network, T_END)
     assert law.probability(TARGET)[0] == pytest.approx(EXACT, abs=1e-6)
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+@pytest.mark.parametrize("rounds", [10, 30, 50])
+def test_a_constant_flux_is_at_rest(runs: int, rounds: int) -> None:
+    """Means of 0.1 over unlike numbers of rounds differ by rounding alone."""
+    assert not steadiness(np.full((runs, rounds), 0.1), 0).moves
+    assert steadiness(np.full((runs, rounds), 0.1) * np.arange(rounds), 0).moves

@@ -16,7 +16,6 @@ from tauslab.model.errors import ConfigError
 from tauslab.runner.sensitivity import summing
 from tauslab.runner.sensitivity.certainty import errors_of
 from tauslab.runner.sensitivity.steps import chosen_names
-from tauslab.runner.sensitivity.tables import sensitivity_lines
 
 # Numbers of pairs are small here; `test_few_pairs_...` are about what is said of them.
 pytestmark = pytest.mark.filterwarnings(
@@ -334,7 +333,7 @@ def test_tables():
     assert data["value"].sel(parameter="k", output="X").values.tolist() == found["k", "X"].tolist()
     pytest.importorskip("pandas")
     assert list(found.to_pandas().columns) == [
-        "parameter", "time", "output", "value", "standard_error",
+        "parameter", "time", "output", "value", "standard_error", "elasticity",
     ]  # fmt: skip
     assert re.fullmatch(
         r"<SensitivityResult of turnover: 1 outputs by 2 parameters.*>", repr(found)
@@ -409,7 +408,7 @@ def test_few_pairs_that_differ_are_told_and_no_error_is_0(method):
     for parameter, output in (("q", "X"), ("p", "S"), ("q", "S"), ("q", "q * S")):
         assert found.error(parameter, output)[1] == 0, (parameter, output)  # by proof
     assert found["q", "q * S"][1] == pytest.approx(1)
-    assert "by p: 0 +- nan, no two differ" in "".join(sensitivity_lines(found))
+    assert "by p: 0 +- nan, no two differ" in "".join(found.lines())
     net.add_species("Y")
     net.add_reaction("-> Y", rate="q")
     few = {"n": 20 if method == "likelihood-ratio" else 100}

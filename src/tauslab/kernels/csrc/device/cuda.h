@@ -66,10 +66,8 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
                    : LANES_BALLOT(lanes, condition) != 0)
 #define BLOCK_ANY(condition) (__syncthreads_or(condition) != 0)
 #define BLOCK_SHARED __shared__
-// Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps:
-// some wait there for all, others only say that they were there.
+// Barrier `number` of a block, 1 to 15 (0 is the block's), for `threads` of its threads, whole warps.
 #define BARRIER_WAIT(number, threads) (__syncwarp(), barrier_wait_((number), (threads)))
-#define BARRIER_ARRIVE(number, threads) (__syncwarp(), barrier_arrive_((number), (threads)))
 // LANES_BALLOT of fewer lanes than a warp has. With a mask for each team a warp ballots once for every team, one
 // after another. So the teams of which all lanes run here, side by side, ballot at once: those are in `here` with
 // all their bits, and each of their lanes has the same `here`, which one instruction gave them.
@@ -89,9 +87,6 @@ DEVICE u32 ballot_of_team(bool condition) {
 }
 DEVICE void barrier_wait_(int number, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-DEVICE void barrier_arrive_(int number, int threads) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 // Shared memory of a block; the backend gives it as much as the source says.
 #define BLOCK_MEMORY(type, name, count) \

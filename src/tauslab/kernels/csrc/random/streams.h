@@ -22,7 +22,7 @@
 
 enum Stream : u32 {
     // Waiting times and reactions of exact trajectories: draw `step` is of event `step`, but with
-    // the selectors `cr` and `rssa` draw `number` is of candidate `number`, counted through the
+    // the selector `rssa` draw `number` is of candidate `number`, counted through the
     // trajectory.
     STREAM_SSA = 1,
     STREAM_TAU = 2,         // of leaping trajectories: exact events and critical reactions

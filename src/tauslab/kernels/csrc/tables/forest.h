@@ -13,8 +13,8 @@
 // counts, or the number of reactions. An event changes whole numbers by whole numbers, so nothing
 // drifts. Then it recomputes the sums that hold these terms. Terms are in chunks of up to 32.
 //
-// *Stored* leaves: every other propensity (with the selectors `tree` and `cr`: every propensity) is a leaf
-// of another sum tree, or with `cr` in groups without sums (tables/composition.h). It is recomputed when
+// *Stored* leaves: every other propensity (with the selector `tree`: every propensity) is a leaf
+// of another sum tree. It is recomputed when
 // a species changes that it reads.
 //
 // The *top* tree has a leaf for each owner, and one for the stored tree. The *plan* of a reaction lists

@@ -15,18 +15,4 @@ DEVICE TeamArray<double> top_of(const State &s, double *shared) {
     return {FAST_VALUES > 0 ? shared + (SHARED_DOUBLES - FAST_VALUES) - FAST_PLACE : s.v.base};
 }
 
-#if IS_DENSE
 typedef SumSearch Selector;
-#else
-#include "tables/composition.h"
-
-template <bool GROUPED>
-struct SelectorOf {
-    typedef SumSearch Type;
-};
-template <>
-struct SelectorOf<true> {
-    typedef Composition Type;
-};
-typedef SelectorOf<(IS_GROUPED > 0)>::Type Selector;
-#endif

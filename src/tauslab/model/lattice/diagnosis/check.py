@@ -265,10 +265,17 @@ def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
     lines = []
     for one in found[:_MOST_LINES]:
         species, where = _some(one["species"]), " and ".join(one["site_types"])
-        pieces = one["pieces"]
+        sites, pieces, left = f"{one['sites']} sites", one["pieces"], one["unestimated"]
+        if pieces is None:
+            lines.append(
+                f"hops of {species} within {where}: {sites}; neither the pieces that hops join nor "
+                f"D_eff/D were estimated, for {left}"
+            )
+            continue
         lines.append(
-            f"hops of {species} within {where}: {one['sites']} sites in {pieces} "
+            f"hops of {species} within {where}: {sites} in {pieces} "
             f"{'piece' if pieces == 1 else 'pieces'}"
+            + (f"; D_eff/D was not estimated, for {left}" if left else "")
         )
         if pieces > one["touching"]:
             lines.append(

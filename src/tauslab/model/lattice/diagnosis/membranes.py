@@ -42,21 +42,25 @@ class Confined:
     species, site_types
         Names.
     sites, pieces, largest
-        Number of sites, of the pieces that hops join, and the sites of the largest.
+        Number of sites, of the pieces that hops join, and the sites of the largest; the last two
+        None where the sites are too many.
     touching
-        Number of pieces if sites joined that touch by an edge or a corner.
+        Number of pieces if sites joined that touch by an edge or a corner; None as `pieces`.
     effective
         D_eff / D of each hop probability, the largest first; empty where the sites are no surface,
         or too many or too few.
+    unestimated
+        Why `pieces` or `effective` are missing, where it is for too many sites; else empty.
     """
 
     species: tuple[str, ...]
     site_types: tuple[str, ...]
     sites: int
-    pieces: int
-    largest: int
-    touching: int
-    effective: tuple[tuple[float, float], ...]
+    pieces: int | None = None
+    largest: int | None = None
+    touching: int | None = None
+    effective: tuple[tuple[float, float], ...] = ()
+    unestimated: str = ""
 
 
 def confined_sites(lattice: LatticeData, values: LatticeValues, hop: float) -> list[Confined]:
@@ -67,37 +71,46 @@ def confined_sites(lattice: LatticeData, values: LatticeValues, hop: float) -> l
     hop
         The hop probability to one side of the fastest species.
     """
-    if np.prod(lattice.shape, dtype=float) > MOST_SITES or len(values.sites_of) == 1:
-        return []
-    sites = lattice.sites.planes(0, lattice.shape[0])
-    found = []
-    for types, columns in _groups(values).items():
-        among = values.diffusion[np.ix_(types, types, columns)]
-        mask = np.isin(sites, types)
-        number = int(mask.sum())
-        if number > _MOST_CONFINED:
-            continue
-        pieces = _sizes(_labels(_bonds(mask, lattice, _AXES), number))
-        touching = _sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number))
-        hops = sorted({float(d) for d in among.max(axis=(0, 1))}, reverse=True)
-        alike = bool((among == among[:1, :1]).all()) and len(pieces) == len(touching)
-        effective = [
-            (q, ratio)
-            for q in (float(hop * d / values.diffusion.max()) for d in hops if alike)
-            if (ratio := _effective(mask, lattice, q)) is not None
-        ]
-        found.append(
-            Confined(
-                tuple(lattice.species[i] for i in columns),
-                tuple(lattice.type_names[i] for i in types),
-                number,
-                len(pieces),
-                int(pieces.max()),
-                len(touching),
-                tuple(effective),
-            )
-        )
-    return found
+    return [
+        _confined(lattice, values, types, columns, hop)
+        for types, columns in _groups(values).items()
+    ]
+
+
+def _confined(
+    lattice: LatticeData,
+    values: LatticeValues,
+    types: tuple[int, ...],
+    columns: list[int],
+    hop: float,
+) -> Confined:
+    """The sites of some types, in which the species of some columns stay."""
+    number = int(values.sites_of[list(types)].sum())
+    names = (
+        tuple(lattice.species[i] for i in columns),
+        tuple(lattice.type_names[i] for i in types),
+        number,
+    )
+    if np.prod(lattice.shape, dtype=float) > MOST_SITES:
+        return Confined(*names, unestimated=f"the lattice has more than {MOST_SITES} sites")
+    if number > _MOST_CONFINED:
+        return Confined(*names, unestimated=f"more than {_MOST_CONFINED} sites")
+    mask = np.isin(lattice.sites.planes(0, lattice.shape[0]), types)
+    pieces = _sizes(_labels(_bonds(mask, lattice, _AXES), number))
+    touching = _sizes(_labels(_bonds(mask, lattice, _DIRECTIONS), number))
+    among = values.diffusion[np.ix_(types, types, columns)]
+    alike = bool((among == among[:1, :1]).all()) and len(pieces) == len(touching)
+    surface = _surface(mask, lattice) if alike else None
+    wide = surface is not None and number > _MOST_WALKED
+    hops = [hop * d / values.diffusion.max() for d in np.unique(among.max(axis=(0, 1)))[::-1]]
+    return Confined(
+        *names,
+        len(pieces),
+        int(pieces.max()),
+        len(touching),
+        () if surface is None or wide else tuple((float(q), _effective(surface, q)) for q in hops),
+        f"more than {_MOST_WALKED} sites" if wide else "",
+    )
 
 
 def _groups(values: LatticeValues) -> dict[tuple[int, ...], list[int]]:
@@ -158,22 +171,25 @@ def _sizes(labels: IntArray) -> IntArray:
 # ---------------------------------------------------------------- walks
 
 
-def _effective(mask: BoolArray, lattice: LatticeData, hop: float) -> float | None:
-    """D_eff / D of a surface of sites, by the mean square displacement between two distances.
-
-    On a surface it is c + 4 D_eff t + b t^2: c is of the steps of the staircase, b of the curvature
-    of the surface.  These are the numbers that agree with it at three times.
-    """
+def _surface(mask: BoolArray, lattice: LatticeData) -> IntArray | None:
+    """Neighbours of each site, as `_mean_squares` takes them; None where they are no surface."""
     number = int(mask.sum())
-    if not _LEAST_WALKED <= number <= _MOST_WALKED:
+    if number < _LEAST_WALKED:
         return None
     neighbours = np.tile(np.arange(number), (3, 2, 1))
     for axis, (one, other) in enumerate(_bonds(mask, lattice, _AXES)):
         neighbours[axis, 1, one], neighbours[axis, 0, other] = other, one
     joined = (neighbours != np.arange(number)).sum(axis=(0, 1))
-    if (joined == 6).mean() > _THIN or not joined.all():
-        return None
-    last = min(_LONGEST, max(2.0, number * _PER_SITE))
+    return None if (joined == 6).mean() > _THIN or not joined.all() else neighbours
+
+
+def _effective(neighbours: IntArray, hop: float) -> float:
+    """D_eff / D of a surface of sites, by the mean square displacement between two distances.
+
+    On a surface it is c + 4 D_eff t + b t^2: c is of the steps of the staircase, b of the curvature
+    of the surface.  These are the numbers that agree with it at three times.
+    """
+    last = min(_LONGEST, max(2.0, neighbours.shape[2] * _PER_SITE))
     split = hop >= _SMALL_HOP
     q = hop if split else 0.125
     steps = [max(1, round(last * part / q)) for part in (0.25, 0.5, 1.0)]

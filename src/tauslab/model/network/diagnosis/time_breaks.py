@@ -59,7 +59,7 @@ from tauslab.model.portable.host_math import evaluate
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
 MOST_BREAKS = 1000
 
-_QUIET = 64  # parts without change after which steps have grown long
+_QUIET = 4  # parts without change, after which steps may have grown long
 _GROWTH = 5  # a step is at most so many times longer than the one before
 _LEVEL = 1e-9  # of the range of a quantity: no change
 _SAME = 1e-6  # of the range: back at the level from before a pulse
@@ -421,6 +421,8 @@ class _Course:
         for node in self._smooth():
             if self._pieces[id(node)] is None:
                 values = self._values[id(node)]
+                if _stretches(values) > most:
+                    return None
                 found |= {*self._pulses(values)} or hidden_pulses(node, self._times, values)
         return {t for t in found if 0 <= t < self._end}
 
@@ -475,8 +477,8 @@ class _Course:
 
     def _pulses(self, values: FloatArray) -> Iterator[float]:
         """Begin and top of what leaves a level for a short time, after long without change."""
-        size = float(np.ptp(values)) if np.isfinite(values).all() else 0.0
-        if not (0 < size < np.inf):
+        size = _range(values)
+        if size == 0:
             return
         moves = np.flatnonzero(np.abs(np.diff(values)) > _LEVEL * size)
         gaps = np.flatnonzero(np.diff(moves) > _QUIET)
@@ -491,6 +493,22 @@ class _Course:
                 top = begin + int(np.argmax(np.abs(values[begin : end + 1] - values[begin])))
                 yield float(self._times[begin])
                 yield float(self._times[top])
+
+
+def _range(values: FloatArray) -> float:
+    """Largest difference; 0 where it is not finite."""
+    size = float(np.ptp(values)) if np.isfinite(values).all() else 0.0
+    return size if size < np.inf else 0.0
+
+
+def _stretches(values: FloatArray) -> int:
+    """How often a quantity stands still: pulses between these may be too short for the grid."""
+    size = _range(values)
+    if size == 0:
+        return 0
+    still = np.abs(np.diff(values)) <= _LEVEL * size
+    level = np.minimum(values - values.min(), values.max() - values) <= _LEVEL * size
+    return max(int(np.count_nonzero(one[1:] & ~one[:-1])) for one in (still, level))
 
 
 def _last_before(node: Expression, low: float, high: float) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.model.arrays import FloatArray
 from tauslab.model.errors import ConfigError, ModelError, one_of
@@ -18,54 +17,42 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
+from tauslab.model.option_names import assigned, opt, said
 from tauslab.runner.api.cme import model_of, network_of
+from tauslab.runner.api.typed import chosen, takes
 from tauslab.runner.options.ensemble import MOST_TRAJECTORIES
-from tauslab.runner.options.methods import Method, MethodWord
-from tauslab.runner.options.places import Device
-from tauslab.runner.options.values.checks import seed_of, within
+from tauslab.runner.options.values.checks import within
+from tauslab.runner.options.values.definition import check_values
 from tauslab.runner.options.values.priors import Prior
-from tauslab.runner.options.values.python_values import numbers, whole
+from tauslab.runner.options.values.python_values import numbers
 from tauslab.runner.options.values.start_laws import StartLaw, start_laws
 from tauslab.runner.options.values.unknown import checks_keywords
 from tauslab.runner.particles.chains import Chain, Walk
-from tauslab.runner.particles.checkpoints import Checkpoint, digest_of
+from tauslab.runner.particles.checkpoints import Checkpoint, FilterCheckpoint, digest_of
 from tauslab.runner.particles.ensemble import Ensemble
 from tauslab.runner.particles.exact import exactly_filtered
 from tauslab.runner.particles.filtering import (
-    DEFAULT_THRESHOLD,
     Course,
-    FilterResult,
-    FilterResults,
     check_threshold,
 )
+from tauslab.runner.particles.keywords import (
+    ChainKeywords,
+    FilterKeywords,
+    FiltersKeywords,
+    HiddenKeywords,
+)
 from tauslab.runner.particles.observing import Observations, Observe
+from tauslab.runner.particles.result import FilterResult, FilterResults
 from tauslab.runner.particles.weights import SCHEMES, words
-from tauslab.runner.ranks.all_ranks import Comm, ranks_of
+from tauslab.runner.ranks.all_ranks import ranks_of
 
 _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
-_EVERY = 60.0  # seconds between two checkpoints
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 
 
-@checks_keywords
-def particle_filter(  # noqa: PLR0913 - keywords
-    model: Network | Lattice | str | os.PathLike[str],
-    data: Any,
-    *,
-    observe: Observe,
-    n: int = 1000,
-    seed: int | None = None,
-    parameters: Mapping[str, float | npt.ArrayLike] | None = None,
-    initial: Mapping[str, StartLaw] | None = None,
-    device: Device = "auto",
-    method: MethodWord | Method | None = None,
-    resample: str = "systematic",
-    threshold: float = DEFAULT_THRESHOLD,
-    number: int = 0,
-    states: bool = True,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = _EVERY,
-    comm: Comm = "world",
+@takes(FilterKeywords)
+def particle_filter(
+    model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResult:
     """Estimate the likelihood of a time course, and the states behind it, with n particles.
 
@@ -81,30 +68,7 @@ def particle_filter(  # noqa: PLR0913 - keywords
     data
         Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and what
         was seen; NaN where something is missing.
-    observe
-        For each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, or
-        ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are ``normal(sd)``,
-        ``lognormal(sigma)`` (mu = log x), ``poisson(scale, background)``, ``negative_binomial(size,
-        scale)`` and ``binomial(p)``, each of x molecules seen with probability p; a parameter is a
-        number, or the name of one of the model. Or a function ``(values, row, t)`` that gives a log
-        density per particle: ``values("X")`` is an array ``[n]``, ``row["gfp"]`` a number.
-    n, seed, device, parameters, initial, method
-        As of `tauslab.Ensemble`.
-    resample
-        ``systematic``, ``stratified`` or ``multinomial``.
-    threshold
-        Particles are copied where their effective number is below this part of n; 1 always does.
-    number
-        Draw as filter `number` of `tauslab.particle_filters` does.
-    states
-        Whether to record means and standard deviations of states; a filter of which the likelihood
-        alone is needed is faster without.
-    checkpoint
-        An HDF5 file that is written every `checkpoint_every` seconds, after a row, and at the end.
-        Where it is there already, the filter goes on from it, with the bits of one that was never
-        ended; one of another call is refused.
-    comm
-        As of `tauslab.run`.
+    {options}
 
     Returns
     -------
@@ -127,43 +91,21 @@ def particle_filter(  # noqa: PLR0913 - keywords
     >>> found.mean.shape
     (3, 1)
     """
-    network, n = model_of(model, "ts.particle_filter"), whole(n)
-    within("n", n, 1, MOST_TRAJECTORIES)
-    rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    network = model_of(model, "ts.particle_filter")
+    given = chosen(FilterKeywords, {"data": data, **options}, "particle_filter")
+    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
     for name, row in rows.items():
-        if np.ndim(row) and np.shape(row) != (n,):
+        if np.ndim(row) and np.shape(row) != (given.n,):
             raise ConfigError(
-                f"parameters {name}: one value, or one per particle ({n}); many filters at once "
-                "are ts.particle_filters"
+                f"parameters {name}: one value, or one per particle ({given.n}); many filters at "
+                "once are ts.particle_filters"
             )
-    found = _filters(
-        network, data, rows, observe=observe, n=n, count=1, number=number, seed=seed,
-        initial=initial, device=device, method=method, resample=resample, threshold=threshold,
-        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every, comm=comm,
-    )  # fmt: skip
-    return found[0]
+    return _filters(network, given, rows, 1)[0]
 
 
-@checks_keywords
-def particle_filters(  # noqa: PLR0913 - keywords
-    model: Network | Lattice | str | os.PathLike[str],
-    data: Any,
-    *,
-    observe: Observe,
-    n: int = 100,
-    parameters: Mapping[str, float | npt.ArrayLike] | None = None,
-    filters: int | None = None,
-    number: int = 0,
-    states: bool = False,
-    seed: int | None = None,
-    initial: Mapping[str, StartLaw] | None = None,
-    device: Device = "auto",
-    method: MethodWord | Method | None = None,
-    resample: str = "systematic",
-    threshold: float = DEFAULT_THRESHOLD,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = _EVERY,
-    comm: Comm = "world",
+@takes(FiltersKeywords)
+def particle_filters(
+    model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResults:
     """Estimate the likelihoods of a time course at many values of parameters, in one launch a row.
 
@@ -172,20 +114,9 @@ def particle_filters(  # noqa: PLR0913 - keywords
 
     Parameters
     ----------
-    model, data, observe, seed, initial, device, method, resample, threshold
+    model, data
         As of `tauslab.particle_filter`.
-    checkpoint, checkpoint_every, comm
-        As of `tauslab.particle_filter`.
-    n
-        Particles of each filter.
-    parameters
-        Values by name: one for all filters, or an array ``[filter]``.
-    filters
-        How many; needed where no array says it, for repeats at the same values.
-    number
-        Of the first filter.
-    states
-        Whether to record means and standard deviations of states.
+    {options}
 
     Returns
     -------
@@ -219,16 +150,17 @@ def particle_filters(  # noqa: PLR0913 - keywords
     (3,)
     """
     network = model_of(model, "ts.particle_filters")
-    given = {name: numbers(name, value) for name, value in (parameters or {}).items()}
-    for name, row in given.items():
+    given = chosen(FiltersKeywords, {"data": data, **options}, "particle_filters")
+    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    for name, row in rows.items():
         if np.ndim(row) > 1 or not np.size(row):
             raise ConfigError(
                 f"parameters {name}: one value, or one per filter, not an array of shape "
                 f"{np.shape(row)}"
             )
-    lengths = {len(row) for row in given.values() if isinstance(row, np.ndarray)}
-    if filters is not None:
-        lengths.add(whole(filters))
+    lengths = {len(row) for row in rows.values() if isinstance(row, np.ndarray)}
+    if given.filters is not None:
+        lengths.add(given.filters)
     if len(lengths) != 1:
         raise ConfigError(
             "parameters= gives no array, and filters= is missing: how many filters?"
@@ -236,80 +168,73 @@ def particle_filters(  # noqa: PLR0913 - keywords
             else "parameters= and filters= must say one number of filters, not "
             + " and ".join(map(str, sorted(lengths)))
         )
-    count, n = lengths.pop(), whole(n)
-    within("filters", count, 1, 10**9)
-    within("n", n, 1, 10**9)
-    rows = {k: np.repeat(v, n) if isinstance(v, np.ndarray) else v for k, v in given.items()}
-    return _filters(
-        network, data, rows, observe=observe, n=n, count=count, number=number, seed=seed,
-        initial=initial, device=device, method=method, resample=resample, threshold=threshold,
-        states=states, checkpoint=checkpoint, checkpoint_every=checkpoint_every, comm=comm,
-    )  # fmt: skip
+    count = lengths.pop()
+    rows = {k: np.repeat(v, given.n) if np.ndim(v) else v for k, v in rows.items()}
+    return _filters(network, given, rows, count)
 
 
-def _filters(  # noqa: PLR0913 - of two functions
-    network: Network | Lattice,
-    data: Any,
-    rows: Mapping[str, Any],
-    *,
-    observe: Observe,
-    n: int,
-    count: int,
-    number: int,
-    seed: int | None,
-    initial: Mapping[str, StartLaw] | None,
-    device: Device,
-    method: MethodWord | Method | None,
-    resample: str,
-    threshold: float,
-    states: bool,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: float,
-    comm: Comm,
+def _filters(
+    network: Network | Lattice, given: FilterKeywords, rows: Mapping[str, Any], count: int
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
-    observed = Observations(data, observe)
+    check_values(given)
+    observed = _observations(given)
     ranks = ranks_of(
-        comm, "a particle filter", model=network, data=observed.digest(), parameters=rows,
-        seed=seed, n=n, filters=count, number=number, initial=initial, method=method,
-        resample=resample, threshold=threshold, states=states, checkpoint=checkpoint,
+        given.comm, "a particle filter",
+        **vars(given) | {"model": network, "data": observed.digest(), "parameters": rows},
     )  # fmt: skip
-    check_threshold(threshold)
-    one_of("resample", resample, SCHEMES)
-    number, most = whole(number), MOST_TRAJECTORIES // (n * count) - 1
+    check_threshold(given.threshold)
+    one_of("resample", given.resample, SCHEMES)
+    n, number, most = given.n, given.number, MOST_TRAJECTORIES // (given.n * count) - 1
     if most < 0:
         raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
     within("number", number, 0, most)
-    digest = b""
-    if checkpoint is not None:
-        digest = digest_of(
-            _text_of(network), observed.digest(), rows, seed, n, count, number,
-            _said(initial), repr(method), resample, threshold, states,
-        )  # fmt: skip
-    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks)
+    digest = b"" if given.checkpoint is None else digest_of(
+        _text_of(network), observed.digest(), rows, given.seed, n, count, number,
+        _said(given.initial), repr(given.method), given.resample, given.threshold, given.states,
+    )  # fmt: skip
+    file = FilterCheckpoint(
+        given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
+    )
 
     def opened(values: Mapping[str, Any], total: int) -> Ensemble:
         observed.check(_constants(network, values, observed))
         return Ensemble(
-            network, total, seed=seed, device=device, parameters=values, initial=initial,
-            method=method, comm=ranks,
+            network, total, seed=given.seed, device=given.device, parameters=values,
+            initial=given.initial, method=given.method, comm=ranks,
         )  # fmt: skip
 
     with file.held(), _naming_rows(opened, rows, n, count) as particles:
         particles.in_groups(n, number)
         course = Course(
-            particles, observed, count=count, number=number, scheme=resample, threshold=threshold,
-            states=states,
+            particles, observed, count=count, number=number, scheme=given.resample,
+            threshold=given.threshold, states=given.states,
         )  # fmt: skip
-        if file.exists():
-            course.go_on(file.take_up_filter(particles))
-
-        def keep() -> None:
-            if file.due(last=course.row == len(observed)):
-                file.save_filter(particles, course.kept())
-
+        file.particles = particles
+        if kept := file.take_up():
+            course.go_on(kept)
         now = {**rows, **particles.given}
-        return course.run(_constants(network, now, observed), keep)
+        return course.run(
+            _constants(network, now, observed),
+            lambda: file.save(course.kept, last=course.row == len(observed)),
+        )
+
+
+def _observations(given: HiddenKeywords) -> Observations:
+    """What was seen, and how.
+
+    Raises
+    ------
+    ConfigError
+        Nobody says how.
+    """
+    if given.observe is None:
+        example = said('"X=normal(10)"', '{"X": "normal(sd=10)"}')
+        raise ConfigError(
+            f"{opt('observe')} is missing: what is compared with the data, such as "
+            f"{assigned('observe')}{example}"
+        )
+    return Observations(given.data, given.observe)
 
 
 def _naming_rows(
@@ -408,26 +333,12 @@ def exact_filter(
     )
 
 
-@checks_keywords
-def pmmh(  # noqa: PLR0913 - keywords
+@takes(ChainKeywords)
+def pmmh(
     model: Network | Lattice | str | os.PathLike[str],
     data: Any,
     priors: Mapping[str, str],
-    *,
-    observe: Observe,
-    n: int = 100,
-    steps: int = 1000,
-    warm_up: int = 500,
-    chains: int | None = None,
-    seed: int = 0,
-    start: Mapping[str, float | npt.ArrayLike] | None = None,
-    proposal: npt.ArrayLike | None = None,
-    initial: Mapping[str, StartLaw] | None = None,
-    device: Device = "auto",
-    method: MethodWord | Method | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = _EVERY,
-    comm: Comm = "world",
+    **options: Any,
 ) -> Chain:
     """Draw parameters given a time course: particle marginal Metropolis-Hastings.
 
@@ -437,29 +348,14 @@ def pmmh(  # noqa: PLR0913 - keywords
 
     Parameters
     ----------
-    model, data, observe, initial, device, method, comm
+    model, data
         As of `tauslab.particle_filter`.
     priors
         Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
         ``normal(MEAN,SD)``, ``lognormal(MU,SIGMA)`` with mean and deviation of the logarithm, or
         ``lognormal(median=...,sigma=...)``. Values that the model cannot take, such as a negative
         rate constant, have the likelihood 0.
-    n
-        Particles of a filter.
-    steps, warm_up
-        Steps of the chain that are kept, and those before them, in which the proposal adapts.
-    chains
-        How many; arrays of the result then have the chain first. By default one.
-    seed
-        Of chain and filters.
-    start
-        Values to begin with, one for all chains or ``[chain]``; by default the middle of each
-        prior.
-    proposal
-        Standard deviations of the first steps, on the scale of the logarithm where the prior is
-        ``loguniform`` or ``lognormal``.
-    checkpoint, checkpoint_every
-        As of `tauslab.particle_filter`, after a step. More `steps` than before make it longer.
+    {options}
 
     Returns
     -------
@@ -493,11 +389,11 @@ def pmmh(  # noqa: PLR0913 - keywords
     """
     network = model_of(model, "ts.pmmh")
     laws = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
-    count = 1 if chains is None else whole(chains)
-    steps, warm_up, n = whole(steps), whole(warm_up), whole(n)
-    for name, size, least in (("steps", steps, 2), ("warm_up", warm_up, 0), ("n", n, 1)):
-        within(name, size, least, 10**9)
-    within("chains", count, 1, 10**6)
+    given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
+    check_values(given)
+    steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains or 1
+    start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
+    proposal = None if given.proposal is None else np.asarray(given.proposal, np.float64)
     places = 2 * (steps + warm_up) * (8 * len(laws) + 9)  # with likelihoods, and the result
     states = n * (64 + 24 * (len(network.species) + len(laws))) + _CHAIN_BYTES
     require_memory(
@@ -506,49 +402,41 @@ def pmmh(  # noqa: PLR0913 - keywords
     )
     if proposal is not None and np.shape(proposal) != (len(laws),):
         raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
-    _require_parameters(network, laws, start or {}, count)
-    rows, whole_seed = Observations(data, observe), seed_of(seed)
+    _require_parameters(network, laws, start, count)
+    rows = _observations(given)
     ranks = ranks_of(
-        comm, "ts.pmmh", model=network, data=rows.digest(), priors=priors, seed=seed, n=n,
-        steps=steps, warm_up=warm_up, chains=count, start=start, proposal=proposal, initial=initial,
-        method=method, checkpoint=checkpoint,
+        given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
+    )
+    digest = b"" if given.checkpoint is None else digest_of(
+        _text_of(network), rows.digest(), laws, n, warm_up, count, given.seed, start, proposal,
+        _said(given.initial), repr(given.method), *_named_numbers(laws),
     )  # fmt: skip
-    digest = b""
-    if checkpoint is not None:
-        digest = digest_of(
-            _text_of(network), rows.digest(), laws, n, warm_up, count, whole_seed,
-            {k: np.asarray(v, np.float64) for k, v in (start or {}).items()},
-            None if proposal is None else np.asarray(proposal, np.float64),
-            _said(initial), repr(method), *_named_numbers(laws),
-        )  # fmt: skip
-    file = Checkpoint(checkpoint, checkpoint_every, digest, ranks)
+    what = "file of chains, which ts.pmmh writes"
+    file = Checkpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
     middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
     with file.held(), Ensemble(
-        network, count * n, seed=0, device=device, parameters=middle, initial=initial,
-        method=method, comm=ranks,
+        network, count * n, seed=0, device=given.device, parameters=middle,
+        initial=given.initial, method=given.method, comm=ranks,
     ) as particles:  # fmt: skip
         particles.in_groups(n)
         course = Course(particles, rows, count=count, states=False)
-
-        likelihood = _Likelihood(network, rows, particles, course, count, whole_seed)
+        likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
         walk = Walk(
-            laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=whole_seed,
-            start=start or {}, proposal=proposal,
+            laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
+            start=start, proposal=proposal,
         )  # fmt: skip
-        if file.exists():
-            kept = file.take_up_chains()
+        if kept := file.take_up():
             particles.go_on_by(kept.text("solver"))
             walk.go_on(kept)
         else:
             walk.begin()
 
-        def keep() -> None:
-            if file.due(last=walk.step == steps + warm_up):
-                file.save_chains({**walk.kept(), "solver": np.bytes_(particles.solver)})
+        def kept_now() -> dict[str, Any]:
+            return {**walk.kept(), "solver": np.bytes_(particles.solver)}
 
-        walk.run(keep)
+        walk.run(lambda: file.save(kept_now, last=walk.step == steps + warm_up))
         values, logs, moved = walk.result()
-    if chains is None:
+    if given.chains is None:
         values, logs, moved = values[0], logs[0], moved[0]
     return Chain(tuple(laws), values, logs, moved)
 

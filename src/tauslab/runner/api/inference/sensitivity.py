@@ -29,8 +29,6 @@ from tauslab.runner.sensitivity.result import SensitivityResult
 from tauslab.runner.sensitivity.run import checked_options, run_sensitivity
 from tauslab.runner.sensitivity.steps import DEFAULT_STEP
 
-_COUNTS = ("n", "max_steps")
-
 
 @takes(SensitivityKeywords)
 def sensitivity(
@@ -77,7 +75,6 @@ def sensitivity(
     >>> found.value.shape, bool(abs(found["k2", "D"][0] + 16.65) < 4 * found.error("k2", "D")[0])
     ((2, 1, 1), True)
     """
-    options |= {k: whole(v) for k, v in options.items() if k in _COUNTS}
     given = chosen(
         SensitivityKeywords,
         {"parameters": parameters, "outputs": outputs, **options},

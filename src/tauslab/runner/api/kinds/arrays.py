@@ -1,119 +1,134 @@
-"""Results that are arrays alone: rare events, filters, derivatives, populations."""
+"""Results of analyses: rare events, filters, chains, derivatives, populations, laws."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.runner.api.kinds.kind import Kind, View
+from tauslab.runner.output.checking.opening import (
+    CHAINS,
+    CME,
+    FILTER,
+    FILTERS,
+    OTHER_KINDS,
+    POPULATION,
+    SENSITIVITY,
+    SPLITTING,
+    WEIGHTED,
+)
 
 if TYPE_CHECKING:
-    from tauslab.model.arrays import Array
+    from tauslab.runner.results.arrays.result import ArrayResult
     from tauslab.runner.results.digest import Lines
-    from tauslab.runner.results.tables import ResultTable
 
 
-@dataclass(frozen=True)
-class _Room:
-    """The functions of a room; all but `load` take what it gives."""
-
-    load: Callable[[str | os.PathLike[str]], Any]
-    facts: Callable[[Any], dict[str, Any]]
-    lines: Callable[[Any], list[str]]
-    arrays: Callable[[Any], Mapping[str, Array]]
-    table: Callable[[Any, View], ResultTable]
-    draw: Callable[[Any, View, Path | None], Any]
-
-
-def _rare() -> _Room:
-    from tauslab.runner.plots.estimates import plot_rare
+def _rare() -> type[ArrayResult]:
     from tauslab.runner.rare.estimate import RareResult
-    from tauslab.runner.rare.tables import rare_table
 
-    return _Room(
-        RareResult.load, RareResult.facts, RareResult.lines, RareResult.arrays,
-        lambda found, _: rare_table(found),
-        lambda found, _, picture: plot_rare(found, picture),
-    )  # fmt: skip
+    return RareResult
 
 
-def _filtered() -> _Room:
-    from tauslab.runner.particles import filter_file as file
-    from tauslab.runner.plots.states import plot_filter
+def _filter() -> type[ArrayResult]:
+    from tauslab.runner.particles.result import FilterResult
 
-    return _Room(
-        file.load_filter, file.filter_facts, file.filter_lines,
-        file.filter_arrays, lambda found, _: file.filter_table(found),
-        lambda found, view, picture: plot_filter(found, view.species, picture),
-    )  # fmt: skip
+    return FilterResult
 
 
-def _derived() -> _Room:
-    from tauslab.runner.plots.estimates import plot_derivatives
-    from tauslab.runner.sensitivity import tables
+def _filters() -> type[ArrayResult]:
+    from tauslab.runner.particles.result import FilterResults
+
+    return FilterResults
+
+
+def _chain() -> type[ArrayResult]:
+    from tauslab.runner.particles.chains import Chain
+
+    return Chain
+
+
+def _sensitivity() -> type[ArrayResult]:
     from tauslab.runner.sensitivity.result import SensitivityResult
 
-    return _Room(
-        SensitivityResult.load, tables.sensitivity_facts,
-        tables.sensitivity_lines, SensitivityResult.arrays,
-        lambda found, _: tables.sensitivity_table(found),
-        lambda found, view, picture: plot_derivatives(found, view.species, picture),
-    )  # fmt: skip
+    return SensitivityResult
 
 
-def _population() -> _Room:
-    from tauslab.runner.plots.states import plot_population
-    from tauslab.runner.populations import tables
+def _population() -> type[ArrayResult]:
     from tauslab.runner.populations.result import PopulationResult
 
-    return _Room(
-        PopulationResult.load, tables.population_facts,
-        tables.population_lines, PopulationResult.arrays,
-        lambda found, view: tables.population_table(found, view.what),
-        lambda found, view, picture: plot_population(found, view.species, view.t, picture),
-    )  # fmt: skip
+    return PopulationResult
+
+
+def _law() -> type[ArrayResult]:
+    from tauslab.runner.cme.law import CmeResult
+
+    return CmeResult
+
+
+# Draws a result into a file, or for a page into none.
+Draw = Callable[[Any, View, Path | None], Any]
+
+
+def _whole(result: Any, _: View, picture: Path | None) -> Any:
+    return result.plot(picture)
+
+
+def _species(result: Any, view: View, picture: Path | None) -> Any:
+    return result.plot(view.species, picture)
+
+
+def _species_at(result: Any, view: View, picture: Path | None) -> Any:
+    return result.plot(view.species, view.t, picture)
 
 
 def _kind(
-    told: str, room: Callable[[], _Room], drawn: tuple[str, ...] = (), table: tuple[str, ...] = ()
+    method: str,
+    class_of: Callable[[], type[ArrayResult]],
+    draw: Draw,
+    of_pictures: tuple[str, ...] = (),
+    of_tables: tuple[str, ...] = (),
 ) -> Kind:
-    """The operations by the functions of a room, which is imported when one of them is used."""
+    """The operations on files of a class, which is imported when one of them is used."""
+
+    def load(path: str | os.PathLike[str]) -> ArrayResult:
+        return class_of().load(path)
 
     def digest(path: Path, species: Sequence[str] | None) -> Lines:
-        from tauslab.runner.results.arrays.file import digest_of
+        from tauslab.runner.results.arrays.result import digest_of
 
-        del species  # what it says is not of one species
-        here = room()
-        return digest_of(here.arrays(here.load(path)))
+        del species  # it is not of one species
+        return digest_of(load(path).arrays())
 
     def plot(path: Path, picture: Path, view: View) -> None:
-        here = room()
-        here.draw(here.load(path), view, picture)
+        draw(load(path), view, picture)
 
     def export(path: Path, output: Path, view: View) -> None:
         from tauslab.runner.results.tables import write_table
 
-        here = room()
-        write_table(here.table(here.load(path), view), output)
+        write_table(load(path).table(view.what), output)
 
     def report(path: Path) -> str:
         from tauslab.runner.plots.report import picture_report
 
-        here = room()
-        found = here.load(path)
-        return picture_report(path, told, here.lines(found), lambda: here.draw(found, View(), None))
+        result = load(path)
+        return picture_report(path, told, result.lines(), lambda: draw(result, View(), None))
 
+    told = OTHER_KINDS[method]
     return Kind(
-        told, lambda path: room().load(path), lambda path: room().facts(room().load(path)),
-        lambda path: room().lines(room().load(path)), digest, plot, ".csv", export, report,
-        of_pictures=drawn, of_tables=table,
+        told, load, lambda path: load(path).facts(), lambda path: load(path).lines(), digest, plot,
+        ".csv", export, report, of_pictures=of_pictures, of_tables=of_tables,
     )  # fmt: skip
 
 
-RARE = _kind("a rare event", _rare)
-FILTERED = _kind("a filtered course", _filtered, ("species",))
-DERIVED = _kind("derivatives of means", _derived, ("species",))
-POPULATIONS = _kind("a population of cells", _population, ("species", "t"), ("what",))
+# By the method that a file names.
+ARRAYS = {
+    **dict.fromkeys((WEIGHTED, SPLITTING), _kind(WEIGHTED, _rare, _whole)),
+    FILTER: _kind(FILTER, _filter, _species, ("species",)),
+    FILTERS: _kind(FILTERS, _filters, _whole),
+    CHAINS: _kind(CHAINS, _chain, _species, ("species",)),
+    SENSITIVITY: _kind(SENSITIVITY, _sensitivity, _species, ("species",)),
+    POPULATION: _kind(POPULATION, _population, _species_at, ("species", "t"), ("what",)),
+    CME: _kind(CME, _law, _species, ("species",)),
+}

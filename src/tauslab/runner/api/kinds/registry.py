@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import os
 
-from tauslab.runner.api.kinds.arrays import DERIVED, FILTERED, POPULATIONS, RARE
+from tauslab.runner.api.kinds.arrays import ARRAYS
 from tauslab.runner.api.kinds.kind import Kind
 from tauslab.runner.api.kinds.recorded import DBN, ENSEMBLE, LATTICE
-from tauslab.runner.output.checking.opening import (
-    FILTER,
-    METHOD_OF_DBNS,
-    METHOD_OF_LATTICES,
-    POPULATION,
-    SENSITIVITY,
-    SPLITTING,
-    WEIGHTED,
-    kind_of,
-)
+from tauslab.runner.output.checking.opening import METHOD_OF_DBNS, METHOD_OF_LATTICES, kind_of
 
 # Every other method is one of ensembles.
-KINDS = {
-    METHOD_OF_LATTICES: LATTICE, METHOD_OF_DBNS: DBN, WEIGHTED: RARE, SPLITTING: RARE,
-    FILTER: FILTERED, SENSITIVITY: DERIVED, POPULATION: POPULATIONS,
-}  # fmt: skip
+KINDS = {METHOD_OF_LATTICES: LATTICE, METHOD_OF_DBNS: DBN, **ARRAYS}
 
 
 def kind_at(path: str | os.PathLike[str]) -> Kind:

@@ -64,16 +64,9 @@ def summary(result: Result, *, verbose: bool = False) -> list[str]:
         lines += [f"  {_leaps(result)}", f"  approximate: {result.approximate}"]
     for name, count in numbers_of_ends(result.status).items():
         if count and name not in ("done", "absorbed"):
-            early = f"  {count} of {result.n * result.n_points} trajectories ended early: {name}"
-            lines.append(early + _why(name, result))
+            of_all = f"{count} of {result.n * result.n_points}"
+            lines.append(f"  {of_all} trajectories ended early: {name}")
     return lines + _last_values(result) + _summaries(result)
-
-
-def _why(status: str, result: Result) -> str:
-    """What may have ended trajectories, where the selector has a limit of its own."""
-    if status != "nan" or result.attributes.get("selector") != "cr":
-        return ""
-    return " (or a propensity larger than cr has groups for, which --selector tree and pdm take)"
 
 
 def _summaries(result: Result, most: int = 8) -> list[str]:

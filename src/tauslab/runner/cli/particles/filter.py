@@ -4,82 +4,45 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 from pathlib import Path
+from typing import Any
 
 from tauslab.model.errors import ConfigError
-from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.network.network import Network
-from tauslab.model.readers import read as readers
 from tauslab.runner.api.inference.particles import particle_filter
-from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
-from tauslab.runner.cli.particles.keywords import FilterFlags
-from tauslab.runner.cli.particles.rare import device_of
-from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import ignored, telling_warnings
+from tauslab.runner.cli.particles.answering import Found, answer, device_of, model_named
+from tauslab.runner.cli.particles.keywords import AnswerFlags
 from tauslab.runner.options.places import CPU, OverwriteFlag
-from tauslab.runner.options.values.definition import check_values
-from tauslab.runner.particles.filter_file import filter_facts, filter_lines, save_filter
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.particles.keywords import FilterKeywords
 from tauslab.runner.ranks.job import agreed_seed
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import stopping_at_checkpoints
-from tauslab.runner.results.arrays.file import writing_result
 
 # Of whose options the arguments are made.
-OPTIONS = (FilterFlags, CPU, OverwriteFlag)
+OPTIONS = (AnswerFlags, FilterKeywords, CPU, OverwriteFlag)
 _NOT_SEEN = ("", "na", "nan")
 
 
 def process_filter(arguments: argparse.Namespace) -> None:
     """Read a model and a course, filter, write what came out, say it."""
-    comm = ranks()
-    with (
-        telling_warnings(comm.rank),
-        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
-    ):
-        network, data, given = on_root(comm, lambda: _job(arguments))
-        seed = agreed_seed(given.seed, lambda: None, comm)
-        with stopping_at_checkpoints(comm, given.checkpoint):
-            found = particle_filter(
-                network, data, observe=given.observe or {}, n=given.n, seed=seed,
-                parameters=given.set, initial=given.initial, device=device_of(arguments),
-                method=given.method, resample=given.resample, threshold=given.threshold,
-                checkpoint=given.checkpoint,
-            )  # fmt: skip
-        settings = {"seed": seed, "n": given.n, "model": network.name}
-        write(lambda path: save_filter(found, path, settings))
-
-    def answer() -> None:
-        if arguments.json:
-            print(json.dumps(settings | filter_facts(found), indent=2, ensure_ascii=False))
-        elif not given.quiet:
-            told = f"{given.n} particles of {network.name}, seed {seed}"
-            print("\n".join([*filter_lines(found), told]))
-
-    on_root(comm, answer)
+    answer(arguments, _filtered)
 
 
-def _job(
-    arguments: argparse.Namespace,
-) -> tuple[Network | Lattice, dict[str, list[float]], FilterFlags]:
-    given = FilterFlags(**given_options(arguments, FilterFlags))
-    check_values(given)
-    if given.checkpoint is not None and given.seed is None:
+def _filtered(arguments: argparse.Namespace, comm: Communicator) -> Found:
+    given: dict[str, Any] = given_options(arguments, FilterKeywords)
+    if "checkpoint" in given and "seed" not in given:
         raise ConfigError("--checkpoint needs --seed: another seed would begin another filter")
-    if not given.observe:
-        raise ConfigError(
-            '--observe is missing: what is compared with the data, such as --observe "X=normal(10)"'
-        )
-    with model_given(arguments):
-        model: Network | Lattice
-        if Path(arguments.model).suffix.lower() == ".bngl":
-            model = read_telling(arguments.model, ignored if given.quiet else print)
-        else:
-            model = readers.read(arguments.model)
-    return model, read_course(arguments.table), given
+    model, data = on_root(comm, lambda: (model_named(arguments), read_course(arguments.table)))
+    seed = agreed_seed(given.get("seed"), lambda: None, comm)
+    own = given_options(arguments, AnswerFlags)
+    given.setdefault("method", "ssa")  # as checkpoints of earlier versions say it
+    given |= {"seed": seed, "parameters": own.get("set"), "device": device_of(arguments)}
+    with stopping_at_checkpoints(comm, arguments.checkpoint):
+        found = particle_filter(model, data, **given)
+    settings = {"seed": seed, "n": arguments.n, "model": model.name}
+    return found, settings, [f"{arguments.n} particles of {model.name}, seed {seed}"]
 
 
 def read_course(path: Path) -> dict[str, list[float]]:

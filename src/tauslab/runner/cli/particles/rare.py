@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from tauslab.kernels.backends import choose_backend
 from tauslab.model.errors import ConfigError
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.model.readers import read as readers
-from tauslab.runner.api.model_reading import read_telling
 from tauslab.runner.cli.options import given_options
+from tauslab.runner.cli.particles.answering import Found, answer, device_of, model_named
 from tauslab.runner.cli.particles.keywords import RareFlags
-from tauslab.runner.cli.pipes import model_given
-from tauslab.runner.cli.tools import ignored, telling_warnings
-from tauslab.runner.options.places import CPU, Device, OverwriteFlag
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.runner.options.places import CPU, OverwriteFlag
+from tauslab.runner.ranks.mpi import Communicator
 from tauslab.runner.ranks.on_root import on_root
 from tauslab.runner.ranks.stopping import stopping_at_checkpoints
 from tauslab.runner.rare.keywords import (
@@ -28,7 +23,6 @@ from tauslab.runner.rare.keywords import (
 )
 from tauslab.runner.rare.run import run_splitting, run_weighted
 from tauslab.runner.rare.spatial import run_spatial
-from tauslab.runner.results.arrays.file import writing_result
 
 # Of whose options the arguments are made.
 OPTIONS = (RareFlags, WeightedKeywords, KillChoices, CPU, OverwriteFlag)
@@ -36,37 +30,24 @@ OPTIONS = (RareFlags, WeightedKeywords, KillChoices, CPU, OverwriteFlag)
 
 def process_rare(arguments: argparse.Namespace) -> None:
     """Read a model, find the probability or the rate, write it, say it."""
-    comm = ranks()
-    arguments.quiet = arguments.quiet or arguments.json
-    with (
-        telling_warnings(comm.rank),
-        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
-    ):
-        network, given = on_root(comm, lambda: _job(arguments))
-        with stopping_at_checkpoints(comm, arguments.checkpoint):
-            if isinstance(given, SplittingKeywords):
-                assert isinstance(network, Network)
-                result = run_splitting(network, given, comm)
-            elif isinstance(network, Lattice):
-                result = run_spatial(network, given, comm)
-            else:
-                result = run_weighted(network, given, comm)
-        write(result.save)
+    answer(arguments, _searched)
 
-    def answer() -> None:
-        if arguments.json:
-            print(json.dumps(result.facts(), indent=2, ensure_ascii=False))
-        elif not arguments.quiet:
-            print("\n".join(result.lines()))
 
-    on_root(comm, answer)
+def _searched(arguments: argparse.Namespace, comm: Communicator) -> Found:
+    network, given = on_root(comm, lambda: _job(arguments))
+    with stopping_at_checkpoints(comm, arguments.checkpoint):
+        if isinstance(given, SplittingKeywords):
+            assert isinstance(network, Network)
+            return run_splitting(network, given, comm), {}, []
+        if isinstance(network, Lattice):
+            return run_spatial(network, given, comm), {}, []
+        return run_weighted(network, given, comm), {}, []
 
 
 def _job(
     arguments: argparse.Namespace,
 ) -> tuple[Network | Lattice, WeightedKeywords | SplittingKeywords]:
-    with model_given(arguments):
-        network = _model(arguments)
+    network = model_named(arguments)
     splits = arguments.method == "splitting"
     if splits and isinstance(network, Lattice):
         raise ConfigError(f"--method splitting is not for lattices, as {arguments.model} holds")
@@ -78,17 +59,3 @@ def _job(
     given: dict[str, Any] = given_options(arguments, keywords)
     given |= {"quiet": arguments.quiet, "output": None, "device": device_of(arguments)}
     return network, keywords(**given)
-
-
-def _model(arguments: argparse.Namespace) -> Network | Lattice:
-    if arguments.model.suffix.lower() == ".bngl":
-        return read_telling(arguments.model, ignored if arguments.quiet else print)
-    return readers.read(arguments.model)
-
-
-def device_of(arguments: argparse.Namespace) -> Device:
-    """The device, and the threads where it is a CPU."""
-    name: Device = arguments.device
-    if arguments.threads and choose_backend(arguments.device) == CPU.word:
-        return CPU(threads=arguments.threads)
-    return name

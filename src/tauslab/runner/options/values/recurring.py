@@ -8,7 +8,7 @@ from typing import Any
 
 from tauslab.runner.options.values.checks import whole
 from tauslab.runner.options.values.definition import option
-from tauslab.runner.options.values.texts import assignments
+from tauslab.runner.options.values.texts import assignments, named_texts
 
 
 def quiet_option() -> bool:
@@ -42,6 +42,15 @@ def set_option(doc: str = "", *, python: bool = True) -> Mapping[str, float] | N
     return option(
         None, "value of a parameter or initial amount", flag="--set", group="model",
         action="append", metavar="NAME=VALUE", read=assignments, doc=doc, python=python,
+    )  # fmt: skip
+
+
+def initial_option() -> Any:
+    """Probability distributions of initial counts."""
+    return option(
+        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
+        group="model", action="append", metavar="NAME=LAW",
+        read=named_texts("initial", "NAME=LAW", "X=poisson(50)"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -108,6 +108,25 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
                 ) from None
             add_once(values, name.strip(), number, "set")
     return values | own
+
+
+def named_texts(option: str, form: str, example: str) -> Callable[[Sequence[str]], dict[str, str]]:
+    """A reader of texts by name, each ``NAME=TEXT``; `form` and `example` are for its errors.
+
+    >>> named_texts("partition", "NAME=HOW", "X=even")(["X = even"])
+    {'X': 'even'}
+    """
+
+    def read(texts: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if not name.strip() or not equals:
+                raise ConfigError(f'{opt(option)} {text}: write {form}, such as "{example}"')
+            add_once(found, name.strip(), value.strip(), option)
+        return found
+
+    return read
 
 
 def add_once(found: dict[str, T], name: str, value: T, option: str) -> None:

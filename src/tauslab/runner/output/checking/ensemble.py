@@ -13,13 +13,7 @@ from tauslab.model.errors import InputFileError, TauslabError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.seals import SealedFile, require_sound_heaps
 from tauslab.runner.output.checking.opening import (
-    FILTER,
-    METHOD_OF_DBNS,
-    METHOD_OF_LATTICES,
-    POPULATION,
-    SENSITIVITY,
-    SPLITTING,
-    WEIGHTED,
+    OTHER_KINDS,
     ended_by_signals,
     known_attributes,
 )
@@ -29,11 +23,6 @@ if TYPE_CHECKING:
 
 METHODS = ("ssa", "tau", "ode")
 STORAGES = ("plain", "parts", "virtual")
-_OTHER_KINDS = {
-    METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",
-    WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered course",
-    SENSITIVITY: "derivatives of means", POPULATION: "a population of cells",
-}  # fmt: skip
 _NEEDED = (
     "time", "status", "model/source", "model/canonical", "progress/blocks", "progress/block_size",
     "progress/complete", "progress/checksums", "profile/rank",
@@ -58,8 +47,8 @@ def checked_ensemble(
     with reading(path, kind), ended_by_signals():
         attributes = known_attributes(path, file, kind)
         method = attributes.get("method")
-        if method in _OTHER_KINDS:
-            raise kind(f"{path} holds {_OTHER_KINDS[method]}, not an ensemble of trajectories")
+        if method in OTHER_KINDS:
+            raise kind(f"{path} holds {OTHER_KINDS[method]}, not an ensemble of trajectories")
         views = attributes.get("storage") == "virtual"
         if views:
             require_sound_heaps(path, kind)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.fields import Field
+from tauslab.kernels.lattice.state import SAMPLED
 from tauslab.model.errors import InputFileError, TauslabError
 from tauslab.model.files.damaged import reading
 from tauslab.model.files.direct_chunks import read_chunk
@@ -30,11 +32,9 @@ MARKS = "progress/samples"
 COMPLETE = "progress/complete"
 CHECKSUMS = "progress/checksums"
 _SUMS = np.dtype("<u4")
-# The last one is not in files of earlier versions.
-COUNTED = ("counts", "counts_by_site_type", "reactions_fired", "overflow", "truncated_passes")
 OF_POINTS = ("seed", "diffusion_substeps", "reaction_substeps")  # datasets of /points
 FRAMES = {"lattice/particles": "lattice/checksums", "lattice/sites": "lattice/site_checksums"}
-_NEEDED = ("time", "species", "site_type", "reaction", *COUNTED[:4], MARKS, COMPLETE, CHECKSUMS)
+_NEEDED = ("time", "species", "site_type", "reaction", MARKS, COMPLETE, CHECKSUMS)
 _NUMBERS = {
     "seed": (0, 2**64 - 1), "steps": (0, 2**63 - 1), "replicas": (1, 2**31 - 1),
     "count_every": (1, 2**63 - 1), "frame_every": (0, 2**63 - 1),
@@ -184,6 +184,11 @@ class CheckedLattice:
         """Whether the run came to its end."""
         return self._sealed.complete
 
+    @property
+    def sampled(self) -> tuple[Field, ...]:
+        """What it holds of every sample: an earlier version recorded less."""
+        return tuple(each for each in SAMPLED if each.name in self)
+
     def __contains__(self, name: object) -> bool:
         """Whether there is such a dataset."""
         return name in self._sealed.names
@@ -197,7 +202,7 @@ class CheckedLattice:
         """A dataset, compared with its checksums; frames are when they are read."""
         if name not in self:
             raise KeyError(name)
-        if name in COUNTED:
+        if name in (each.name for each in SAMPLED):
             self.require_samples()
         if name in FRAMES:
             if name not in self._chunks:
@@ -239,7 +244,7 @@ class CheckedLattice:
     def _whole_samples(self, replica: int, lead: tuple[int, ...], done: int, stored: Array) -> int:
         for start in range(0, done, _READ):
             part = (*lead, slice(start, min(done, start + _READ)))
-            columns = [self._file[name][part] for name in COUNTED if name in self]
+            columns = [self._file[each.name][part] for each in self.sampled]
             for at in range(len(columns[0])):
                 found = sample_sum(replica, start + at, (column[at] for column in columns))
                 if found != int(stored[start + at]):
@@ -249,7 +254,8 @@ class CheckedLattice:
     def _wrong(self) -> Iterator[str]:
         """Contradictions in the file; the first one is reported."""
         names, attributes, file = self._sealed.names, self.attributes, self._file
-        yield from (f"it has no /{name}" for name in _NEEDED if name not in names)
+        of_version = [s.name for s in SAMPLED if s.since <= int(attributes["format_version"])]
+        yield from (f"it has no /{name}" for name in (*_NEEDED, *of_version) if name not in names)
         for name, (least, most) in _NUMBERS.items():
             value = attributes.get(name)
             if not isinstance(value, int) or not least <= value <= most:
@@ -264,9 +270,8 @@ class CheckedLattice:
         yield from self._wrong_shapes(file, attributes["replicas"])
 
     def _wrong_shapes(self, file: h5py.File, replicas: int) -> Iterator[str]:
-        samples, species, types, reactions = (
-            len(file[name]) for name in ("time", "species", "site_type", "reaction")
-        )
+        sizes = {name: len(file[name]) for name in ("time", "species", "site_type", "reaction")}
+        samples = sizes["time"]
         if not samples or file["time"].dtype.kind != "f":
             yield "/time is not a list of times"
         swept = [name for name in self._sealed.names if name.startswith("sweep/")]
@@ -274,12 +279,12 @@ class CheckedLattice:
         yield from wrong
         lead = (*points, *((replicas,) if replicas > 1 else ()))
         runs = math.prod(lead)
-        inner = ((species,), (types, species), (reactions,), (), ())
-        shapes = {name: (*lead, samples, *own) for name, own in zip(COUNTED, inner, strict=True)}
-        for name in (name for name in COUNTED if name in self):
-            if file[name].shape != shapes[name] or file[name].dtype != np.dtype("<i8"):
-                found = f"{file[name].dtype} {list(file[name].shape)}"
-                yield f"/{name} is {found}, not i64 {shapes[name]}"
+        for each in self.sampled:
+            found, wanted = file[each.name], (*lead, *each.shape(sizes))
+            if found.shape != wanted or found.dtype != np.dtype(each.dtype):
+                yield (
+                    f"/{each.name} is {found.dtype} {list(found.shape)}, not {each.dtype} {wanted}"
+                )
         yield from self._wrong_points(file, points)
         yield from self._wrong_marks(file, runs, samples)
         names = self._sealed.names

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 # In their files; an ensemble says there how its trajectories were made.
 METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
 WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
-SENSITIVITY, POPULATION = "sensitivity", "population"
+SENSITIVITY, POPULATION, FILTERS = "sensitivity", "population", "particle_filters"
+CHAINS, CME = "pmmh", "cme"
+# What files hold that are no ensembles, by method.
+OTHER_KINDS = {
+    METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",
+    WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered course",
+    FILTERS: "filtered courses", SENSITIVITY: "derivatives of means",
+    POPULATION: "a population of cells", CHAINS: "chains of parameters",
+    CME: "the law of a network",
+}  # fmt: skip
 _RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 

@@ -24,11 +24,19 @@ _STUDENT = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2
 
 
 def share(part: npt.ArrayLike, n: float) -> tuple[FloatArray, FloatArray]:
-    """Ends of the interval of a probability that was `part` of `n` samples (Wilson 1927)."""
+    """Ends of the interval of a probability that was `part` of `n` samples.
+
+    Wilson's interval with correction for continuity (Newcombe 1998, Statistics in Medicine 17, 857,
+    method 4): it holds at least 94.9 % also where 0 or 1 samples are expected, where Wilson's own
+    holds 84 %.
+    """
     p = np.asarray(part, np.float64)
-    middle = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n * n)) / (1 + Z**2 / n)
-    return middle - half, middle + half
+
+    def low(p: FloatArray) -> FloatArray:
+        root = np.sqrt(np.maximum(Z**2 - 2 - 1 / n + 4 * p * (n * (1 - p) + 1), 0))
+        return np.where(p > 0, (2 * n * p + Z**2 - 1 - Z * root) / (2 * (n + Z**2)), 0.0)
+
+    return low(p), 1 - low(1 - p)
 
 
 def widening(informative: npt.ArrayLike) -> FloatArray:

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab._version import BITS_VERSION, __version__
+from tauslab.kernels.fields import Field
+from tauslab.kernels.lattice.state import SAMPLED
 from tauslab.model.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.options.values.stored import attributes_of
@@ -20,7 +22,12 @@ from tauslab.runner.output.format.schema import TEXT, DatasetSpec, writers_spec
 from tauslab.runner.output.format.versions import BITS
 
 Array = npt.NDArray[Any]
-MAY_DIFFER = {"tauslab_version", BITS, "command"}  # between a run and its resumption
+MAY_DIFFER = {
+    "format_version",
+    "tauslab_version",
+    BITS,
+    "command",
+}  # between a run and its resumption
 SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
 _CHUNK_BYTES = 1 << 20
 
@@ -96,11 +103,12 @@ def point_specs(task: LatticeTask) -> list[DatasetSpec]:
     ]
 
 
-def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[DatasetSpec]:
+def lattice_specs(
+    task: LatticeTask, contents: Mapping[str, Array], sampled: Sequence[Field] = SAMPLED
+) -> list[DatasetSpec]:
     """Datasets, with what is known of their contents."""
-    lattice = task.lattice
-    samples, species = len(task.times), len(lattice.species)
-    types, reactions = len(lattice.site_types), len(lattice.reactions)
+    lattice, samples = task.lattice, len(task.times)
+    sizes = {**lattice.sizes, "time": samples}
     lead, replicas = lead_of(task), task.options.replicas
     axes = (*(("point",) if task.sweep else ()), *(("replica",) if replicas > 1 else ()))
 
@@ -119,18 +127,13 @@ def lattice_specs(task: LatticeTask, contents: Mapping[str, Array]) -> list[Data
     if replicas > 1:
         numbers = np.arange(replicas, dtype="<u4")
         specs.append(DatasetSpec("replica", (replicas,), "<u4", ("replica",), data=numbers))
-    for name, shape, own in (
-        ("counts", (species,), ("species",)),
-        ("counts_by_site_type", (types, species), ("site_type", "species")),
-        ("reactions_fired", (reactions,), ("reaction",)),
-        ("overflow", (), ()),
-        ("truncated_passes", (), ()),
-    ):
-        unit = (("units", "particles"),) if name.startswith("counts") else ()
-        whole, all_axes = (*lead, samples, *shape), (*axes, "time", *own)
-        specs.append(
-            DatasetSpec(name, whole, "<i8", all_axes, fill=-1, opened=True, attributes=unit)
+    specs += [
+        DatasetSpec(
+            each.name, (*lead, *each.shape(sizes)), each.dtype, (*axes, *each.axes), fill=-1,
+            opened=True, attributes=(("units", each.unit),) if each.unit else (),
         )
+        for each in sampled
+    ]  # fmt: skip
     marks = np.zeros(task.runs, "<i8")
     specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))
     specs.append(DatasetSpec(COMPLETE, (), "|u1", opened=True))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.lattice.state import LatticeState
+from tauslab.kernels.lattice.state import SINCE_START, LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.errors import InputFileError, reason_of
 from tauslab.model.files.damaged import reading
@@ -68,8 +68,8 @@ class Piece:
     """Planes ``begin .. end - 1`` of a state: of a frame, or (`number` -1) only to go on from.
 
     `replica` counts those of all points of a sweep as one row, as `LatticeTask` does. `state` has
-    the particles of these planes and those that wait there; its `fired`, `spills` and `truncated`
-    are those of the whole lattice.
+    the particles of these planes and those that wait there; what it counts since the start is that
+    of the whole lattice.
     """
 
     replica: int
@@ -229,10 +229,9 @@ def write_part(
                 "sites", data=piece.hooks.sites, compression="gzip", compression_opts=LEVEL
             )
         put_attributes(file, {
-            "format": FORMAT, "kind": _KIND, "step": state.step, "spills": state.spills,
-            "truncated": state.truncated, "frame": piece.number, "replica": piece.replica,
-            "begin": piece.begin, "end": piece.end, "first": piece.begin // planes * planes,
-            **identity,
+            "format": FORMAT, "kind": _KIND, "step": state.step, **state.since_start,
+            "frame": piece.number, "replica": piece.replica, "begin": piece.begin,
+            "end": piece.end, "first": piece.begin // planes * planes, **identity,
         })  # fmt: skip
         file["checksums"] = np.array([chunk_sum(data) for data in chunks], "<u4")
         seal(file, {"particles"})
@@ -277,7 +276,7 @@ def read_planes(
         state = LatticeState(
             found.particles[begin - first : end - first],
             waiting[(plane >= begin) & (plane < end)], int(attributes["step"]),
-            file["fired"][...], int(attributes["spills"]), int(attributes.get("truncated", 0)),
+            file["fired"][...], **{name: int(attributes.get(name, 0)) for name in SINCE_START},
         )  # fmt: skip
         own = slice(begin - int(attributes["begin"]), end - int(attributes["begin"]))
         sites = None if found.sites is None else found.sites[own]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.kernels.lattice.state import LatticeState, Samples
+from tauslab.kernels.lattice.state import SAMPLED, LatticeState, Samples
 from tauslab.model.errors import InputFileError, OutputError
 from tauslab.model.files.drafts import make_own_folder
 from tauslab.model.files.seals import SEALED, SEALS, dataset_names, seal
@@ -27,7 +27,6 @@ from tauslab.runner.options.lattice import LatticeTask
 from tauslab.runner.output.checking.lattice import (
     CHECKSUMS,
     COMPLETE,
-    COUNTED,
     FRAMES,
     MARKS,
     CheckedLattice,
@@ -87,6 +86,7 @@ class LatticeWriter:
         self._file: RawFile | None = None
         self._early: EarlyFrames | None = None
         self._places = 0
+        self._sampled: list[str] = []
         self._failed = False
         shape = (*task.lattice.shape, task.lattice.slots)
         self._chunk = planes_of_a_chunk(shape, np.dtype(task.lattice.particle_type).itemsize)
@@ -122,7 +122,7 @@ class LatticeWriter:
             engine = "lattice with reactions" if self._task.lattice.reactions else "lattice"
             if not complete and (told := other_bits(checked.attributes, engine)):
                 raise InputFileError(f"{self.path} {told}: run it again ({opt('overwrite')})")
-            if not complete and COUNTED[-1] not in checked:
+            if not complete and "truncated_passes" not in checked:
                 raise InputFileError(
                     f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
                     f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
@@ -154,7 +154,9 @@ class LatticeWriter:
     def open_counts(self) -> None:
         """Open the file for `write_samples`."""
         note_writer(self.path, self._disk)
-        self._file = RawFile(self.path, [*COUNTED, MARKS, COMPLETE, CHECKSUMS], self._disk)
+        with reading_back(self.path) as file:
+            self._sampled = [each.name for each in SAMPLED if each.name in file]
+        self._file = RawFile(self.path, [*self._sampled, MARKS, COMPLETE, CHECKSUMS], self._disk)
 
     def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
         """Planes ``begin .. end - 1`` of a state to go on from; its sums are of the whole lattice.
@@ -190,15 +192,13 @@ class LatticeWriter:
     def write_samples(self, replica: int, first: int, samples: Samples) -> None:
         """Put samples in their place, and mark them."""
         assert self._file is not None
-        values = (
-            samples.counts, samples.by_type, samples.fired, samples.spills, samples.truncated
-        )  # fmt: skip
-        n_all = len(self._task.times)
-        for name, value in zip(COUNTED, values, strict=True):
+        recorded, n_all = samples.recorded(), len(self._task.times)
+        values = [recorded[name] for name in self._sampled]
+        for name, value in zip(self._sampled, values, strict=True):
             row = value[0].size * 8
             if row:
                 self._file.write(name, (replica * n_all + first) * row, value.astype("<i8"))
-        count = len(samples.spills)
+        count = len(values[0])
         sums = [
             sample_sum(replica, first + at, (value[at] for value in values)) for at in range(count)
         ]
@@ -280,23 +280,26 @@ class LatticeWriter:
                 shutil.copyfile(self.path, path)
             else:
                 self._join(path)
-            with Hdf5OnDisk(path, self._disk, "r+", libver=("v110", "v110")) as opened:
-                file = opened.file
+            with Hdf5OnDisk(path, self._disk, "r+", libver=("v110", "v110")) as whole:
+                file = whole.file
                 _write_profile(file, profile)
                 file[COMPLETE][()] = 1
                 for name in (SEALED, SEALS):
                     if name in file:
                         del file[name]
-                seal(file, {*COUNTED, MARKS, COMPLETE, CHECKSUMS, *FRAMES} & {*dataset_names(file)})
+                opened = {*(s.name for s in SAMPLED), MARKS, COMPLETE, CHECKSUMS, *FRAMES}
+                seal(file, opened & {*dataset_names(file)})
 
         publish(self.path, self._disk, build)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _join(self, path: Path) -> None:
         with reading_back(self.path) as old:
-            kept = (*COUNTED, MARKS, CHECKSUMS, WRITERS)
+            sampled = [each for each in SAMPLED if each.name in old]
+            kept = (*(each.name for each in sampled), MARKS, CHECKSUMS, WRITERS)
             contents = {name: old[name][...] for name in kept if name in old}
-        specs = lattice_specs(self._task, contents)
+            version = old.attrs["format_version"]  # that of one that an earlier version began
+        specs = lattice_specs(self._task, contents, sampled)
         early: tuple[FrameSums, bool] = ({}, False)
         if self._early is not None and self._early.done:
             early = (self._early.done, self._early.changed)
@@ -305,7 +308,8 @@ class LatticeWriter:
         with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
             file = opened.file
             attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
-            put_attributes(file, lattice_attributes(self._task, self._seed))
+            own = lattice_attributes(self._task, self._seed)
+            put_attributes(file, own | {"format_version": version})
             write_model_group(file.create_group("model"), self._task.model)
             join_frames(opened, self._task, self._parts(), self._chunk, early)
 

@@ -319,11 +319,8 @@ class LatticeMotion:
         found = {
             "particles": joined(lattices.host(lattices.cells)),
             "counts_by_type": joined(self._by_type),
-            "fired": joined(rest.fired),
-            "spills": joined(rest.spills),
-            "truncated": joined(rest.truncated),
+            **{name: joined(getattr(rest, name)) for name in COUNTED},
             "waiting/lengths": joined(lengths),
-            "steps": joined(rest.steps),
             "done": np.array(self._done),
             "step": np.array(self._step),
         }

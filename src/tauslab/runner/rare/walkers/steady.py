@@ -14,6 +14,7 @@ from tauslab.model.arrays import FloatArray
 # alone a flux at rest seems to rise in 2.3 % of comparisons and to fall in 0.6 %. More rounds are
 # then made than are needed; no error follows.
 _RISE, _FALL = 2.0, 2.5
+_ROUNDING = 1e-12  # of a mean: no difference
 _BLOCKS = 4  # of half the rounds, where one run alone has to tell its own error
 
 
@@ -62,4 +63,5 @@ def _differs(later: FloatArray, before: FloatArray) -> bool:
         ]
         mean = float(parts[0].mean() - parts[1].mean())
         error = math.sqrt(sum(float(p.var(ddof=1)) / len(p) for p in parts if len(p) > 1))
-    return not -_FALL * error <= mean <= _RISE * error
+    rounding = _ROUNDING * float(np.abs(before).mean())
+    return not -_FALL * error - rounding <= mean <= _RISE * error + rounding

@@ -28,7 +28,7 @@ from tauslab.runner.output.checking.opening import (
 from tauslab.runner.output.format.versions import BITS
 from tauslab.runner.output.hdf5.buffers import Hdf5OnDisk
 from tauslab.runner.output.hdf5.disk import Disk, publish
-from tauslab.runner.results.arrays.file import digest_of
+from tauslab.runner.results.arrays.result import digest_of
 from tauslab.runner.results.columns import texts
 from tauslab.runner.results.dbn.network import CountTable, DynamicNetwork, FloatArray, Structure
 

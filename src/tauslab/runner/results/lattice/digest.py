@@ -14,11 +14,10 @@ from tauslab.model.option_names import opt
 from tauslab.runner.output.checking.lattice import CheckedLattice
 from tauslab.runner.output.checking.opening import open_hdf5
 from tauslab.runner.results.columns import texts
-from tauslab.runner.results.digest import Lines, begin_digest, canonical_bytes, text_digest
+from tauslab.runner.results.digest import COVERED, Lines, begin_digest, canonical_bytes, text_digest
 
-_PER_SPECIES = ("counts", "counts_by_site_type")
 _OF_PLANES = {"lattice/particles": 4, "lattice/sites": 3}  # axes from z on
-_WHOLE = ("reactions_fired", "overflow", "lattice/time", "lattice/particles", "lattice/sites")
+_FRAMES = ("lattice/time", "lattice/particles", "lattice/sites")
 
 
 def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Lines:
@@ -47,13 +46,18 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
         if species is None:
             swept = [name for name in file.names if name.startswith("sweep/")]
             lines += [(name, _digest(name, file[name])) for name in swept]
-        for name in _PER_SPECIES:
+        sampled = [each for each in file.sampled if each.since <= COVERED]
+        per_species = [each.name for each in sampled if "species" in each.axes]
+        for name in per_species:
             values = file[name][...]
             for one in chosen:
                 column = values[..., names.index(one)]
                 lines.append((f"{name}/{one}", _digest(f"{name}/{one}", column)))
         if species is None:
-            lines += [(name, _digest(name, file[name])) for name in _WHOLE if name in file]
+            whole = [each.name for each in sampled if each.name not in per_species]
+            lines += [
+                (name, _digest(name, file[name])) for name in (*whole, *_FRAMES) if name in file
+            ]
     return lines
 
 

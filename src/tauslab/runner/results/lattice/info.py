@@ -33,6 +33,7 @@ def facts(result: RecordedLattice) -> dict[str, Any]:
         **_sweep_facts(result),
         "replicas": result.n_replicas,
         "truncated_passes": result.truncated_passes,
+        "most_waiting": result.most_waiting,
         "species": list(result.species),
         "attributes": attributes,
         "profile": result.profile,
@@ -73,6 +74,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         for name, values in found.get("points", {}).items()
     ]
     names = ", ".join(found["species"][:12]) + (", ..." if len(found["species"]) > 12 else "")
+    waiting = found["most_waiting"]
     replicas = f"{found['replicas']} replica{'s' if found['replicas'] > 1 else ''}"
     until = f" to t = {found['t_end']:g} s" if found["samples"] else ""
     lines = [
@@ -83,6 +85,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"samples: {found['samples']}{until}, frames: {found['frames']}",
         *points,
         f"species: {len(found['species'])} ({names})",
+        *([f"waiting for a slot: {waiting:,} at most"] if waiting is not None else []),
         f"command: {attributes['command']}",
     ]
     lost = truncation_text(found["truncated_passes"])

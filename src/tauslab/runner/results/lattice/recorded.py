@@ -110,6 +110,16 @@ class RecordedLattice:
             return 0
         return int(np.maximum(self._file["truncated_passes"][()].max(axis=-1), 0).sum())
 
+    @cached_property
+    def most_waiting(self) -> int | None:
+        """Particles that waited for a slot at once, at most, at a sample of any replica and point.
+
+        None in a file of a version that did not record them.
+        """
+        if "waiting" not in self._file:
+            return None
+        return int(self._file["waiting"][()].max(initial=0))
+
     def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
         """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
 
@@ -253,6 +263,26 @@ class RecordedLattice:
             The run is unfinished, and has no sample yet or points that are not so far.
         """
         return self._all_there(self.samples_of(species, site_type))
+
+    @property
+    def waiting(self) -> IntArray:
+        """Particles that wait for a slot of their site ``[sample]``, which `counts` count too.
+
+        Of all points of a sweep ``[point, sample]``.
+
+        Raises
+        ------
+        InputFileError
+            The run is unfinished, as of `counts`; or a version of tauslab wrote the file that did
+            not record them.
+        """
+        if "waiting" not in self._file:
+            raise InputFileError(
+                f"{self.name} has no /waiting: tauslab {self.written_by[0]} wrote it, which did "
+                "not record particles that wait"
+            )
+        self._require_some()
+        return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
         """As `counts`, with -1 where a point of an unfinished sweep is not so far yet."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tauslab.model.door import behind_door
 from tauslab.model.errors import ConfigError, OutputError
 from tauslab.model.pictures.html import escape
 from tauslab.runner.options.lattice import LatticeChoices
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tauslab.model.pictures.view import View3d
+    from tauslab.model.pictures.view3d import View3d
 
 METHOD = METHOD_OF_LATTICES
 
@@ -293,10 +294,11 @@ class LatticeResult(RecordedLattice):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.runner.plots.lattice import plot_lattice  # only who draws waits for it
-
         names = [name] if isinstance(name, str) else name
-        return plot_lattice(self, kind, names, t, axis, None if path is None else Path(path), ax)
+        place = None if path is None else Path(path)
+        draw = behind_door("LatticeResult.plot")
+        figure: Figure = draw(self, kind, names, t, axis, place, ax)
+        return figure
 
     def movie(
         self,
@@ -324,10 +326,10 @@ class LatticeResult(RecordedLattice):
         OutputError
             It cannot be written.
         """
-        from tauslab.runner.plots.movie import write_movie  # only who draws waits for it
-
         names = [name] if isinstance(name, str) else name
-        return write_movie(self, Path(path), names, axis, seconds)
+        write = behind_door("LatticeResult.movie")
+        written: Path = write(self, Path(path), names, axis, seconds)
+        return written
 
     def view(self, t: float | None = None, name: str | Sequence[str] | None = None) -> View3d:
         """A picture in three dimensions of a frame, to be turned in a notebook or a browser.
@@ -350,6 +352,6 @@ class LatticeResult(RecordedLattice):
         ConfigError
             An unknown name, no frames, or no plotly.
         """
-        from tauslab.runner.plots.view import view_frame  # only who draws waits for it
-
-        return view_frame(self, t, [name] if isinstance(name, str) else name)
+        names = [name] if isinstance(name, str) else name
+        seen: View3d = behind_door("LatticeResult.view")(self, t, names)
+        return seen

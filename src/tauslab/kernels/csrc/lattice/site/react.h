@@ -135,33 +135,55 @@ DEVICE_SELDOM double waiting_time(u64 u) {
     return tl_exponential(1.0 - (double)(u >> 11) * 0x1p-53);
 }
 
-// One pass at a site; `u` are its 64 random bits. What is left of the pass after a reaction is a shorter pass.
+// A reaction of a pass, if one happens in what is `left` of it: draws, fires, and sets `total`, the sum of the
+// propensities before it, and `u`, the random bits of the next one.
+template <class Spill>
+DEVICE bool react_once(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass, u32 event,
+                       double left, u64 &u, double &total, Slot *slots, int &n, u32 &spilled,
+                       const Spill &spill) {
+    ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
+    const u64 last = u;
+    NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
+        sum.sum = 0;
+        add_reactions(l.tables, slots, n, sum);
+        if (turn == 1) break;
+        if (!happens(last, sum.sum * left)) return false;
+        if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) {
+            if (owns_site(l, site)) atomic_add(l.work + TRUNCATED, 1);
+            return false;
+        }
+        const Philox4 x = event_draw(s, site, pass, event);
+        total = sum.sum;
+        sum.target = unit_half_open(x.x0, x.x1) * total;
+        u = joined(x.x2, x.x3);
+    }
+    if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
+    fire(l.tables, sum.chosen, slots, n, spilled, spill);
+    return true;
+}
+
+// What may follow the first reaction of a pass. What is left of the pass after a reaction is a shorter pass.
+template <class Spill>
+DEVICE void react_again(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass, u64 last,
+                        u64 u, double total, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
+    double left = 1.0;
+    for (u32 event = 1;; ++event) {
+        left -= waiting_time(last) / total;
+        last = u;
+        if (!react_once(l, s, site, type, pass, event, left, u, total, slots, n, spilled, spill)) return;
+        if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
+    }
+}
+
+// One pass at a site; `u` are its 64 random bits. The first reaction has a copy of the code of its own, which GPUs
+// run faster than one loop over all.
 template <class Spill>
 DEVICE_SHARED void react(const Lattice &l, const LatticeStream &s, u64 site, int type, u32 pass,
                          u64 u, Slot *slots, int &n, u32 &spilled, const Spill &spill) {
-    ReactionSum sum = {l.chances + type, NO_TARGET, 0.0, -1};
-    double left = 1.0, total = 0.0;  // of the pass, and the propensities, before the last reaction
-    u64 last = 0;                    // its random bits
-    NO_UNROLL for (u32 event = 0;; ++event) {
-        if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
-        if (event > 0) left -= waiting_time(last) / total;
-        sum.target = NO_TARGET;
-        last = u;
-        NO_UNROLL for (int turn = 0; turn < 2; ++turn) {  // whether, then which
-            sum.sum = 0;
-            add_reactions(l.tables, slots, n, sum);
-            if (turn == 1) break;
-            if (!happens(last, sum.sum * left)) return;
-            if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) {
-                if (owns_site(l, site)) atomic_add(l.work + TRUNCATED, 1);
-                return;
-            }
-            const Philox4 x = event_draw(s, site, pass, event);
-            total = sum.sum;
-            sum.target = unit_half_open(x.x0, x.x1) * total;
-            u = joined(x.x2, x.x3);
-        }
-        if (owns_site(l, site)) atomic_add(l.fired + sum.chosen, 1);
-        fire(l.tables, sum.chosen, slots, n, spilled, spill);
-    }
+    if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
+    const u64 first = u;
+    double total = 0.0;
+    if (!react_once(l, s, site, type, pass, 0, 1.0, u, total, slots, n, spilled, spill)) return;
+    if (LIKELY(is_beyond_bound(l, type, (u32)(u >> 32), slots, n))) return;
+    react_again(l, s, site, type, pass, first, u, total, slots, n, spilled, spill);
 }

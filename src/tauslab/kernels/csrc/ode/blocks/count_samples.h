@@ -29,6 +29,13 @@ struct BlockArguments {
     CountJob count;  // all null where nothing is counted
 };
 
+// Takes the quantities of one trajectory at a sample.
+struct BufferOut {
+    Real *at;
+    int pitch;
+    DEVICE_MEMBER void put(int quantity, Real value) const { at[quantity * pitch] = value; }
+};
+
 // The bin of quantity q, counted in its cell, and in another if it is outside. Without `inside`
 // there is no trajectory.
 DEVICE u8 counted_bin(const Intervals &intervals, i64 q, u64 *cells, double x, bool inside) {

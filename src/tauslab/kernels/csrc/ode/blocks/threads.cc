@@ -1,19 +1,14 @@
 // The same method as ode/rk4.cc, one trajectory per thread, with shared memory for what helps: with
 // SHARED_CONSTANTS the constants of trajectories lie there, which leaves registers to variables; with
-// WRITER each block has one more warp, which writes the samples of the others or counts them. With
-// COUNTS and without a WRITER threads count their own. Either way all trajectories of a block run
-// through the same spans together.
-#include "ode/blocks/memory.h"
+// COUNTS threads count their own samples, and all trajectories of a block run through the same spans
+// together.
+#include "ode/blocks/count_samples.h"
 #include "ode/rk4.h"
 
-typedef Handover<COMPUTE_THREADS> Samplers;
-
-constexpr int ALL_THREADS = COMPUTE_THREADS + (WRITER ? LANES : 0);
-constexpr int OWN_NUMBERS = COUNTS ? (N_QUANTITIES + 1) * COMPUTE_THREADS : 0;
-constexpr int HANDED_NUMBERS = WRITER ? Samplers::NUMBERS : OWN_NUMBERS;
+constexpr int SAMPLE_NUMBERS = COUNTS ? (N_QUANTITIES + 1) * COMPUTE_THREADS : 0;
 constexpr int CONSTANT_NUMBERS = SHARED_CONSTANTS ? N_CONSTANTS * COMPUTE_THREADS : 0;
 constexpr int BIN_NUMBERS = BIN_PLANES * COMPUTE_THREADS / (int)sizeof(Real);
-constexpr int BLOCK_NUMBERS = HANDED_NUMBERS + CONSTANT_NUMBERS + BIN_NUMBERS;
+constexpr int BLOCK_NUMBERS = SAMPLE_NUMBERS + CONSTANT_NUMBERS + BIN_NUMBERS;
 static_assert(BLOCK_NUMBERS * (i64)sizeof(Real) <= BLOCK_BYTES, "a block's memory");
 
 // A thread's numbers in shared memory, where neighbours lie side by side.
@@ -24,9 +19,8 @@ struct SharedNumbers {
 
 // The buffers for the samples of a block's threads.
 struct BlockOut {
-    Samplers samples;       // with a WRITER
-    const CountJob &count;  // without one
-    Real *memory;           // as [quantity][thread]
+    const CountJob &count;
+    Real *memory;  // as [quantity][thread]
     u8 *bins;
 };
 
@@ -68,17 +62,10 @@ DEVICE void integrate_rows(const OdeJob &job, i64 first, int lane, Constants &c,
         if (job.event[span] >= 0) ode_event(job.event[span], x, c, (Real)to);
         const i64 k = job.sample[span];
         if (k < 0) continue;
-        if constexpr (WRITER) {
-            const BufferOut to_buffer = {out.samples.room() + lane, Samplers::PITCH};
-            ode_quantities(x, c, (Real)to, to_buffer);
-            to_buffer.put(N_QUANTITIES, (Real)(missing != job.n_spans));
-            out.samples.hand_over();
-        } else {
-            sample_own(job, first, lane, k, x, c, (Real)to, missing != job.n_spans, out);
-        }
+        sample_own(job, first, lane, k, x, c, (Real)to, missing != job.n_spans, out);
     }
     if (!inside) return;
-    if (!WRITER) miss_samples(job, row, missing);
+    miss_samples(job, row, missing);
     if (job.status) job.status[row] = missing == job.n_spans ? ODE_DONE : ODE_NOT_A_NUMBER;
 }
 
@@ -87,7 +74,7 @@ DEVICE void integrate_all(const OdeJob &job, i64 first_row, i64 row_step, int th
                           BlockOut &out, FixedSteps &method) {
     Real x[N_VARIABLES + 1] = {};
     for (i64 first = first_row; first < job.rows; first += row_step) {
-        if constexpr (WRITER || COUNTS) {
+        if constexpr (COUNTS) {
             integrate_rows(job, first, thread, c, out, method);
         } else if (first + thread < job.rows) {
             run_trajectory(job, first + thread, method, x, c);
@@ -95,22 +82,15 @@ DEVICE void integrate_all(const OdeJob &job, i64 first_row, i64 row_step, int th
     }
 }
 
-BLOCK_KERNEL(ALL_THREADS, LEAST_BLOCKS, ode_threads, const BlockArguments arguments) {
+BLOCK_KERNEL(COMPUTE_THREADS, LEAST_BLOCKS, ode_threads, const BlockArguments arguments) {
     BLOCK_MEMORY(Real, memory, BLOCK_NUMBERS);
     const OdeJob &job = arguments.job;
-    const CountJob &count = arguments.count;
     const int thread = THREAD_IN_BLOCK;
     const i64 first_row = BLOCK_ID * COMPUTE_THREADS, row_step = BLOCKS * COMPUTE_THREADS;
-    const Samplers handed = {memory, 1, ALL_THREADS, samples_of(job, first_row, row_step), 0};
-    u8 *bins = (u8 *)(memory + HANDED_NUMBERS + CONSTANT_NUMBERS);
-    BlockOut out = {handed, count, memory, bins};
-    if (thread >= COMPUTE_THREADS) {
-        write_samples(job, count, bins, out.samples, first_row, row_step, thread - COMPUTE_THREADS);
-        return;
-    }
+    BlockOut out = {arguments.count, memory, (u8 *)(memory + SAMPLE_NUMBERS + CONSTANT_NUMBERS)};
     FixedSteps method = {arguments.substeps, 0};
     if constexpr (SHARED_CONSTANTS) {
-        SharedNumbers c = {memory + HANDED_NUMBERS + thread};
+        SharedNumbers c = {memory + SAMPLE_NUMBERS + thread};
         integrate_all(job, first_row, row_step, thread, c, out, method);
     } else {
         Real c[N_CONSTANTS + 1] = {};

@@ -4,26 +4,15 @@
 // Each variable belongs to one warp, which keeps it and the sum of its rates in registers. What
 // equations read lies in shared memory as [variable][lane], so that lanes never share a bank; it is
 // there twice, read from one copy and written to the other, so that a stage needs one barrier. The
-// 32 trajectories of a group run through the same spans together, and a barrier is that of a group,
-// not of the block. The operations on a variable and their order are those of ode/rk4.cc.
-//
-// With WRITER each group has one more warp, which writes samples or counts them (ode/blocks/memory.h).
-#include "ode/blocks/memory.h"
+// 32 trajectories of a block run through the same spans together. The operations on a variable and
+// their order are those of ode/rk4.cc.
+#include "ode/blocks/count_samples.h"
 #include "ode/rk4.h"
 
-typedef Handover<LANES> Samplers;
-
-constexpr int GROUP_THREADS = LANES * WARPS;  // that integrate
-constexpr int ALL_THREADS = GROUP_THREADS + (WRITER ? LANES : 0);
-constexpr int BARRIERS = 1 + (WRITER ? Samplers::BARRIERS : 0);
-constexpr int STATE_NUMBERS = (2 * N_VARIABLES + N_CONSTANTS) * LANES;
-constexpr int HANDED_NUMBERS = WRITER ? Samplers::NUMBERS : 0;
-constexpr int BIN_NUMBERS = BIN_PLANES * LANES / (int)sizeof(Real);
-constexpr int GROUP_NUMBERS = STATE_NUMBERS + HANDED_NUMBERS + BIN_NUMBERS;
-static_assert(WRITER || !COUNTS, "a warp of its own counts");
-static_assert(GROUPS * GROUP_NUMBERS * (i64)sizeof(Real) <= BLOCK_BYTES,
-              "a block's memory holds its groups");
-static_assert(GROUPS * BARRIERS < 16, "a block has barriers for its groups");
+constexpr int ALL_THREADS = LANES * WARPS;
+constexpr int BLOCK_NUMBERS = (2 * N_VARIABLES + N_CONSTANTS) * LANES;
+static_assert(!COUNTS, "samples of several warps are not counted");
+static_assert(BLOCK_NUMBERS * (i64)sizeof(Real) <= BLOCK_BYTES, "a block's memory");
 
 // A lane's numbers in shared memory.
 struct LaneNumbers {
@@ -35,8 +24,7 @@ struct GroupWork {
     const OdeJob &job;
     i64 substeps;
     Real *memory;
-    int warp, lane, group;
-    Samplers samples;
+    int warp, lane;
     u64 steps;
 
     DEVICE_MEMBER LaneNumbers copy(int which) const {
@@ -45,7 +33,7 @@ struct GroupWork {
     DEVICE_MEMBER LaneNumbers constants() const {
         return {memory + 2 * N_VARIABLES * LANES + lane};
     }
-    DEVICE_MEMBER void wait() const { BARRIER_WAIT(1 + group * BARRIERS, GROUP_THREADS); }
+    DEVICE_MEMBER void wait() const { BARRIER_WAIT(1, ALL_THREADS); }
 
     template <int G>
     DEVICE_MEMBER void run();
@@ -59,8 +47,6 @@ struct GroupWork {
     DEVICE_MEMBER void event(int number, Real *x, Real t) const;
     template <int G>
     DEVICE_MEMBER void sample(i64 row, i64 k, Real t) const;
-    template <int G>
-    DEVICE_MEMBER void hand_over(Real t, bool missing);
 };
 
 // From the state in copy 0 and `x` to the next one in both.
@@ -133,15 +119,6 @@ DEVICE_MEMBER void GroupWork::sample(i64 row, i64 k, Real t) const {
 }
 
 template <int G>
-DEVICE_MEMBER void GroupWork::hand_over(Real t, bool missing) {
-    Real *own = samples.room() + lane;
-    const BufferOut to = {own, Samplers::PITCH};
-    Group<G>::quantities(copy(0), constants(), t, to);
-    if (G == 0) to.put(N_QUANTITIES, (Real)missing);
-    samples.hand_over();
-}
-
-template <int G>
 DEVICE_MEMBER void GroupWork::trajectories(i64 first_row) {
     // Lanes beyond the last row repeat it, and record nothing.
     const bool inside = first_row + lane < job.rows;
@@ -158,15 +135,11 @@ DEVICE_MEMBER void GroupWork::trajectories(i64 first_row) {
         }
         if (missing == job.n_spans && !all_finite(copy(0))) missing = span;
         if (job.event[span] >= 0) event<G>(job.event[span], x, (Real)to);
-        if (job.sample[span] < 0) continue;
-        if constexpr (WRITER) {
-            hand_over<G>((Real)to, missing != job.n_spans);
-        } else if (inside && missing == job.n_spans) {
+        if (job.sample[span] >= 0 && inside && missing == job.n_spans)
             sample<G>(row, job.sample[span], (Real)to);
-        }
     }
     if (G == 0 && inside) {
-        if (!WRITER) miss_samples(job, row, missing);
+        miss_samples(job, row, missing);
         if (job.status) job.status[row] = missing == job.n_spans ? ODE_DONE : ODE_NOT_A_NUMBER;
     }
     wait();
@@ -174,30 +147,15 @@ DEVICE_MEMBER void GroupWork::trajectories(i64 first_row) {
 
 template <int G>
 DEVICE_MEMBER void GroupWork::run() {
-    const i64 stride = BLOCKS * GROUPS * LANES;
-    for (i64 first = (BLOCK_ID * GROUPS + group) * LANES; first < job.rows; first += stride)
+    for (i64 first = BLOCK_ID * LANES; first < job.rows; first += BLOCKS * LANES)
         trajectories<G>(first);
 }
 
-BLOCK_KERNEL(ALL_THREADS *GROUPS, LEAST_BLOCKS, ode_warps, const BlockArguments arguments) {
-    BLOCK_MEMORY(Real, memory, GROUPS * GROUP_NUMBERS);
+BLOCK_KERNEL(ALL_THREADS, LEAST_BLOCKS, ode_warps, const BlockArguments arguments) {
+    BLOCK_MEMORY(Real, memory, BLOCK_NUMBERS);
     const OdeJob &job = arguments.job;
-    // The number of the barrier is known at compile time if there is one group. A block that may use any
-    // barrier reserves all of them, and a multiprocessor has enough for four such blocks.
-    const int group = GROUPS == 1 ? 0 : THREAD_IN_BLOCK / ALL_THREADS;
-    const int lane = THREAD_IN_BLOCK % LANES;
-    const int warp = THREAD_IN_BLOCK % ALL_THREADS / LANES;
-    const i64 first_row = (BLOCK_ID * GROUPS + group) * LANES, row_step = BLOCKS * GROUPS * LANES;
-    Real *own = memory + group * GROUP_NUMBERS;
-    Samplers handed = {own + STATE_NUMBERS, 2 + group * BARRIERS, ALL_THREADS,
-                        WRITER ? samples_of(job, first_row, row_step) : 0, 0};
-    if (WRITER && warp == WARPS) {
-        const CountJob &count = arguments.count;
-        u8 *bins = (u8 *)(own + STATE_NUMBERS + HANDED_NUMBERS);
-        write_samples(job, count, bins, handed, first_row, row_step, lane);
-        return;
-    }
-    GroupWork work = {job, arguments.substeps, own, warp, lane, group, handed, 0};
+    const int lane = THREAD_IN_BLOCK % LANES, warp = THREAD_IN_BLOCK / LANES;
+    GroupWork work = {job, arguments.substeps, memory, warp, lane, 0};
     run_group(warp, work);
     if (job.steps && warp == 0) atomic_add(job.steps, work.steps);
 }

@@ -1,0 +1,304 @@
+"""Ensembles of networks: seconds of kernels, events a second, and the errors of leaps."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from machine import DATA, Machine
+
+import tauslab as ts
+from tauslab.kernels.exact import ssa
+from tauslab.kernels.leaping import tau_leap
+from tauslab.kernels.ode import engine
+from tauslab.runner.cli import bench
+from tauslab.runner.ranks.mpi import world
+
+EPSILON = 0.03
+EPSILONS = (0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)
+ERROR = 0.01  # that leaps may have
+LEAST = 10.0  # molecules of a species whose errors count
+NARROW, WIDE = (1e-6, 10.0), (1e-9, 1e4)
+# Reactions, species, initial amounts and rates: Table 2 of Nobile et al., PLoS ONE 9:e91963 (2014).
+SYNTHETIC: tuple[tuple[int, int, int, Any], ...] = (
+    (35, 33, 10**3, "uniform"), (35, 33, 10**4, "uniform"), (35, 33, 10**3, NARROW),
+    (35, 33, 10**4, NARROW), (35, 33, 10**3, WIDE), (35, 33, 10**4, WIDE),
+    (80, 80, 10**3, NARROW), (80, 80, 10**4, WIDE),
+)  # fmt: skip
+
+
+def synthetic(number: int, seed: int) -> ts.Network:
+    """A random model of a test of Table 2, from 1 on."""
+    reactions, species, initial, rates = SYNTHETIC[number - 1]
+    return ts.random_network(
+        species=species, reactions=reactions, initial=initial, rates=rates, seed=seed
+    )
+
+
+def dosed() -> ts.Network:
+    """Births and deaths with a dose at 3 and a wash-out at 6."""
+    net = ts.Network("dosed")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", rate=1000)
+    net.add_reaction("X ->", rate=1)
+    net.add_event("dose", trigger="time >= 3", assignments={"X": "X + 500"})
+    net.add_event("wash", trigger="time >= 6", assignments={"X": 0})
+    return net
+
+
+def counter() -> ts.Network:
+    """A counter that is emptied at 100, ten times a unit of time."""
+    net = ts.Network("counter")
+    net.add_species("X", 0)
+    net.add_species("C", 0)
+    net.add_reaction("-> X", rate=1000)
+    net.add_event("full", trigger="X >= 100", assignments={"X": 0, "C": "C + 1"})
+    return net
+
+
+def late() -> ts.Network:
+    """Births that become slower two units after 800 molecules were passed."""
+    net = ts.Network("late")
+    net.add_species("X", 0)
+    net.add_species("k", 1000, fixed=True)
+    net.add_reaction("-> X", law="k")
+    net.add_reaction("X ->", rate=1)
+    net.add_event("slower", trigger="X > 800", delay=2, assignments={"k": 250})
+    return net
+
+
+MADE: dict[str, Callable[[], ts.Network]] = {
+    "chain": bench.chain, "enzyme": bench.michaelis_menten, "dosed": dosed, "counter": counter,
+    "late": late,
+}  # fmt: skip
+
+
+def network(name: str) -> ts.Network:
+    """A model that is made, or a file of tests/data; ``synthetic-TEST-SEED`` is drawn."""
+    if name.startswith("synthetic-"):
+        number, seed = map(int, name.split("-")[1:])
+        return synthetic(number, seed)
+    if name in MADE:
+        return MADE[name]()
+    path = DATA / "net" / name if name.endswith(".net") else DATA / "sbml" / f"{name}.xml"
+    found = ts.read(path)
+    assert isinstance(found, ts.Network)
+    return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """An ensemble: `method` is a word of `--method`, or a solver of equations."""
+
+    model: str
+    n: int
+    t_end: float
+    method: str = "ssa"
+    points: int = 101
+    record: str = "statistics"
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def started(self, machine: Machine, **more: Any) -> ts.Result:
+        """Run it."""
+        method: Any = self.method
+        model, given = network(self.model), dict[str, Any]()
+        if method == "tau":
+            method = ts.TauLeaping(epsilon=EPSILON)
+        elif method not in {"ssa", "auto"}:
+            drawn = [item for item in model.parameter_values().items() if item[1] > 0][:4]
+            given["sample"] = [f"{k}=uniform({0.8 * v},{1.2 * v})" for k, v in drawn]
+            method = ts.ODE(solver=method)
+        given = {"n": machine.many(self.n), "times": np.linspace(0, self.t_end, self.points),
+                 "method": method, "set": self.values, "seed": 1, "record": self.record,
+                 "device": machine.place(), "quiet": True, **given, **more}  # fmt: skip
+        with warnings.catch_warnings(action="ignore"):
+            return ts.run(model, **given)
+
+
+def total(result: ts.Result, name: str) -> float:
+    """A column of the profile, summed."""
+    return float(result.data[f"profile/{name}"][()].sum())
+
+
+def bench_seconds(machine: Machine, case: str, scale: float = 1.0) -> float:
+    """Seconds of the kernels of a case of `tauslab bench`."""
+    return float(_bench(machine, case, scale)["compute"])
+
+
+def bench_events(machine: Machine, case: str, scale: float = 1.0) -> float:
+    """Its events a second of kernels."""
+    return float(_bench(machine, case, scale)["events_per_second"])
+
+
+def _bench(machine: Machine, case: str, scale: float) -> dict[str, Any]:
+    return bench.run_case(bench.CASES[case], world(), device=machine.device, repeat=1,
+                          threads=machine.threads, scale=scale * machine.scale)  # fmt: skip
+
+
+def kernels(machine: Machine, run: Run) -> float:
+    """Seconds of kernels."""
+    return total(run.started(machine), "compute")
+
+
+def events(machine: Machine, run: Run) -> float:
+    """Events a second of kernels."""
+    result = run.started(machine)
+    return total(result, "events") / total(result, "compute")
+
+
+def of_models(machine: Machine, number: int, models: int = 3) -> float:
+    """Mean seconds of kernels of random models of a test of Table 2, by leaps, to t = 150."""
+    runs = [Run(f"synthetic-{number}-{seed}", 2**10, 150.0, "tau", 100)
+            for seed in range(1, models + 1)]  # fmt: skip
+    found = [run.started(machine, max_steps=10**7) for run in runs]
+    return sum(total(one, "compute") for one in found) / models
+
+
+def to_one_percent(machine: Machine, run: Run) -> dict[str, float]:
+    """Seconds of the cheapest leaps whose errors are below 1 %, its epsilon, and exact seconds.
+
+    Errors are the largest relative ones of means and standard deviations at five times, less two
+    standard errors of sampling, of species that have ten molecules.
+    """
+    exact, seconds = _moments(machine, run, "ssa", 2)
+    found: dict[str, float] = {"exact": seconds}
+    for epsilon in EPSILONS:
+        leaped, seconds = _moments(machine, run, ts.TauLeaping(epsilon=epsilon), 1)
+        if _worst(exact, leaped, machine.many(run.n)) <= ERROR and seconds < found.get(
+            "", math.inf
+        ):
+            found |= {"": seconds, "epsilon": epsilon}
+    return found
+
+
+def _moments(
+    machine: Machine, run: Run, method: Any, seed: int
+) -> tuple[npt.NDArray[np.float64], float]:
+    result = run.started(machine, method=method, seed=seed, times=np.linspace(0, run.t_end, 6)[1:])
+    names = list(result.species)
+    both = [[result.mean(name) for name in names], [result.std(name) for name in names]]
+    return np.array(both, np.float64), total(result, "compute")
+
+
+def _worst(exact: npt.NDArray[np.float64], leaped: npt.NDArray[np.float64], n: int) -> float:
+    (mean, spread), (mean_off, spread_off) = exact, np.abs(leaped - exact)
+    counted = mean >= LEAST
+    varies = counted & (spread > 0.01 * np.sqrt(mean))
+    of_mean = ((mean_off - 2 * spread * math.sqrt(2 / n)) / np.maximum(mean, 1))[counted]
+    of_spread = ((spread_off - 2 * spread / math.sqrt(n)) / np.maximum(spread, 1e-300))[varies]
+    return float(max(of_mean.max(initial=0.0), of_spread.max(initial=0.0)))
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel of a CPU: on SIMD lanes or not, and flags for its compiler."""
+
+    lanes: bool
+    flags: str = ""
+
+    @contextmanager
+    def chosen(self) -> Iterator[None]:
+        """Runs within it use this form."""
+        parts: tuple[Any, ...] = (ssa, engine, tau_leap)
+        before = [part.FEWEST_ON_LANES for part in parts]
+        os.environ["TAUSLAB_CXXFLAGS"] = self.flags
+        for part in parts:
+            part.FEWEST_ON_LANES = 0 if self.lanes else 1 << 62
+        try:
+            yield
+        finally:
+            for part, fewest in zip(parts, before, strict=True):
+                part.FEWEST_ON_LANES = fewest
+            del os.environ["TAUSLAB_CXXFLAGS"]
+
+
+NO_AVX512 = "-mno-avx512f"
+FORMS = {"one": Form(lanes=False), "lanes": Form(lanes=True),
+         "one avx2": Form(False, NO_AVX512), "lanes avx2": Form(True, NO_AVX512)}  # fmt: skip
+
+
+def on_a_core(machine: Machine, run: Run, form: str = "lanes") -> float:
+    """Events, leaps or steps a second of the processor's time, of one thread."""
+    counted = "leaps" if run.method == "tau" else "events"
+    core = Machine("cpu", 1, machine.scale)
+    with FORMS[form].chosen():
+        began = time.process_time()
+        result = run.started(core, record="trajectories")
+        seconds = time.process_time() - began
+    return total(result, counted) / seconds
+
+
+def on_threads(machine: Machine, run: Run, threads: int) -> float:
+    """Events a second of the clock, with as many trajectories for each thread as `run` has."""
+    began = time.perf_counter()
+    result = run.started(Machine("cpu", threads, machine.scale * threads))
+    return total(result, "events") / (time.perf_counter() - began)
+
+
+def step_count(machine: Machine, solver: str, model: str) -> float:
+    """Steps that a solver makes, those that it rejects included, at most 3,000,000."""
+    del machine
+    make, t_end, more = STIFF[model]
+    method: Any = ts.ODE(solver=solver, **more)  # type: ignore[arg-type]
+    with warnings.catch_warnings(action="ignore"):
+        result = ts.run(make(), n=1, times=[0, t_end], method=method, device="cpu", seed=1,
+                        max_steps=3_000_000, quiet=True)  # fmt: skip
+    return total(result, "events") + total(result, "rejected")
+
+
+def robertson() -> ts.Network:
+    """Robertson's reactions (1966): rate constants from 0.04 to 3e7."""
+    net = ts.Network("Robertson")
+    for name, start in (("a", 1.0), ("b", 0.0), ("c", 0.0)):
+        net.add_species(name, start)
+    net.add_rate("a", "-0.04 * a + 1e4 * b * c")
+    net.add_rate("b", "0.04 * a - 1e4 * b * c - 3e7 * b * b")
+    net.add_rate("c", "3e7 * b * b")
+    return net
+
+
+def van_der_pol(mu: float) -> ts.Network:
+    """An oscillator that is stiff where mu is large."""
+    net = ts.Network(f"van der Pol, mu = {mu:g}")
+    net.add_species("x", 2.0)
+    net.add_species("y", 0.0)
+    net.add_rate("x", "y")
+    net.add_rate("y", f"{mu} * (1 - x * x) * y - x")
+    return net
+
+
+STIFF: dict[str, tuple[Callable[[], ts.Network], float, dict[str, float]]] = {
+    "Robertson": (robertson, 4e5, {"atol": 1e-12}),
+    "van der Pol, mu = 1000": (lambda: van_der_pol(1000), 1000.0, {}),
+    "van der Pol, mu = 1.5": (lambda: van_der_pol(1.5), 50.0, {}),
+}
+
+
+def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[str, float]:
+    """Filters a second of user time, one core: python-smfsb's noisy course, by exact simulation.
+
+    The mean log-likelihood shows that all ways do the same.
+    """
+    from filter_course import INITIAL, OBSERVE, course
+
+    net, data = course()
+    births = np.linspace(0.9, 1.1, machine.many(100))
+    usual: dict[str, Any] = {"observe": OBSERVE, "initial": INITIAL, "n": particles, "seed": 1,
+                             "threshold": 1.0, "device": ts.CPU(threads=1)}  # fmt: skip
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    logs = [
+        ts.particle_filters(net, data, parameters={"birth": part}, number=number, **usual)
+        .log_likelihood
+        for number, part in enumerate([births] if together else np.split(births, len(births)))
+    ]  # fmt: skip
+    seconds = resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
+    return {"": len(births) / seconds, "log-likelihood": float(np.concatenate(logs).mean())}

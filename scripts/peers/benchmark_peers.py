@@ -1,0 +1,292 @@
+"""One CPU core: tauslab beside other programs, on the same work in the same run.
+
+    pip install --target /tmp/peers rebop gillespy2 setuptools copasi-basico particles numba
+    PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py exact -o docs/benchmarks/cpu
+    PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py events -o docs/benchmarks/events
+    PYTHONPATH=/tmp/peers python scripts/peers/benchmark_peers.py filters
+
+`exact`: seconds of each program's public call for 1,000 trajectories x 101 samples; `rebop_core` is the
+compiled class inside rebop, to be compared with our kernel alone. `events`: three models with events,
+eleven samples, by COPASI's direct method and GillesPy2's hybrid C++ solver with all species discrete.
+`filters`: bootstrap filters of python-smfsb's noisy course of predators and prey, at many values of a
+parameter, by the package `particles`, whose transition is Gillespie's direct method in Numba.
+
+Seconds are of the processor, of this process and its children, without reading and compiling, which a
+run before has done. All keep to one core and take turns; medians count. A value of each run, at the end
+the mean of a species or the log-likelihood, shows that all do the same: means that differ by more than
+six standard errors end the script with 1. Programs that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import os
+import resource
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import exact_peers
+import numpy as np
+
+import tauslab as ts
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import filter_course
+from measure_networks import network
+
+LARGEST_DEVIATION = 6.0  # standard errors between the means of two programs
+COLUMNS = ("work", "program", "seconds of one", "times ours", "value", "standard error")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A program's way: `run` does `many` trajectories or filters from a seed, and gives values."""
+
+    work: str
+    program: str
+    many: int
+    run: Callable[[int, int], Any]
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it has waited for."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
+
+
+def by_tauslab(model: str, t_end: float, points: int, species: str, method: Any) -> Any:
+    """Our own."""
+    net, times = network(model), np.linspace(0, t_end, points)
+
+    def run(n: int, seed: int) -> Any:
+        result = ts.run(net, n=n, times=times, seed=seed, method=method, device=ts.CPU(threads=1),
+                        quiet=True, record="trajectories")  # fmt: skip
+        return result.counts(species)[:, -1].astype(np.float64)
+
+    return run
+
+
+def exact(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
+    """Three models without events."""
+    for name, model in exact_peers.MODELS.items():
+        yield name, "tauslab", n, lambda m=model, k=name: by_tauslab(
+            k, m.t_end, exact_peers.POINTS, m.watched, "ssa")  # fmt: skip
+        for tool, make in exact_peers.TOOLS.items():
+            yield name, tool, n, lambda m=model, make=make: values_of(make(m))
+
+
+def values_of(run: Any) -> Any:
+    """What a program of `exact_peers` gives, as numbers."""
+    return lambda n, seed: np.array(run(n, seed)(), float)
+
+
+def events(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
+    """Three models with events; the others run fewer trajectories."""
+    for name, species in (("dosed", "X"), ("counter", "C"), ("late", "X")):
+        for method in ("ssa", "tau"):
+            yield name, f"tauslab {method}", 3 * n, lambda k=name, s=species, m=method: by_tauslab(
+                k, 10.0, 11, s, m)  # fmt: skip
+        yield name, "COPASI", max(2, n // 10), lambda k=name, s=species: by_copasi(k, s)
+        yield name, "GillesPy2", max(2, n // 100), lambda k=name, s=species: by_gillespy2(k, s)
+
+
+def by_copasi(name: str, species: str) -> Any:
+    """COPASI's direct method, by basico."""
+    basico: Any = import_module("basico")
+    basico.load_model_from_string(network(name).to_sbml())
+
+    def one(seed: int) -> float:
+        course = basico.run_time_course(duration=10.0, intervals=10, method="directMethod",
+                                        use_seed=True, seed=seed, use_numbers=True)  # fmt: skip
+        return float(course[species].iloc[-1])
+
+    return lambda n, seed: np.array([one(seed * 1_000_003 + number) for number in range(n)])
+
+
+def by_gillespy2(name: str, species: str) -> Any:
+    """GillesPy2's compiled hybrid solver, the one of its solvers that has events too."""
+    g2: Any = import_module("gillespy2")
+    twin, net = g2.Model(name=name), network(name)
+    for key, start in net.initial_amounts().items():
+        if net.species[key].fixed:
+            twin.add_parameter(g2.Parameter(name=key, expression=start))
+        else:
+            twin.add_species(g2.Species(name=key, initial_value=int(start), mode="discrete"))
+    birth = "k" if name == "late" else "1000"
+    twin.add_reaction(g2.Reaction(name="birth", products={"X": 1}, propensity_function=birth))
+    if name != "counter":
+        twin.add_reaction(g2.Reaction(name="death", reactants={"X": 1}, propensity_function="X"))
+    for key, when, sets, delay in {
+        "dosed": [("dose", "t >= 3", {"X": "X + 500"}, None), ("wash", "t >= 6", {"X": "0"}, None)],
+        "counter": [("full", "X >= 100", {"X": "0", "C": "C + 1"}, None)],
+        "late": [("slower", "X > 800", {"k": "250"}, "2")],
+    }[name]:  # fmt: skip
+        twin.add_event(g2.Event(
+            name=key, trigger=g2.EventTrigger(expression=when), delay=delay,
+            assignments=[g2.EventAssignment(variable=v, expression=e) for v, e in sets.items()],
+        ))  # fmt: skip
+    twin.timespan(g2.TimeSpan.linspace(t=10.0, num_points=11))
+    solver = g2.TauHybridCSolver(model=twin)
+
+    def run(n: int, seed: int) -> Any:
+        found = twin.run(solver=solver, number_of_trajectories=n, seed=seed)
+        return np.array([float(one[species][-1]) for one in found])
+
+    return run
+
+
+def filters(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
+    """Filters of 50, 100 and 500 particles."""
+    many = max(2, n // 5)
+    for particles in (50, 100, 500):
+        work = f"{particles} particles"
+        yield work, "tauslab", many, lambda k=particles: lambda n, seed: ours(k, n, seed)
+        yield work, "particles", many, lambda k=particles: theirs(k)
+
+
+def ours(particles: int, n: int, seed: int) -> Any:
+    """All in one launch a row."""
+    net, data = filter_course.course()
+    found = ts.particle_filters(
+        net, data, observe=filter_course.OBSERVE, initial=filter_course.INITIAL, n=particles,
+        parameters={"birth": np.linspace(0.9, 1.1, n)}, seed=seed, threshold=1.0,
+        device=ts.CPU(threads=1),
+    )  # fmt: skip
+    return found.log_likelihood
+
+
+def theirs(size: int) -> Any:
+    """`particles.SMC` of the bootstrap filter, with a transition that Numba compiles."""
+    particles: Any = import_module("particles")
+    law: Any = import_module("particles.distributions")
+    models: Any = import_module("particles.state_space_models")
+    move, (_, data) = direct_method(), filter_course.course()
+    steps, sd = np.diff(data["time"], prepend=data["time"][0]), filter_course.SD
+    seen = list(np.stack([data["x1"], data["x2"]], axis=1))
+
+    class Moved(law.ProbDist):  # type: ignore[misc]
+        dim, dtype = 2, np.float64
+
+        def __init__(self, *given: Any) -> None:
+            self.given = given
+
+        def rvs(self, size: int | None = None) -> Any:
+            del size
+            return move(*self.given)
+
+    class Model(models.StateSpaceModel):  # type: ignore[misc]
+        def PX0(self) -> Any:  # noqa: N802 - theirs
+            return law.IndepProd(law.Poisson(50), law.Poisson(100))
+
+        def PX(self, t: int, xp: Any) -> Any:  # noqa: N802 - theirs
+            return Moved(np.asarray(xp, float), steps[t], self.birth)
+
+        def PY(self, t: int, xp: Any, x: Any) -> Any:  # noqa: N802 - theirs
+            del t, xp
+            return law.IndepProd(*(law.Normal(loc=x[:, k], scale=sd) for k in (0, 1)))
+
+    def run(n: int, seed: int) -> Any:
+        del seed
+        logs = []
+        for birth in np.linspace(0.9, 1.1, n).tolist():
+            chain = models.Bootstrap(ssm=Model(birth=birth), data=seen)
+            smc = particles.SMC(fk=chain, N=size, resampling="systematic", ESSrmin=1.0)
+            smc.run()
+            logs.append(smc.logLt)
+        return np.array(logs)
+
+    return run
+
+
+def direct_method() -> Any:
+    """Gillespie's direct method for all particles."""
+    numba: Any = import_module("numba")
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def move(before: Any, duration: float, birth: float) -> Any:
+        after = before.copy()
+        for i in range(len(after)):
+            x, y, t = after[i, 0], after[i, 1], 0.0
+            while True:
+                a, b, c = birth * x, 0.005 * x * y, 0.6 * y
+                total = a + b + c
+                if total <= 0:
+                    break
+                t -= math.log(1.0 - np.random.random()) / total  # noqa: NPY002 - Numba's
+                if t > duration:
+                    break
+                u = np.random.random() * total  # noqa: NPY002 - Numba's
+                if u < a:
+                    x += 1
+                elif u < a + b:
+                    x -= 1
+                    y += 1
+                else:
+                    y -= 1
+            after[i, 0], after[i, 1] = x, y
+        return after
+
+    return move
+
+
+WORKS = {"exact": exact, "events": events, "filters": filters}
+
+
+def ways(work: str, n: int) -> list[Way]:
+    """Those of programs that are installed; all are run once, which compiles."""
+    found = []
+    for name, program, many, make in WORKS[work](n):
+        try:
+            way = Way(name, program, many, make())
+            way.run(2, 1)
+        except ImportError as error:
+            print(f"{program}: left out: {error}", file=sys.stderr)
+        else:
+            found.append(way)
+    return found
+
+
+def main() -> int:
+    """Measure, print, write; 1 if two programs did not do the same."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("work", choices=WORKS)
+    parser.add_argument("--n", type=int, default=1000, help="trajectories")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--core", type=int, help="the core to use; by default the last allowed")
+    parser.add_argument("-o", "--output", type=Path, help="stem of the .csv")
+    given = parser.parse_args()
+    core = max(os.sched_getaffinity(0)) if given.core is None else given.core
+    os.sched_setaffinity(0, {core})
+    chosen = ways(given.work, given.n)
+    seconds: list[list[float]] = [[] for _ in chosen]
+    values: list[list[Any]] = [[] for _ in chosen]
+    for turn in range(given.rounds):
+        for way, spent, own in zip(chosen, seconds, values, strict=True):
+            began = cpu_seconds()
+            own.append(way.run(way.many, turn + 2))
+            spent.append((cpu_seconds() - began) / way.many)
+    rows, same, first = [COLUMNS], True, dict[str, tuple[float, float, float]]()
+    for way, spent, own in zip(chosen, seconds, values, strict=True):
+        x, one = np.concatenate(own), statistics.median(spent)
+        mean, error = float(x.mean()), float(x.std() / len(x) ** 0.5)
+        base = first.setdefault(way.work, (one, mean, error))
+        off = abs(mean - base[1]) > LARGEST_DEVIATION * math.hypot(error, base[2])
+        same &= not off or way.program == "tauslab tau"
+        rows.append((way.work, way.program, f"{one:.4g}", f"{one / base[0]:.2f}", f"{mean:.5g}",
+                     f"{error:.2g}{' DIFFERS' if off else ''}"))  # fmt: skip
+    print(*(" | ".join(row) for row in rows), sep="\n")
+    if given.output:
+        with given.output.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+    return int(not same)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
