@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.open import open_result
 
 TIME = 10.0
 # The master equation on 0..884 molecules, solved by uniformisation, for the rates of

@@ -24,9 +24,9 @@ from sleeping_ranks import sleeping_while_waiting
 from standing_ranks import StandingRanks, TooLateError
 
 import tauslab
+from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
-from tauslab.runner.ranks.shared_blocks import SharedBlocks
 
 # Tests of some files import libsbml, those of others libsedml, which has to come first.
 with suppress(ImportError):
@@ -49,7 +49,20 @@ _MOST_STANDING = 4  # launches whose ranks stay
 
 
 # Files of these folders take longest. They begin first, so that no process is the last by far.
-_LONGEST = ("mpi", "unit/scripts", "unit/docs", "statistics", "kernels", "unit/runner")
+_LONGEST = (
+    "mpi",
+    "unit/scripts",
+    "unit/docs",
+    "statistics",
+    "kernels",
+    "unit/analysis",
+    "unit/api",
+    "unit/cli",
+    "unit/exchange",
+    "unit/options",
+    "unit/runner",
+    "unit/store",
+)
 
 # What a test needs, by its folder and by the fixtures it asks for: nobody has to mark it.
 _NEEDS_BY_FOLDER = {
@@ -57,14 +70,14 @@ _NEEDS_BY_FOLDER = {
     "mpi": "mpi",
     "statistics": "compiler",
     "unit/docs": "slow",
-    "unit/runner/cli": "slow",
-    "unit/runner/cme": "slow",
+    "unit/cli": "slow",
+    "unit/analysis/cme": "slow",
     "unit/runner/dask": "slow",
     "unit/runner/ensemble": "compiler",
     "unit/runner/lattice": "compiler",
-    "unit/runner/output": "slow",
-    "unit/runner/particles": "compiler",
-    "unit/runner/rare": "compiler",
+    "unit/store/output": "slow",
+    "unit/analysis/particles": "compiler",
+    "unit/analysis/rare": "compiler",
     "unit/scripts": "slow",
 }
 _NEEDS_BY_FIXTURE = {

@@ -14,7 +14,10 @@ import numpy as np
 from machine import Machine
 from measure_lattices import Shape, Site, scaled
 
+from tauslab.base.errors import DecompositionError
 from tauslab.decomposition.halo.messages import Halo, Link, Ranks
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.ranks.mpi import Communicator, world
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
@@ -22,9 +25,6 @@ from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
-from tauslab.model.errors import DecompositionError
-from tauslab.runner.ranks.job import open_backend
-from tauslab.runner.ranks.mpi import Communicator, world
 
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
 EXCHANGES = 64

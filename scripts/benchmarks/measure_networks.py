@@ -17,11 +17,11 @@ import numpy.typing as npt
 from machine import DATA, Machine
 
 import tauslab as ts
+from tauslab.cli import bench
+from tauslab.decomposition.ranks.mpi import world
 from tauslab.kernels.exact import ssa
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.ode import engine
-from tauslab.runner.cli import bench
-from tauslab.runner.ranks.mpi import world
 
 EPSILON = 0.03
 EPSILONS = (0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)

@@ -19,14 +19,14 @@ import numpy as np
 from machine import ROOT, Answer, Machine
 
 import tauslab as ts
-from tauslab.runner.api.api import ranks
-from tauslab.runner.cli.bench import schlogl
-from tauslab.runner.cli.merge import merge
-from tauslab.runner.output.format.layout import Chunk, Layout
-from tauslab.runner.output.writers.parts import PartsOptions
-from tauslab.runner.output.writers.writer import Storage, open_writer
-from tauslab.runner.ranks.mpi import SerialCommunicator
-from tauslab.runner.results.open import open_result
+from tauslab.api.api import ranks
+from tauslab.cli.bench import schlogl
+from tauslab.cli.merge import merge
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.store.format.layout import Chunk, Layout
+from tauslab.store.results.open import open_result
+from tauslab.store.writers.parts import PartsOptions
+from tauslab.store.writers.writer import Storage, open_writer
 
 WRITERS = {
     "mpio": Storage("mpio"), "mpio + gzip": Storage("mpio", compress=4),

@@ -24,7 +24,7 @@ from pathlib import Path
 import h5py
 import machine_bits
 
-from tauslab.model.files.seals import LATER, SEALED, SEALS
+from tauslab.base.files.seals import LATER, SEALED, SEALS
 
 RANKS = 3
 # Which runs are also made in other ways.

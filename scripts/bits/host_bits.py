@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.analysis.dbn.intervals import rounded_range
+from tauslab.analysis.dbn.results.model_checking import SequentialTest
+from tauslab.analysis.dbn.results.monitor import Monitor
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.trees import FUNCTIONS
@@ -24,11 +27,8 @@ from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
 from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.random_words import RandomWords
-from tauslab.runner.dbn.intervals import rounded_range
-from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.sweep import Design, Range
-from tauslab.runner.results.dbn.model_checking import SequentialTest
-from tauslab.runner.results.dbn.monitor import Monitor
+from tauslab.options.sampling import Sampling
+from tauslab.options.sweep import Design, Range
 
 FloatArray = npt.NDArray[np.float64]
 Found = npt.ArrayLike

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from host_bits import host_lines
 
-from tauslab.runner.cli.main import main as tauslab
+from tauslab.cli.main import main as tauslab
 
 ROOT = Path(__file__).resolve().parents[2]
 

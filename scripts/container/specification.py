@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tauslab import __version__
-from tauslab.runner.options.methods import DEFAULT_EPSILON
-from tauslab.runner.sedml.kisao import EQUATIONS, EXACT, LEAPS
+from tauslab.exchange.sedml.kisao import EQUATIONS, EXACT, LEAPS
+from tauslab.options.methods import DEFAULT_EPSILON
 
 _HOW = ["library", "command-line application", "BioSimulators Docker image"]
 _AT = "/sbml:sbml/sbml:model/sbml:listOf"

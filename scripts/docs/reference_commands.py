@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 
-from tauslab.runner.cli import help as cli_help
-from tauslab.runner.cli import main as cli
-from tauslab.runner.options.values.definition import GROUPS
+from tauslab.cli import help as cli_help
+from tauslab.cli import main as cli
+from tauslab.options.values.definition import GROUPS
 
 _INTRO = """\
 `tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,

@@ -8,12 +8,12 @@ from typing import Any
 
 import tauslab as ts
 from tauslab import dbn, geometry, petab
-from tauslab.model import errors
+from tauslab.analysis.dbn.results import network as dbn_network
+from tauslab.api import api
+from tauslab.api.lattice import run_on_lattice
+from tauslab.base import errors
 from tauslab.model.network import network
-from tauslab.runner.api import api
-from tauslab.runner.api.lattice import run_on_lattice
-from tauslab.runner.results import modes, result
-from tauslab.runner.results.dbn import network as dbn_network
+from tauslab.store.results import modes, result
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import matplotlib as mpl
 import numpy as np
 
 import tauslab as ts
-from tauslab.runner.api.api import ranks
+from tauslab.api.api import ranks
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.ranks.mpi import Communicator, world
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState
-from tauslab.runner.ranks.job import open_backend
-from tauslab.runner.ranks.mpi import Communicator, world
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from measure_lattices import Site

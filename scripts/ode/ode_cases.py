@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.ode.codegen import fused_products
 from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
@@ -25,7 +26,6 @@ from tauslab.model.generators.equations import (
     synthetic_equations,
 )
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml"
 _STAGES = 4

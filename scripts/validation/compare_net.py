@@ -34,9 +34,9 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.model.errors import TauslabError
+from tauslab.base.errors import TauslabError
+from tauslab.formats.read import read_network
 from tauslab.model.network.network import Network
-from tauslab.model.readers.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -36,9 +36,9 @@ import numpy.typing as npt
 import sbml_documents
 
 import tauslab as ts
-from tauslab.model.errors import TauslabError
+from tauslab.base.errors import TauslabError
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.model.network.check import require_support
-from tauslab.model.readers.sbml.reader import read_sbml
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -36,9 +36,9 @@ from plain_gillespie import NegativeLawError, PlainModel
 from validate_events import Array, Ours
 
 import tauslab as ts
+from tauslab.formats.read import read_network
 from tauslab.model.expressions.expression import as_expression, call
 from tauslab.model.network.network import Event
-from tauslab.model.readers.read import read_network
 
 ROUNDED = "amounts of about one unit or less, rounded to counts"
 FEW = f"{ROUNDED}; then molecules of mRNA that are there seldom, with feedback"

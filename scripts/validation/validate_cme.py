@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.model.readers.read import read_network
+from tauslab.formats.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

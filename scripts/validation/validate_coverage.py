@@ -29,11 +29,11 @@ from scipy.linalg import expm
 
 import tauslab as ts
 from tauslab import dbn
-from tauslab.runner.cme.compare import compare
+from tauslab.analysis.cme.compare import compare
+from tauslab.analysis.filters.chains import Chain, Walk
+from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
-from tauslab.runner.options.values.priors import Prior
-from tauslab.runner.output.format import intervals
-from tauslab.runner.particles.chains import Chain, Walk
+from tauslab.store.format import intervals
 
 SEEDS, CHUNK, WORST = 200, 10, 0.08
 Device = Any

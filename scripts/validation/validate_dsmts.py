@@ -42,8 +42,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
+from tauslab.formats.read import read_network
 from tauslab.model.network.check import refusing
-from tauslab.model.readers.read import read_network
 
 FloatArray = npt.NDArray[np.float64]
 

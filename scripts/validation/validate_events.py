@@ -53,12 +53,12 @@ import numpy.typing as npt
 from copasi_means import FEWEST, Means, copasi_means
 
 import tauslab as ts
+from tauslab.formats.read import read_network
 from tauslab.kernels.network.lowering import real_species
 from tauslab.model.expressions.expression import Expression, Number, substitute, symbols
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.check import check_facts, refusing
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.readers.read import read_network
 
 MOST_STEPS = 200_000
 FIRST_STEPS = 10_000

@@ -40,9 +40,9 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.model.readers.read import read_network
-from tauslab.model.readers.sbml.document import open_document
-from tauslab.model.readers.sbml.text import import_libsbml
+from tauslab.formats.read import read_network
+from tauslab.formats.sbml.document import open_document
+from tauslab.formats.sbml.text import import_libsbml
 
 FloatArray = npt.NDArray[np.float64]
 

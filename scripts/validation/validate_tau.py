@@ -25,9 +25,9 @@ import numpy as np
 from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
-from tauslab.model.readers.read import read_network
-from tauslab.runner.cli.bench import michaelis_menten
-from tauslab.runner.cli.bench import schlogl as schlogl_model
+from tauslab.cli.bench import michaelis_menten
+from tauslab.cli.bench import schlogl as schlogl_model
+from tauslab.formats.read import read_network
 
 # A model, its initial amounts, the last of 50 samples.
 MODELS = {

@@ -7,24 +7,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tauslab._version import __version__ as __version__
-from tauslab.model.door import fill_door as _fill_door
+from tauslab.base.door import fill_door as _fill_door
 
 if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
     from tauslab import petab as petab
-    from tauslab.model.errors import ConfigError as ConfigError
-    from tauslab.model.errors import DecompositionError as DecompositionError
-    from tauslab.model.errors import DeviceError as DeviceError
-    from tauslab.model.errors import DeviceFailed as DeviceFailed
-    from tauslab.model.errors import ExecutorError as ExecutorError
-    from tauslab.model.errors import InputFileError as InputFileError
-    from tauslab.model.errors import KernelCompileError as KernelCompileError
-    from tauslab.model.errors import ModelError as ModelError
-    from tauslab.model.errors import OutputError as OutputError
-    from tauslab.model.errors import StoppedEarly as StoppedEarly
-    from tauslab.model.errors import TauslabError as TauslabError
-    from tauslab.model.errors import UnknownKeyword as UnknownKeyword
+    from tauslab.analysis.cme.law import CmeResult as CmeResult
+    from tauslab.analysis.filters.chains import Chain as Chain
+    from tauslab.analysis.filters.result import FilterResult as FilterResult
+    from tauslab.analysis.filters.result import FilterResults as FilterResults
+    from tauslab.analysis.particles.ensemble import Ensemble as Ensemble
+    from tauslab.analysis.populations.result import PopulationResult as PopulationResult
+    from tauslab.analysis.rare.estimate import RareResult as RareResult
+    from tauslab.analysis.sensitivity.expectation import Expectation as Expectation
+    from tauslab.analysis.sensitivity.result import SensitivityResult as SensitivityResult
+    from tauslab.api.any_result import AnyResult as AnyResult
+    from tauslab.api.api import open as open
+    from tauslab.api.api import read as read
+    from tauslab.api.api import run as run
+    from tauslab.api.cme import cme as cme
+    from tauslab.api.inference.particles import exact_filter as exact_filter
+    from tauslab.api.inference.particles import particle_filter as particle_filter
+    from tauslab.api.inference.particles import particle_filters as particle_filters
+    from tauslab.api.inference.particles import pmmh as pmmh
+    from tauslab.api.inference.sensitivity import expectation as expectation
+    from tauslab.api.inference.sensitivity import sensitivity as sensitivity
+    from tauslab.api.inference.simulator import Simulator as Simulator
+    from tauslab.api.inference.simulator import simulator as simulator
+    from tauslab.api.populations import population as population
+    from tauslab.api.rare import multilevel_splitting as multilevel_splitting
+    from tauslab.api.rare import weighted_ensemble as weighted_ensemble
+    from tauslab.base.errors import ConfigError as ConfigError
+    from tauslab.base.errors import DecompositionError as DecompositionError
+    from tauslab.base.errors import DeviceError as DeviceError
+    from tauslab.base.errors import DeviceFailed as DeviceFailed
+    from tauslab.base.errors import ExecutorError as ExecutorError
+    from tauslab.base.errors import InputFileError as InputFileError
+    from tauslab.base.errors import KernelCompileError as KernelCompileError
+    from tauslab.base.errors import ModelError as ModelError
+    from tauslab.base.errors import OutputError as OutputError
+    from tauslab.base.errors import StoppedEarly as StoppedEarly
+    from tauslab.base.errors import TauslabError as TauslabError
+    from tauslab.base.errors import UnknownKeyword as UnknownKeyword
     from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
     from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
     from tauslab.model.generators.networks import random_network as random_network
@@ -33,45 +58,20 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
-    from tauslab.runner.api.any_result import AnyResult as AnyResult
-    from tauslab.runner.api.api import open as open
-    from tauslab.runner.api.api import read as read
-    from tauslab.runner.api.api import run as run
-    from tauslab.runner.api.cme import cme as cme
-    from tauslab.runner.api.inference.particles import exact_filter as exact_filter
-    from tauslab.runner.api.inference.particles import particle_filter as particle_filter
-    from tauslab.runner.api.inference.particles import particle_filters as particle_filters
-    from tauslab.runner.api.inference.particles import pmmh as pmmh
-    from tauslab.runner.api.inference.sensitivity import expectation as expectation
-    from tauslab.runner.api.inference.sensitivity import sensitivity as sensitivity
-    from tauslab.runner.api.inference.simulator import Simulator as Simulator
-    from tauslab.runner.api.inference.simulator import simulator as simulator
-    from tauslab.runner.api.populations import population as population
-    from tauslab.runner.api.rare import multilevel_splitting as multilevel_splitting
-    from tauslab.runner.api.rare import weighted_ensemble as weighted_ensemble
-    from tauslab.runner.cme.law import CmeResult as CmeResult
-    from tauslab.runner.options.hook_view import LatticeView as LatticeView
-    from tauslab.runner.options.methods import ODE as ODE
-    from tauslab.runner.options.methods import SSA as SSA
-    from tauslab.runner.options.methods import Auto as Auto
-    from tauslab.runner.options.methods import TauLeaping as TauLeaping
-    from tauslab.runner.options.places import CPU as CPU
-    from tauslab.runner.options.places import GPU as GPU
-    from tauslab.runner.options.places import Dask as Dask
-    from tauslab.runner.options.places import Output as Output
-    from tauslab.runner.particles.chains import Chain as Chain
-    from tauslab.runner.particles.ensemble import Ensemble as Ensemble
-    from tauslab.runner.particles.result import FilterResult as FilterResult
-    from tauslab.runner.particles.result import FilterResults as FilterResults
-    from tauslab.runner.populations.result import PopulationResult as PopulationResult
-    from tauslab.runner.rare.estimate import RareResult as RareResult
-    from tauslab.runner.results.lattice.result import LatticeResult as LatticeResult
-    from tauslab.runner.results.result import Result as Result
-    from tauslab.runner.sensitivity.expectation import Expectation as Expectation
-    from tauslab.runner.sensitivity.result import SensitivityResult as SensitivityResult
+    from tauslab.options.hook_view import LatticeView as LatticeView
+    from tauslab.options.methods import ODE as ODE
+    from tauslab.options.methods import SSA as SSA
+    from tauslab.options.methods import Auto as Auto
+    from tauslab.options.methods import TauLeaping as TauLeaping
+    from tauslab.options.places import CPU as CPU
+    from tauslab.options.places import GPU as GPU
+    from tauslab.options.places import Dask as Dask
+    from tauslab.options.places import Output as Output
+    from tauslab.store.results.lattice.result import LatticeResult as LatticeResult
+    from tauslab.store.results.result import Result as Result
 
 _HOMES = {
-    "tauslab.model.errors": (
+    "tauslab.base.errors": (
         "ConfigError",
         "DecompositionError",
         "DeviceError",
@@ -95,43 +95,43 @@ _HOMES = {
     "tauslab.model.network.molecules": ("in_molecules",),
     "tauslab.model.network.net_laws": ("with_net_laws",),
     "tauslab.model.network.network": ("Network",),
-    "tauslab.runner.api.api": ("open", "read", "run"),
-    "tauslab.runner.api.cme": ("cme",),
-    "tauslab.runner.api.inference.particles": (
+    "tauslab.api.api": ("open", "read", "run"),
+    "tauslab.api.cme": ("cme",),
+    "tauslab.api.inference.particles": (
         "exact_filter",
         "particle_filter",
         "particle_filters",
         "pmmh",
     ),
-    "tauslab.runner.api.populations": ("population",),
-    "tauslab.runner.api.rare": ("multilevel_splitting", "weighted_ensemble"),
-    "tauslab.runner.api.inference.sensitivity": ("expectation", "sensitivity"),
-    "tauslab.runner.api.inference.simulator": ("Simulator", "simulator"),
-    "tauslab.runner.api.any_result": ("AnyResult",),
-    "tauslab.runner.cme.law": ("CmeResult",),
-    "tauslab.runner.options.hook_view": ("LatticeView",),
-    "tauslab.runner.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
-    "tauslab.runner.options.places": ("CPU", "Dask", "GPU", "Output"),
-    "tauslab.runner.particles.chains": ("Chain",),
-    "tauslab.runner.particles.ensemble": ("Ensemble",),
-    "tauslab.runner.particles.result": ("FilterResult", "FilterResults"),
-    "tauslab.runner.populations.result": ("PopulationResult",),
-    "tauslab.runner.rare.estimate": ("RareResult",),
-    "tauslab.runner.results.lattice.result": ("LatticeResult",),
-    "tauslab.runner.results.result": ("Result",),
-    "tauslab.runner.sensitivity.expectation": ("Expectation",),
-    "tauslab.runner.sensitivity.result": ("SensitivityResult",),
+    "tauslab.api.populations": ("population",),
+    "tauslab.api.rare": ("multilevel_splitting", "weighted_ensemble"),
+    "tauslab.api.inference.sensitivity": ("expectation", "sensitivity"),
+    "tauslab.api.inference.simulator": ("Simulator", "simulator"),
+    "tauslab.api.any_result": ("AnyResult",),
+    "tauslab.analysis.cme.law": ("CmeResult",),
+    "tauslab.options.hook_view": ("LatticeView",),
+    "tauslab.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
+    "tauslab.options.places": ("CPU", "Dask", "GPU", "Output"),
+    "tauslab.analysis.filters.chains": ("Chain",),
+    "tauslab.analysis.particles.ensemble": ("Ensemble",),
+    "tauslab.analysis.filters.result": ("FilterResult", "FilterResults"),
+    "tauslab.analysis.populations.result": ("PopulationResult",),
+    "tauslab.analysis.rare.estimate": ("RareResult",),
+    "tauslab.store.results.lattice.result": ("LatticeResult",),
+    "tauslab.store.results.result": ("Result",),
+    "tauslab.analysis.sensitivity.expectation": ("Expectation",),
+    "tauslab.analysis.sensitivity.result": ("SensitivityResult",),
 }
-# Methods that show or write themselves by packages above their own (`tauslab.model.door`).
+# Methods that show or write themselves by packages above their own (`tauslab.base.door`).
 _FACES = {
-    "Lattice.plot": "tauslab.runner.plots.preview:plot_geometry",
-    "Lattice.view": "tauslab.runner.plots.preview:view_geometry",
-    "LatticeResult.movie": "tauslab.runner.plots.movie:write_movie",
-    "LatticeResult.plot": "tauslab.runner.plots.lattice:plot_lattice",
-    "LatticeResult.view": "tauslab.runner.plots.view:view_frame",
-    "Network.to_antimony": "tauslab.model.writers.antimony:write_antimony",
-    "Network.to_sbml": "tauslab.model.writers.sbml:write_sbml",
-    "Result.plot": "tauslab.runner.plots.ensemble:plot_result",
+    "Lattice.plot": "tauslab.views.lattice_preview:plot_geometry",
+    "Lattice.view": "tauslab.views.lattice_preview:view_geometry",
+    "LatticeResult.movie": "tauslab.views.movie:write_movie",
+    "LatticeResult.plot": "tauslab.views.lattice:plot_lattice",
+    "LatticeResult.view": "tauslab.views.lattice_view:view_frame",
+    "Network.to_antimony": "tauslab.formats.antimony:write_antimony",
+    "Network.to_sbml": "tauslab.formats.sbml.writer:write_sbml",
+    "Result.plot": "tauslab.views.ensemble:plot_result",
 }
 _fill_door(_FACES)
 

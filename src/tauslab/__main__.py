@@ -1,5 +1,5 @@
 """``python -m tauslab``."""
 
-from tauslab.runner.cli.main import main
+from tauslab.cli.main import main
 
 raise SystemExit(main())

@@ -14,11 +14,8 @@
 True
 """
 
-from tauslab.model.network.dependencies import parents, right_sides
-from tauslab.model.network.properties import parse_property
-from tauslab.runner.api.dbn import build, check_property
-from tauslab.runner.plots.dbn import plot_network
-from tauslab.runner.results.dbn.estimate import (
+from tauslab.analysis.dbn.plots import plot_network
+from tauslab.analysis.dbn.results.estimate import (
     Estimate,
     Measurement,
     estimate,
@@ -26,12 +23,15 @@ from tauslab.runner.results.dbn.estimate import (
     log_likelihood,
     read_measurements,
 )
-from tauslab.runner.results.dbn.export import to_bif, to_pgmpy
-from tauslab.runner.results.dbn.file import load, save
-from tauslab.runner.results.dbn.inference import Beliefs, exact, factored_frontier
-from tauslab.runner.results.dbn.model_checking import SequentialTest, Verdict, check
-from tauslab.runner.results.dbn.monitor import Monitor
-from tauslab.runner.results.dbn.network import DynamicNetwork, Structure, from_trajectories
+from tauslab.analysis.dbn.results.export import to_bif, to_pgmpy
+from tauslab.analysis.dbn.results.file import load, save
+from tauslab.analysis.dbn.results.inference import Beliefs, exact, factored_frontier
+from tauslab.analysis.dbn.results.model_checking import SequentialTest, Verdict, check
+from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.results.network import DynamicNetwork, Structure, from_trajectories
+from tauslab.api.dbn import build, check_property
+from tauslab.model.network.dependencies import parents, right_sides
+from tauslab.model.network.properties import parse_property
 
 __all__ = [
     "Beliefs",

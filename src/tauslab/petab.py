@@ -6,6 +6,6 @@
 138.22
 """
 
-from tauslab.runner.petab.problem import Problem, load
+from tauslab.exchange.petab.problem import Problem, load
 
 __all__ = ["Problem", "load"]

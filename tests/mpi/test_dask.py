@@ -10,8 +10,8 @@ import pytest
 from places import TESTS
 
 from tauslab.kernels.exact.selectors import PILOT_EVENTS, SELECTORS
-from tauslab.runner.results.digest import digest_lines
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.digest import digest_lines
+from tauslab.store.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 

@@ -7,8 +7,8 @@ from dbn_factory import CHAIN
 
 import tauslab as ts
 from tauslab import dbn
-from tauslab.runner.dbn.parts import gathered
-from tauslab.runner.results.dbn.file import network_digest_lines
+from tauslab.analysis.dbn.parts import gathered
+from tauslab.analysis.dbn.results.file import network_digest_lines
 
 pytestmark = pytest.mark.mpi
 
@@ -53,7 +53,7 @@ def test_hash_tables_of_ranks_are_added(mpirun, tmp_path, alone):
     program = tmp_path / "sparse.py"
     program.write_text(
         "import sys\nfrom tauslab.kernels.dbn import count_tables as dbn\n"
-        "from tauslab.runner.cli import main as cli\n"
+        "from tauslab.cli import main as cli\n"
         "dbn._DENSE_BYTES = 0\nsys.exit(cli.main(sys.argv[1:]))\n"
     )
     mpirun(3, ["sparse.py", *COMMAND[2:], "-o", "x.h5", "--block", "50", "--quiet"])
@@ -64,9 +64,9 @@ def test_what_killed_ranks_had_counted_is_kept(mpirun, same_ranks, tmp_path, alo
     """Rank 1 is killed when it has written a part; other ranks than before complete the build."""
     program = tmp_path / "killed.py"
     program.write_text(
-        "import os, signal, sys\nfrom tauslab.runner.cli import main as cli\n"
-        "from tauslab.runner.dbn import parts as dbn_parts\n"
-        "from tauslab.runner.ranks.shared_blocks import SharedBlocks\n"
+        "import os, signal, sys\nfrom tauslab.cli import main as cli\n"
+        "from tauslab.analysis.dbn import parts as dbn_parts\n"
+        "from tauslab.decomposition.ranks.shared_blocks import SharedBlocks\n"
         "begin = SharedBlocks.__init__\n"
         "SharedBlocks.__init__ = lambda self, numbers, **_: begin(\n"
         "    self, numbers, smallest=1, room=1, largest=1)\n"  # a block for each launch

@@ -14,8 +14,8 @@ import pytest
 from delay_models import many_delays
 from event_models import looking_back
 
-from tauslab.runner.results.digest import digest_lines
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.digest import digest_lines
+from tauslab.store.results.open import open_result
 
 pytestmark = [pytest.mark.mpi, pytest.mark.validate]
 

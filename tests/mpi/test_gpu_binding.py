@@ -17,8 +17,8 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 """
 PROGRAM = """\
 import json, os, sys
-from tauslab.runner.ranks import job
-from tauslab.runner.api.api import ranks
+from tauslab.decomposition.ranks import job
+from tauslab.api.api import ranks
 each = sys.argv[1:]
 number = os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]
 os.environ["CUDA_VISIBLE_DEVICES"] = each[int(number) % len(each)]

@@ -13,9 +13,9 @@ from launchers import require_one_line
 from places import TESTS
 
 from tauslab.model.lattice.file import write_lattice
-from tauslab.runner.results.digest import digest_total
-from tauslab.runner.results.lattice.digest import lattice_digest_lines
-from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.store.results.digest import digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
+from tauslab.store.results.lattice.result import LatticeResult
 
 pytestmark = pytest.mark.mpi
 

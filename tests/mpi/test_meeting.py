@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tauslab.runner.ranks.launcher import launched_place
+from tauslab.decomposition.ranks.launcher import launched_place
 
 pytestmark = pytest.mark.mpi
 
@@ -15,7 +15,7 @@ import json, time, warnings
 import numpy as np
 import tauslab as ts
 from mpi4py import MPI
-from tauslab.runner.ranks.waiting import meeting
+from tauslab.decomposition.ranks.waiting import meeting
 
 world = MPI.COMM_WORLD
 net = ts.Network("decay")

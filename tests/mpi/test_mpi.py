@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from tauslab.model.errors import ConfigError
-from tauslab.runner.ranks.launcher import (
+from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.launcher import (
     check_launcher,
     check_library,
     check_slurm,
     mpich_settings,
     under_launcher,
 )
-from tauslab.runner.ranks.mpi import SerialCommunicator, host_name, world
+from tauslab.decomposition.ranks.mpi import SerialCommunicator, host_name, world
 
 mpi = pytest.mark.mpi
 RANKS = (1, 2, 3)
@@ -23,7 +23,7 @@ RANKS = (1, 2, 3)
 HEAD = """
 import json, sys, threading, time
 import numpy as np
-from tauslab.runner.ranks.mpi import world
+from tauslab.decomposition.ranks.mpi import world
 
 comm = world()
 
@@ -304,8 +304,8 @@ def test_lone_ranks_of_another_launcher_tell_it_once(mpirun, tmp_path):
 @mpi
 def test_what_fails_on_one_rank_names_its_node(ranks):
     program = """
-from tauslab.model.errors import DeviceError
-from tauslab.runner.ranks.together import agree
+from tauslab.base.errors import DeviceError
+from tauslab.decomposition.ranks.together import agree
 
 def act():
     if comm.rank == 1:

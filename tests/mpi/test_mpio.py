@@ -10,8 +10,8 @@ import h5py
 import pytest
 from places import TESTS, script
 
-from tauslab.runner.results.digest import digest_lines
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.digest import digest_lines
+from tauslab.store.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 

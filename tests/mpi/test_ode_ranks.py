@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from places import TESTS
 
-from tauslab.runner.results.digest import digest_lines
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.digest import digest_lines
+from tauslab.store.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 

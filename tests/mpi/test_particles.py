@@ -6,7 +6,7 @@ PROGRAM = """
 import hashlib
 import numpy as np
 import tauslab as ts
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.all_ranks import ranks
 net = ts.Network("turnover")
 net.add_species("X", 3)
 net.add_parameter("k", 5.0)
@@ -121,7 +121,7 @@ def test_ranks_do_not_matter(same_ranks):
 FAILS = """
 import pathlib
 import tauslab as ts
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.all_ranks import ranks
 net = ts.Network("decay")
 net.add_species("X", 3)
 net.add_parameter("k", 1.0)
@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_written_fails_on_all_ranks(same_ranks):
 ONE_FAILS = """
 import numpy as np
 import tauslab as ts
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.all_ranks import ranks
 net = ts.Network("decay")
 net.add_species("X", 9)
 net.add_species("Y", 9)

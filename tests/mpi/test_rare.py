@@ -5,7 +5,7 @@ from __future__ import annotations
 PROGRAM = """
 import hashlib
 import tauslab as ts
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.all_ranks import ranks
 net = ts.Network("immigration")
 net.add_species("X", 20)
 net.add_reaction("-> X", rate=10.0)
@@ -50,8 +50,8 @@ def test_the_command_speaks_once(same_ranks, tmp_path):
 GOING_ON = """
 import hashlib, shutil, sys
 import tauslab as ts
-from tauslab.runner.particles.checkpoints import Checkpoint
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.analysis.particles.checkpoints import Checkpoint
+from tauslab.decomposition.ranks.all_ranks import ranks
 
 folder, first = sys.argv[1], sys.argv[2] == "first"
 save, number = Checkpoint.save, [0]
@@ -96,7 +96,7 @@ def test_another_number_of_ranks_goes_on(mpirun, tmp_path):
 
 REFUSED = """
 import tauslab as ts
-from tauslab.runner.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.all_ranks import ranks
 net = ts.Network("immigration")
 net.add_species("X", 20)
 net.add_parameter("k", 10.0)

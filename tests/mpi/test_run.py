@@ -9,8 +9,8 @@ from launchers import require_one_line
 from places import TESTS
 from sampling import ordinary
 
-from tauslab.runner.results.digest import digest_lines
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.digest import digest_lines
+from tauslab.store.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
@@ -164,8 +164,8 @@ def test_a_failure_on_one_rank_ends_all(mpirun, tmp_path):
     program.write_text(
         "import sys, tauslab, time\n"
         "from pathlib import Path\n"
-        "from tauslab.runner.output.writers.parts import PartsWriter\n"
-        "from tauslab.runner.api.api import ranks\n"
+        "from tauslab.store.writers.parts import PartsWriter\n"
+        "from tauslab.api.api import ranks\n"
         "failed, usual = Path('failed'), PartsWriter.write\n"
         "def fail(self, chunk):\n"
         "    failed.touch()\n"
@@ -189,7 +189,7 @@ def test_python_runs_are_sharded_and_every_rank_gets_the_result(same_ranks, tmp_
     program = tmp_path / "everyone.py"
     program.write_text(
         "import numpy as np, tauslab as ts\n"
-        "from tauslab.runner.api.api import ranks\n"
+        "from tauslab.api.api import ranks\n"
         "net = ts.Network('decay'); net.add_species('X', 50); net.add_reaction('X ->', rate=1.0)\n"
         "x = ts.run(net, n=90, times=[0, 1], seed=2, device='cpu', block=10).counts('X')\n"
         "everyone = ranks().allgather(x.tobytes())\n"
@@ -221,8 +221,8 @@ def test_rank_0_reads_the_model_for_all(mpirun, same_ranks, tmp_path):
     """What reads SBML is half of the memory of a rank: others do without."""
     program = tmp_path / "without.py"
     program.write_text(
-        "import sys\nfrom tauslab.runner.cli import main as cli\n"
-        "from tauslab.runner.api.api import ranks\n"
+        "import sys\nfrom tauslab.cli import main as cli\n"
+        "from tauslab.api.api import ranks\n"
         "if ranks().rank == 1:\n    sys.modules['libsbml'] = None\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 PROGRAM = """
 import tauslab as ts
-from tauslab.runner.ranks.all_ranks import ranks
-from tauslab.runner.sensitivity import summing
+from tauslab.decomposition.ranks.all_ranks import ranks
+from tauslab.analysis.sensitivity import summing
 summing._FEWEST_ROWS = 64  # several launches for each rank
 net = ts.Network("turnover")
 net.add_species("X", 3)

@@ -13,7 +13,7 @@ import pytest
 from places import ROOT, TESTS
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 _SPEC = importlib.util.spec_from_file_location(
     "slurm_cluster", TESTS / "support" / "programs" / "slurm_cluster.py"
@@ -99,8 +99,8 @@ cuda = SimpleNamespace(runtime=SimpleNamespace(CUDARuntimeError=OSError, getDevi
 """
 OPENED = """\
 import json, os, sys
-from tauslab.runner.ranks import job
-from tauslab.runner.api.api import ranks
+from tauslab.decomposition.ranks import job
+from tauslab.api.api import ranks
 job.get_backend = lambda name, options: (name, options.index)
 comm = ranks()
 name, index = job.open_backend("auto", 1, comm)

@@ -10,8 +10,8 @@ PROGRAM = """
 import time, warnings
 import numpy as np
 import tauslab as ts
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.ranks.mpi import world
+from tauslab.options.ensemble import Options
+from tauslab.decomposition.ranks.mpi import world
 from tauslab.runner.ensemble.entry import run_network
 net = ts.Network("endless")
 net.add_species("X", 1000000)

@@ -6,8 +6,8 @@ import h5py
 import pytest
 from sample_job import CRASH_JOBS, check_marked_blocks, digest, sample_job
 
-from tauslab.model.errors import InputFileError
-from tauslab.runner.results.open import open_result
+from tauslab.base.errors import InputFileError
+from tauslab.store.results.open import open_result
 
 pytestmark = pytest.mark.mpi
 
@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 
 from sample_job import sample_job
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.ranks.mpi import world
-from tauslab.runner.output.writers.parts import PartsOptions
-from tauslab.runner.results.result import Result
+from tauslab.store.results.digest import digest_lines, digest_total
+from tauslab.decomposition.ranks.mpi import world
+from tauslab.store.writers.parts import PartsOptions
+from tauslab.store.results.result import Result
 
 job, comm = sample_job(), world()
 assert comm.size == int(sys.argv[1])
@@ -39,7 +39,7 @@ from pathlib import Path
 
 from mortal_disk import MortalDisk, SigKill
 from sample_job import CRASH_JOBS
-from tauslab.runner.ranks.mpi import world
+from tauslab.decomposition.ranks.mpi import world
 
 record, victim, lives = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 comm = world()
@@ -51,8 +51,8 @@ REFUSE = """
 from pathlib import Path
 
 from sample_job import sample_job
-from tauslab.model.errors import ConfigError
-from tauslab.runner.ranks.mpi import world
+from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.mpi import world
 
 comm, message = world(), ""
 try:

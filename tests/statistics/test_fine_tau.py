@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli.bench import schlogl
+from tauslab.cli.bench import schlogl
 
 EPSILON = 0.03
 

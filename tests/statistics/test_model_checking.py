@@ -9,7 +9,7 @@ import pytest
 
 import tauslab as ts
 from tauslab import dbn
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
 
 TEST = dbn.SequentialTest(p=0.6, delta=0.05, alpha=0.1, beta=0.02)
 RUNS = 600

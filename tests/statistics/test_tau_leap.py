@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.cli.bench import michaelis_menten, schlogl
+from tauslab.cli.bench import michaelis_menten, schlogl
 
 EPSILON = 0.03
 

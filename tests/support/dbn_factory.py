@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from tauslab.runner.results.dbn.network import Structure, from_trajectories
+from tauslab.analysis.dbn.results.network import Structure, from_trajectories
 
 # A model whose solution is written down easily.
 CHAIN = """

@@ -229,7 +229,7 @@ def petab_files(draw, base: dict[str, bytes]) -> dict[str, bytes]:
 _CHILD = """
 import contextlib, io, json, sys, time, traceback, warnings
 warnings.simplefilter("ignore")
-from tauslab.runner.cli.main import main
+from tauslab.cli.main import main
 exec(sys.argv[1])
 for line in sys.stdin:
     out, err, began, trace = io.StringIO(), io.StringIO(), time.process_time(), ""

@@ -9,8 +9,8 @@ from lattice_factory import STEP, coefficient, empty_lattice
 
 import tauslab as ts
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.results.digest import digest_total
-from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.store.results.digest import digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
 
 T_END = 60 * STEP
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.store.hdf5.disk import Disk
 
 
 class Killed(BaseException):

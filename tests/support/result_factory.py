@@ -12,8 +12,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tauslab.model.files.seals import seal
-from tauslab.model.files.text import put_attributes, put_text
+from tauslab.base.files.seals import seal
+from tauslab.base.files.text import put_attributes, put_text
 
 Arrays = dict[str, Any]
 _ROWS = ("counts", "amounts", "observables", "final", "status")

@@ -11,17 +11,17 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tauslab.runner.options.record import HistogramSpec
-from tauslab.runner.output.format.layout import BoolArray, Chunk, Layout
-from tauslab.runner.output.format.statistics import (
+from tauslab.options.record import HistogramSpec
+from tauslab.store.format.layout import BoolArray, Chunk, Layout
+from tauslab.store.format.statistics import (
     accumulate,
     add_accumulators,
     sum_over_ranks,
     zero_accumulators,
 )
-from tauslab.runner.output.writers.writer import open_writer
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.digest import digest_lines, digest_total
+from tauslab.store.results.open import open_result
+from tauslab.store.writers.writer import open_writer
 
 # What may differ between two files of the same run; `trajectory` is an axis without coordinates.
 VOLATILE = ("profile/", "progress/checkpoint", "progress/checksums", "progress/seal", "trajectory")

@@ -6,9 +6,9 @@ import importlib
 import re
 from pathlib import Path
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.model.network.network import Network
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.readers.sbml.reader import read_sbml
 
 libsbml = importlib.import_module("libsbml")
 

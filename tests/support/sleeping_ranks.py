@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tauslab.base.errors import DeviceError
 from tauslab.kernels.backends.compilers import host_compiler
-from tauslab.model.errors import DeviceError
 
 SOURCE = Path(__file__).with_name("sleeping_yield.c")
 

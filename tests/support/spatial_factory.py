@@ -7,12 +7,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from tauslab.model.files.seals import dataset_names, seal
-from tauslab.model.files.text import put_attributes, put_text
+from tauslab.base.files.seals import dataset_names, seal
+from tauslab.base.files.text import put_attributes, put_text
 from tauslab.model.lattice.file import write_model_group
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.runner.output.checking.lattice import FRAMES as FRAMES_SUMS
-from tauslab.runner.output.checking.lattice import chunk_sums, sample_sum
+from tauslab.store.checking.lattice import FRAMES as FRAMES_SUMS
+from tauslab.store.checking.lattice import chunk_sums, sample_sum
 
 SHAPE = (12, 5, 7)
 TIMES = np.array([0.0, 0.1, 0.2, 0.3])

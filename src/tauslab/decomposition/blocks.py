@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tauslab.model.errors import DecompositionError
+from tauslab.base.errors import DecompositionError
 
 STORAGE_BLOCK_BYTES = 1 << 20
 _FINE_BLOCKS_PER_JOB = 1024

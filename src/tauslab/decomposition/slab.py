@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.base.arrays import BoolArray, IntArray
+from tauslab.base.errors import DecompositionError
 from tauslab.kernels.lattice.state import Slab
-from tauslab.model.arrays import BoolArray, IntArray
-from tauslab.model.errors import DecompositionError
 
 # Sites of a slab in whose time as much is lost to its edges and messages as is gained.
 _SITES_OF_AN_EDGE = 1 << 18

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.errors import DecompositionError
 from tauslab.decomposition.halo.depth import WAYS, comes_in_time, slab_planes
 from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
@@ -35,7 +36,6 @@ from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import FULL, MESSAGE_FULL, Samples
-from tauslab.model.errors import DecompositionError
 
 _LEAST_ROOM = 1024
 _SITES_PER_ENTRY = 16  # room at first for waiting particles in a message

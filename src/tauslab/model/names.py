@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 
 LONGEST_NAME = 1000  # characters; every result, table and message repeats names
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

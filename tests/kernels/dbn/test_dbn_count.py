@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.dbn import count_tables as dbn
 from tauslab.kernels.dbn import entries as dbn_entries
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Entries, Family, Keys
-from tauslab.model.errors import ConfigError
 
 TIMES, ROWS, BATCHES = 6, 700, 3
 EDGES = [

@@ -15,6 +15,11 @@ from emulation import EmulatedBackend
 from ode_mixed import TIMES, network
 from ode_probe import integrate, system_of
 
+from tauslab.analysis.dbn import build as dbn_build
+from tauslab.analysis.dbn import parts as dbn_parts
+from tauslab.analysis.dbn.results.file import network_digest_lines
+from tauslab.cli.main import main
+from tauslab.decomposition.ranks import job
 from tauslab.kernels.backends import Backend, BackendOptions, get_backend
 from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cpu import CpuBackend
@@ -27,11 +32,6 @@ from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.runner.cli.main import main
-from tauslab.runner.dbn import build as dbn_build
-from tauslab.runner.dbn import parts as dbn_parts
-from tauslab.runner.ranks import job
-from tauslab.runner.results.dbn.file import network_digest_lines
 
 ALL_DENSE, SOME_DENSE = 1 << 26, 8 * 3 * 60  # bytes of a table with a cell for every entry
 ROWS = 75  # some blocks have lanes without a trajectory

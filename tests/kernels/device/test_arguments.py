@@ -7,10 +7,10 @@ import struct
 import numpy as np
 import pytest
 
+from tauslab.base.errors import KernelCompileError
 from tauslab.kernels.backends.arguments import layouts_of
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid
 from tauslab.kernels.backends.cache import csrc_texts
-from tauslab.model.errors import KernelCompileError
 
 PROBE = """
 #include "device/prelude.h"

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
+from tauslab.base.errors import ConfigError, DeviceError, KernelCompileError, OutputError
 from tauslab.kernels.backends import BackendOptions, compilers, cpu
 from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cache import cache_directory, compiled
 from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
-from tauslab.model.errors import ConfigError, DeviceError, KernelCompileError, OutputError
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):

@@ -11,6 +11,8 @@ from kernel_headers import lowered_events
 from places import TESTS
 from sampling import ordinary
 
+from tauslab.base.errors import KernelCompileError
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.backends.cuda import THREADS_PER_BLOCK, CudaBackend
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags
@@ -27,12 +29,10 @@ from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
-from tauslab.model.errors import KernelCompileError
 from tauslab.model.generators.networks import colloidal_aggregation
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = TESTS / "data" / "sbml"
 PROBE = TESTS / "support" / "kernels" / "csrc_math_probe.cc"

@@ -7,6 +7,7 @@ from cuda_usage import A_FEW, NEWEST, OLDER, REGISTERS, Usage, compile_usage, re
 from ode_probe import CLOCK, DATA, system_of
 
 import tauslab as ts
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends.base import KernelSource, Program
 from tauslab.kernels.backends.cache import csrc_texts
 from tauslab.kernels.backends.cpu import CpuBackend
@@ -17,7 +18,6 @@ from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.layouts import Counting, layout_of
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.reader import read_sbml
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ from emulation import EmulatedBackend
 
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
-from tauslab.runner.output.format.windows import add_reals, moments
+from tauslab.store.format.windows import add_reals, moments
 
 compiler = pytest.mark.skipif(
     not any(c.name in ("g++", "clang++") for c in find_compilers()), reason="no g++ or clang++"

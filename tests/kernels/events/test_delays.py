@@ -9,7 +9,7 @@ import pytest
 from sampling import ordinary
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 delays = importlib.import_module("validate_delays")
 

@@ -9,7 +9,7 @@ from event_models import noisy
 
 import tauslab as ts
 from tauslab.model.network.check import without_missing
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 N = 20_000
 INF = np.inf

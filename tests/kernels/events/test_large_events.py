@@ -20,7 +20,7 @@ from tauslab.kernels.events.tables import kept_words
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import LARGEST_WITH_EVENTS, SELECTORS, selector_of
 from tauslab.kernels.exact.ssa import ExactSsa
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 lowered_events = importlib.import_module("kernel_headers").lowered_events
 

@@ -7,7 +7,7 @@ import pytest
 from event_models import everything
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
 
 TIMES = [0.0, 1.0, 2.0, 2.5, 2.999, 3.0, 4.0, 6.0, 6.5, 7.0]
 TIGHT = {"rtol": 1e-9, "atol": 1e-12}

@@ -9,7 +9,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.network.check import check_facts, report
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 pasts = importlib.import_module("validate_pasts")
 

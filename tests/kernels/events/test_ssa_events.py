@@ -8,7 +8,7 @@ import scipy.stats
 from event_models import endless, everything
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 N = 20_000
 TIMES = [0.0, 1.0, 2.0, 2.5, 2.999, 3.0, 4.0, 6.0, 6.5, 7.0]

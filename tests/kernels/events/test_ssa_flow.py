@@ -10,7 +10,7 @@ import scipy.stats
 from event_models import growing
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 N = 4000
 TIMES = [0.0, 1.0, 1.5, 3.0, 5.0]

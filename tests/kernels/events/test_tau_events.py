@@ -10,7 +10,7 @@ import scipy.stats
 from event_models import everything, growing, many
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 N = 2000
 TIMES = [0.5, 1.0, 1.5, 2.0]

@@ -9,10 +9,10 @@ import pytest
 from sampling import ordinary
 
 import tauslab as ts
+from tauslab.options.ensemble import Options
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.run import build_engine, prepare_task
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.record import Record
 
 ENDLESS = 1e15  # a time that no trajectory here reaches
 ROWS = 8

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from places import TESTS
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = TESTS / "data"
 

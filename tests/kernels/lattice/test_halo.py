@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 from halo_models import MODELS
 
+from tauslab.base.errors import DecompositionError, DeviceError
 from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import BackendOptions
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.model.errors import DecompositionError, DeviceError
 
 SEED, STEPS = 5, 60
 

@@ -9,11 +9,11 @@ import pytest
 from spatial_factory import cell
 
 import tauslab as ts
+from tauslab.base.errors import ModelError
 from tauslab.kernels.lattice import placing
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.lattice.state import Slab
-from tauslab.model.errors import ModelError
 
 SHAPE = (12, 30, 40)  # three patches
 

@@ -11,13 +11,13 @@ from engine_runs import compiler, leap, lowered
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tauslab.cli.bench import michaelis_menten, schlogl
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.leaping.tau_leap import TauLeap
-from tauslab.runner.cli.bench import michaelis_menten, schlogl
 
 STEALING = CSRC / "device" / "work_stealing_cuda.h"
 TIMES = [0.0, 0.5, 2.0, 6.0]

@@ -6,9 +6,9 @@ import pytest
 from ode_cases import equations
 from ode_probe import CLOCK, system_of
 
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.ode.layouts import Counting, layout_of
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.model.errors import ConfigError
 from tauslab.model.network.network import Network
 
 

@@ -7,7 +7,7 @@ import pytest
 from delay_models import course, many_delays
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 TIMES = [0.0, 0.2, 0.4, 1.0, 1.3, 2.2, 2.4, 3.7, 6.0]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ode_probe import DATA, integrate, system_of
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.ode import engine as ode
 from tauslab.kernels.ode import functions as ode_functions
 from tauslab.kernels.ode.codegen import ode_header
@@ -16,7 +17,6 @@ from tauslab.kernels.ode.jacobian import Differentiator, Elimination, eliminate,
 from tauslab.kernels.ode.lowering import OdeEvent, OdeSystem, lower_ode, spans
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.reader import read_sbml
 
 ADAPTIVE = ("dopri5", "rosenbrock")
 

@@ -12,13 +12,13 @@ from emulation import EmulatedBackend
 from ode_mixed import TIMES, network
 from ode_probe import DATA, Course, integrate, system_of
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ode import codegen as ode_codegen
 from tauslab.kernels.ode.codegen import count_constants, ode_header
 from tauslab.kernels.ode.engine import with_layout
 from tauslab.kernels.ode.layouts import Layout, layout_of
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.model.readers.sbml.reader import read_sbml
 
 
 def both(

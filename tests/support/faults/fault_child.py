@@ -14,12 +14,12 @@ import signal
 import sys
 from typing import Any
 
-from tauslab.runner.api.api import ranks
-from tauslab.runner.cli.main import main as command_line
+from tauslab.api.api import ranks
+from tauslab.cli.main import main as command_line
+from tauslab.decomposition.ranks import job
 from tauslab.runner.ensemble import lanes
-from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.output.writers.mpio import MpioWriter
-from tauslab.runner.ranks import job
+from tauslab.store.hdf5.disk import Disk
+from tauslab.store.writers.mpio import MpioWriter
 
 
 class Fault:

@@ -35,11 +35,11 @@ from fault_models import LATTICE, MODEL
 from forked_ranks import run_ranks
 
 import tauslab as ts
+from tauslab.cli.main import main as command_line
 from tauslab.kernels.backends.compilers import host_compiler
-from tauslab.runner.cli.main import main as command_line
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.lattice.digest import lattice_digest_lines
-from tauslab.runner.results.lattice.result import is_lattice_result
+from tauslab.store.results.digest import digest_lines, digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
+from tauslab.store.results.lattice.result import is_lattice_result
 
 HEADER = ("job", "ranks", "killed_rank", "change", "kind", "moment", "seconds_to_end",
           "on_disk", "wrong_on_disk", "resumed_on", "digest_after_resume", "verdict")  # fmt: skip

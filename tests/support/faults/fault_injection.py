@@ -35,9 +35,9 @@ import numpy as np
 from fault_models import LATTICE, MODEL
 
 import tauslab as ts
-from tauslab.model.errors import InputFileError
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.lattice.digest import lattice_digest_lines
+from tauslab.base.errors import InputFileError
+from tauslab.store.results.digest import digest_lines, digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
 
 HEADER = ("fault", "moment", "job", "writer", "ranks", "resumed_on", "seconds_to_end",
           "on_disk", "wrong_on_disk", "digest_after_resume", "verdict")  # fmt: skip

@@ -10,10 +10,10 @@ from fuzz_mutations import change_hdf5, changed_bytes, changed_events, changed_t
 from hypothesis import strategies as st
 from places import ROOT
 
+from tauslab.base.errors import TauslabError
+from tauslab.formats.bionetgen import generate as bionetgen
+from tauslab.formats.bionetgen.lines import BLOCKS
 from tauslab.kernels.backends import cpu
-from tauslab.model.errors import TauslabError
-from tauslab.model.readers.bionetgen import generate as bionetgen
-from tauslab.model.readers.bionetgen.lines import BLOCKS
 
 DATA, EXAMPLES = ROOT / "tests" / "data", ROOT / "examples"
 LARGEST = 60_000  # bytes of a file that is changed: in a large one hardly anything would be

@@ -127,7 +127,7 @@ def damaged_bytes(content: bytes, dice: random.Random) -> bytes:
 
 def odd_options(command: Sequence[str], dice: random.Random) -> list[str]:
     """The command with one to three options that it knows, of odd values."""
-    from tauslab.runner.cli.main import _parser
+    from tauslab.cli.main import _parser
 
     choices = next(a.choices for a in _actions(_parser()) if isinstance(a.choices, dict))
     known = [
@@ -153,7 +153,7 @@ def _actions(parser: argparse.ArgumentParser) -> list[Any]:
 
 def answer(arguments: Sequence[str]) -> Answer:
     """Call the command line in this process."""
-    from tauslab.runner.cli.main import main
+    from tauslab.cli.main import main
 
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):

@@ -46,7 +46,7 @@ from drawn_events import TIMES, Drawing, Part, document
 from plain_events import AmbiguousError, Course, courses, one_course
 
 import tauslab as ts
-from tauslab.model.readers.read import read_network
+from tauslab.formats.read import read_network
 
 KINDS = ("state", "flow", "ties", "timed", "reactions")
 METHODS = ("ssa", "tau", "ode")

@@ -29,8 +29,8 @@ from fuzz_children import Limits, Tally, dice_of, in_children
 from fuzz_damage import damaged_bytes, damaged_text, odd_options
 
 import tauslab as ts
-from tauslab.model.errors import TauslabError
-from tauslab.runner.cli.main import main as command_line
+from tauslab.base.errors import TauslabError
+from tauslab.cli.main import main as command_line
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES, DATA = ROOT / "examples", ROOT / "tests" / "data"

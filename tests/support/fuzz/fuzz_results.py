@@ -38,9 +38,9 @@ import numpy as np
 from fuzz_children import Ending, Limits, Tally, dice_of, in_children
 
 import tauslab
-from tauslab.model.errors import ConfigError, TauslabError
-from tauslab.runner.cli.main import main as command_line
-from tauslab.runner.output.writers.parts import PartsOptions
+from tauslab.base.errors import ConfigError, TauslabError
+from tauslab.cli.main import main as command_line
+from tauslab.store.writers.parts import PartsOptions
 
 WRONG = 3  # exit code of a case that got a wrong answer
 MODEL = """[species]
@@ -156,14 +156,14 @@ def _make(how: Kind, path: Path) -> None:
         if how.view or how.parts:
             parts_of(path).mkdir()
             sizes = PartsOptions(segment_bytes=500, merge_bytes=0 if how.view else 1 << 30)
-            place = "tauslab.runner.output.writers.parts.PartsOptions"
+            place = "tauslab.store.writers.parts.PartsOptions"
             changed.enter_context(mock.patch(place, return_value=sizes))
         if how.unfinished:
             answers = [False] * how.unfinished
             small = mock.patch("tauslab.runner.ensemble.lanes.LEAST_EVENTS", 0.0)
             changed.enter_context(small)  # a whole run would else be one launch
             for command in ("run", "lattice"):
-                place = f"tauslab.runner.cli.commands.{command}.stop_in_order"
+                place = f"tauslab.cli.commands.{command}.stop_in_order"
                 asked = mock.patch(place, return_value=lambda: answers.pop() if answers else True)
                 changed.enter_context(asked)
         run([*how.words, *HERE, "-o", str(path)], {75} if how.unfinished else {0})

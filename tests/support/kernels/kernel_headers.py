@@ -5,6 +5,7 @@ from __future__ import annotations
 from event_models import everything, growing, many
 from places import TESTS
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.large import behind_counts
@@ -25,7 +26,6 @@ from tauslab.kernels.ode.lowering import lower_ode
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.past import with_pasts
-from tauslab.model.readers.sbml.reader import read_sbml
 
 SBML = TESTS / "data" / "sbml"
 

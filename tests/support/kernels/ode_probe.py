@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from places import TESTS
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
@@ -17,7 +18,6 @@ from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.network.network import Network
-from tauslab.model.readers.sbml.reader import read_sbml
 
 DATA = TESTS / "data"
 CLOCK = read_sbml(DATA / "sbml" / "BIOMD0000000201.xml")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tauslab.base.errors import DeviceError
 from tauslab.kernels.backends.compilers import host_compiler
-from tauslab.model.errors import DeviceError
 
 LIGHT = "-Og -ftree-sra"  # compiles in half the time of -O1; half as fast without the second
 PLAIN = "-O1"  # which every compiler knows; g++ alone takes the others

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from tauslab.runner.cli.main import main
-from tauslab.runner.output.hdf5.disk import Disk
+from tauslab.cli.main import main
+from tauslab.store.hdf5.disk import Disk
 
 
 class FullDisk(Disk):

@@ -15,15 +15,15 @@ import numpy as np
 from lattice_factory import STEP, coefficient, empty_lattice
 
 import tauslab as ts
-from tauslab.runner.api.api import ranks
-from tauslab.runner.cli.main import main
+from tauslab.api.api import ranks
+from tauslab.cli.main import main
+from tauslab.decomposition.ranks.stopping import stop_on_signals
+from tauslab.options.lattice import LatticeOptions
+from tauslab.options.sweep import choose_points
 from tauslab.runner.lattice import group as lattice_group
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice.run import run_lattice
-from tauslab.runner.options.lattice import LatticeOptions
-from tauslab.runner.options.sweep import choose_points
-from tauslab.runner.output.lattice import layout as lattice_layout
-from tauslab.runner.ranks.stopping import stop_on_signals
+from tauslab.store.lattice import layout as lattice_layout
 
 SHAPE = (12, 9, 10)
 STEPS = 40

@@ -20,17 +20,17 @@ from typing import Any
 
 from lattice_program import STEP, changing, crowded
 
-from tauslab.model.errors import TauslabError
-from tauslab.runner.api.api import ranks
-from tauslab.runner.cli.commands import run
-from tauslab.runner.cli.main import main
+from tauslab.api.api import ranks
+from tauslab.base.errors import TauslabError
+from tauslab.cli.commands import run
+from tauslab.cli.main import main
+from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice.run import run_lattice
-from tauslab.runner.options.lattice import LatticeOptions
-from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.lattice.digest import lattice_digest_lines
-from tauslab.runner.results.open import open_result
+from tauslab.store.hdf5.disk import Disk
+from tauslab.store.results.digest import digest_lines, digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
+from tauslab.store.results.open import open_result
 
 SMALL = """
 t_end = 1

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tauslab.base.errors import DecompositionError
 from tauslab.decomposition.slab import (
     RankGrid,
     check_grid,
@@ -15,7 +16,6 @@ from tauslab.decomposition.slab import (
     neighbours,
     slab_of,
 )
-from tauslab.model.errors import DecompositionError
 
 
 @pytest.mark.parametrize("n", range(1, 17))

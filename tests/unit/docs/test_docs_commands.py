@@ -11,7 +11,7 @@ import pytest
 from docs_blocks import PAGES, ROOT, blocks, commands, shorter, shorter_python
 
 import tauslab as ts
-from tauslab.runner.cli.main import _parser, main
+from tauslab.cli.main import _parser, main
 
 DATA = ROOT / "tests" / "data"
 

@@ -9,7 +9,7 @@ import shlex
 import pytest
 from docs_blocks import ROOT, transcripts
 
-from tauslab.runner.cli.main import main
+from tauslab.cli.main import main
 
 PAGE = "docs/tutorial.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -8,7 +8,7 @@ import pytest
 from places import ROOT
 
 import tauslab
-from tauslab.model.door import behind_door
+from tauslab.base.door import behind_door
 
 DOOR = tauslab._FACES
 

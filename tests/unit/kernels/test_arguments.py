@@ -9,6 +9,7 @@ import struct
 import numpy as np
 import pytest
 
+from tauslab.base.errors import KernelCompileError
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
     Arguments,
@@ -17,7 +18,6 @@ from tauslab.kernels.backends.arguments import (
     with_layout_checks,
 )
 from tauslab.kernels.backends.cache import csrc_texts
-from tauslab.model.errors import KernelCompileError
 
 TEXTS = {
     "inner.h": """

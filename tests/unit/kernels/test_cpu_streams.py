@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from tauslab.base.errors import DeviceError
 from tauslab.kernels.backends.cpu import CpuStream
-from tauslab.model.errors import DeviceError
 
 
 def test_a_stream_starts_its_thread_with_the_first_work():

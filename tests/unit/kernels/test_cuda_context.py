@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
+from tauslab.cli import main as command_line
+from tauslab.decomposition.ranks.job import prepare
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
 from tauslab.kernels import cuda_context
 from tauslab.kernels.backends import prepare_device
-from tauslab.runner.cli import main as command_line
-from tauslab.runner.ranks.job import prepare
-from tauslab.runner.ranks.mpi import SerialCommunicator
 
 
 class Driver:

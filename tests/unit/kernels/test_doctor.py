@@ -11,13 +11,13 @@ import types
 import numpy as np
 import pytest
 
+from tauslab.base import host_cores
+from tauslab.cli.doctor import cluster as doctor_cluster
+from tauslab.cli.doctor import report as doctor
+from tauslab.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
 from tauslab.kernels.backends import device_count, peer_matrix
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.model import host_cores
-from tauslab.runner.cli.doctor import cluster as doctor_cluster
-from tauslab.runner.cli.doctor import report as doctor
-from tauslab.runner.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
-from tauslab.runner.ranks.mpi import SerialCommunicator
 
 
 class TwoRanks(SerialCommunicator):

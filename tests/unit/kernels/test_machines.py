@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from places import TESTS
 
+from tauslab.analysis.dbn.results.monitor import Monitor
 from tauslab.model.expressions.trees import FUNCTIONS
 from tauslab.model.network.properties import parse_property
 from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.host_math import value_of
 from tauslab.runner.ensemble.choices.method_choice import _in_turn
-from tauslab.runner.results.dbn.monitor import Monitor
 
 # As x86-64 and aarch64 gave them. SciPy's points may change with SciPy.
 DIGESTS = TESTS / "support" / "host_digests.txt"

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tauslab.formats.sbml.reader import read_sbml
 from tauslab.model.network.check import require_support
-from tauslab.model.readers.sbml.reader import read_sbml
 
 # In place of the other simulator: it answers with the exact solution of dX/dt = -X / 2, or ends.
 _WORKER = """

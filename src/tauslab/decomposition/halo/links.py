@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tauslab.base.errors import DecompositionError
+from tauslab.base.option_names import opt
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, Ranks
 from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
 from tauslab.decomposition.halo.peer import DeviceMemory, Memory, Peers
 from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.halo_messages import HaloKernels
-from tauslab.model.errors import DecompositionError
-from tauslab.model.option_names import opt
 
 TRANSPORTS = ("auto", "peer", "shared", "host", "mpi")  # what --halo takes
 _TRIED_WORDS = 16  # of messages that are never sent

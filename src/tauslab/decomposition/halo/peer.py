@@ -12,9 +12,9 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from tauslab.base.errors import DeviceError
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
 from tauslab.kernels.backends.base import Backend, Stream
-from tauslab.model.errors import DeviceError
 
 _CELL_WORDS = 16  # cells of different neighbours lie in lines of their own
 

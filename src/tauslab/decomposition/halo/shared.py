@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import UintArray
+from tauslab.base.errors import DeviceError
 from tauslab.kernels.backends.base import Backend
-from tauslab.model.arrays import UintArray
-from tauslab.model.errors import DeviceError
 
 Words = UintArray
 

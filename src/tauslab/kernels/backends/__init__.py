@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tauslab.base.errors import one_of
 from tauslab.kernels.backends import cpu, cuda, cuda_peers
 from tauslab.kernels.backends.base import (
     Backend,
@@ -16,7 +17,6 @@ from tauslab.kernels.backends.base import (
     register,
 )
 from tauslab.kernels.cuda_context import begin_context
-from tauslab.model.errors import one_of
 
 register("cuda", cuda.make, cuda.count, cuda_peers.measure, begin_context)
 register("cpu", cpu.make, cpu.count)

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tauslab.model.errors import KernelCompileError
+from tauslab.base.errors import KernelCompileError
 
 # Numbers: how `struct` packs them, and their type in ctypes.
 _NUMBERS: dict[str, tuple[str, type[Any]]] = {

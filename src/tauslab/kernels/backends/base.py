@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array
 from tauslab.kernels.backends.arguments import Arguments
-from tauslab.model.arrays import Array
 
 
 @dataclass(frozen=True)

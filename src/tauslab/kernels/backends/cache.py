@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from tauslab.model.errors import OutputError, TauslabError
+from tauslab.base.errors import OutputError, TauslabError
 
 # Raise when the format of entries or what they are compiled from changes in a way the key misses.
 CACHE_VERSION = 1

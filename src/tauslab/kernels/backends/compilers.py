@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tauslab.base.errors import ConfigError, DeviceError
+from tauslab.base.files.extras import installing
 from tauslab.kernels.backends.cache import cache_directory, has_home
-from tauslab.model.errors import ConfigError, DeviceError
-from tauslab.model.files.extras import installing
 
 
 def native_flag(machine: str) -> str:

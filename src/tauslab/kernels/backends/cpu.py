@@ -18,6 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array
+from tauslab.base.errors import DeviceError, KernelCompileError
+from tauslab.base.host_cores import allowed_cores
+from tauslab.base.host_memory import available_memory
+from tauslab.base.option_names import opt, warn
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
     Arguments,
@@ -43,11 +48,6 @@ from tauslab.kernels.backends.compilers import (
     host_compiler,
     run_compiler,
 )
-from tauslab.model.arrays import Array
-from tauslab.model.errors import DeviceError, KernelCompileError
-from tauslab.model.host_cores import allowed_cores
-from tauslab.model.host_memory import available_memory
-from tauslab.model.option_names import opt, warn
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array
+from tauslab.base.errors import DeviceError
+from tauslab.base.files.extras import installing
+from tauslab.base.option_names import opt
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
     Arguments,
@@ -34,10 +38,6 @@ from tauslab.kernels.backends.cache import (
 from tauslab.kernels.backends.cuda_graph import CudaGraph
 from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_version
 from tauslab.kernels.cuda_context import wait_for_context
-from tauslab.model.arrays import Array
-from tauslab.model.errors import DeviceError
-from tauslab.model.files.extras import installing
-from tauslab.model.option_names import opt
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tauslab.model.errors import KernelCompileError
+from tauslab.base.errors import KernelCompileError
 
 
 def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:

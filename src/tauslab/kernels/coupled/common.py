@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.coupled.codegen import common_header
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
 from tauslab.kernels.exact.selectors import LARGEST_LINEAR
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.errors import ConfigError
 
 _FILE = "coupled/common_paths.cc"
 _ENTRIES = ("common_paths", "side_differences")

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, Int32Array, UintArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.coupled.codegen import coupled_header
 from tauslab.kernels.coupled.common import CommonPaths, require_unrolled
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray, Int32Array, UintArray
 
 PAIR_COLUMNS = 4  # of each output: csrc/coupled/arguments.h
 

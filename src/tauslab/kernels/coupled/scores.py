@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.coupled.codegen import Slopes, score_header
 from tauslab.kernels.coupled.common import require_unrolled
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray, Int32Array
 
 
 @dataclass(frozen=True)

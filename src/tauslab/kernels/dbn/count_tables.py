@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Array, FloatArray, IntArray, UintArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, Event, KernelSource, Program, Stream
 from tauslab.kernels.dbn.entries import Entries, Family, Keys
-from tauslab.model.arrays import Array, FloatArray, IntArray, UintArray
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 
 MOST_BINS = 250  # a bin is a byte, and 255 stands for none
 _ENTRIES = ("bin_double", "bin_single", "count_dense", "count_sparse", "move_entries")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import UintArray
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
+from tauslab.base.arrays import UintArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 
 _WORD = 1 << 63  # what a word of a key stays below
 

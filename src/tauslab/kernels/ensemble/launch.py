@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Uint32Array
 from tauslab.kernels.backends.base import Backend, Stream
-from tauslab.model.arrays import Uint32Array
 
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits

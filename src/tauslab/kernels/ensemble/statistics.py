@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Array
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
-from tauslab.model.arrays import Array
 
 _ENTRIES = ("count_statistics", "count_histogram", "real_ranges", "real_statistics")
 # Digits that are kept of a sum of real numbers and of one of their squares, as in

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Array
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
-from tauslab.model.arrays import Array
 
 _ENTRIES = ("oscillation", "first_passage", "extinction", "time_above", "statistic")
 _OSCILLATION = {"amplitude": 0, "period": 1}  # numbers as in csrc/ensemble/summaries.cc

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tauslab.base.arrays import IntArray
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.events.codegen import (
     JUMP_COMPLETIONS,
     event_expressions,
@@ -29,8 +31,6 @@ from tauslab.kernels.network.lowering import (
     Operation,
     operations_first,
 )
-from tauslab.model.arrays import IntArray
-from tauslab.model.errors import ConfigError
 from tauslab.model.expressions.expression import Number
 
 _MOST_FACTORS = 2  # counts of a record of csrc/tables/propensities.h

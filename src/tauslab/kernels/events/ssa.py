@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
@@ -18,7 +19,6 @@ from tauslab.kernels.ensemble.launch import (
 from tauslab.kernels.events.codegen import JUMP_COMPLETIONS, completions, events_header, shape
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.errors import ConfigError
 
 WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction
 

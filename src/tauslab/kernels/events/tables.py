@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 
 # Executions that may wait in a trajectory: as many as there are events, and these besides.
 SPARE_WAITING = 32

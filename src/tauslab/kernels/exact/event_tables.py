@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tauslab.base.arrays import IntArray
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.tables import (
     MOST_ENTRIES,
@@ -22,7 +23,6 @@ from tauslab.kernels.exact.tables import (
     padded,
 )
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import IntArray
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
 # per species. No result depends on it.

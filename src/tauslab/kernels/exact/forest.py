@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tauslab.base.arrays import IntArray
 from tauslab.kernels.exact.owners import (
     FIXED,
     LITERAL_CONSTANT,
@@ -22,7 +23,6 @@ from tauslab.kernels.exact.owners import (
 )
 from tauslab.kernels.exact.tables import LANES, TableBook, padded
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import IntArray
 
 # Of whole numbers that are no sums of counts, in place of their first run: as in tables/forest.h.
 NO_PARTNERS = -2

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.exact.tables import LANES
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import FloatArray, IntArray
 
 PARTNERS, SAME_SPECIES, FIXED = 0, 1, 2  # as in csrc/tables/forest.h
 LITERAL_CONSTANT = -2

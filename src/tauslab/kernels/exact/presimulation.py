@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import Pilot, pilot_selector
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray, Int32Array
 
 TRAJECTORIES = 4
 # A pilot of more events begins again after so many, unless its selector turns out to make so many

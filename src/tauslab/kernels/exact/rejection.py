@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import BoolArray, FloatArray, IntArray
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
 LONGER, MANY_CHANGES = 4, 5

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.kernels.exact.owners import can_be_owned
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 
 SELECTORS = ("linear", "tree", "pdm", "rssa")
 

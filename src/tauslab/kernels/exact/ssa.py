@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
@@ -20,7 +21,6 @@ from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNe
 from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lane_codegen import fire_on_lanes
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.bounds import narrow
@@ -31,7 +32,6 @@ from tauslab.kernels.exact.short_events import (
 from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
-from tauslab.model.arrays import FloatArray, IntArray
 
 THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h

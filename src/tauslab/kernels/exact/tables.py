@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import FloatArray, Int32Array, IntArray
-from tauslab.model.errors import ModelError
+from tauslab.base.arrays import FloatArray, Int32Array, IntArray
+from tauslab.base.errors import ModelError
 
 LANES = 32  # fan-out of sum trees; the canonical reduction has 32 virtual lanes
 MOST_ENTRIES = 2**31 - 1  # the kernels' indices have 32 bits

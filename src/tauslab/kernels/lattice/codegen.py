@@ -14,9 +14,9 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, Int32Array, Uint32Array, UintArray
+from tauslab.base.errors import ConfigError
 from tauslab.kernels.lattice.lowering import LatticeReaction, LoweredLattice
-from tauslab.model.arrays import FloatArray, Int32Array, Uint32Array, UintArray
-from tauslab.model.errors import ConfigError
 
 FACE_KINDS = {"periodic": 0, "reflecting": 1, "absorbing": 2, "held": 3}
 MOST_PASSES = 4096  # the number of a pass has 12 bits in a draw's address

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array, IntArray
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.codegen import (
@@ -44,7 +45,6 @@ from tauslab.kernels.lattice.state import (
 )
 from tauslab.kernels.lattice.tables import LatticeTables
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
-from tauslab.model.arrays import Array, IntArray
 
 Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array, Int32Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.model.arrays import Array, Int32Array
 
 LANES = 32
 NONE = -1

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_of, splitting_warning
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.lattice import Lattice

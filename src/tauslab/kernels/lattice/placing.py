@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Array, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
 from tauslab.kernels.lattice.state import Slab
-from tauslab.model.arrays import Array, IntArray
 from tauslab.model.lattice.placement import Fixed, ParticleStart, Reach
 
 # Particles of the lattice, or sites of the slab, from which a device places particles: a thread of

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.lattice.codegen import bounds, chances
@@ -28,7 +29,6 @@ from tauslab.kernels.lattice.state import (
     counted_columns,
 )
 from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
-from tauslab.model.arrays import Array, FloatArray, IntArray
 
 COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first

@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
+from tauslab.base.arrays import Array, IntArray
 from tauslab.kernels.fields import Field
-from tauslab.model.arrays import Array, IntArray
 
 # Words of `work`: WorkWord of csrc/lattice/site/lattice.h.
 WORK, WAITING_0, FULL, MESSAGE_FULL = 14, 0, 3, 6

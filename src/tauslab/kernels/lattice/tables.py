@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import (
     ReactionTables,
@@ -19,7 +20,6 @@ from tauslab.kernels.lattice.codegen import (
 )
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import Slab
-from tauslab.model.arrays import Array
 
 
 class LatticeTables:

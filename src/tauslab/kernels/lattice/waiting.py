@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.model.arrays import Array
+from tauslab.base.arrays import Array
 
 # `Waiting` in csrc/lattice/site/lattice.h.
 WAITING = np.dtype([("site", "<u8"), ("age", "<u8"), ("particle", "<u4"), ("next", "<i4")])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 
 if TYPE_CHECKING:
     from tauslab.kernels.leaping.event_tau import EventTau

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.exact.tables import Pairs
 from tauslab.kernels.leaping.codegen import CRITICAL_FIRINGS
 from tauslab.kernels.network.lowering import (
@@ -24,7 +25,6 @@ from tauslab.kernels.network.lowering import (
     counts_in,
     operations_first,
 )
-from tauslab.model.arrays import FloatArray
 from tauslab.model.expressions.expression import Number
 from tauslab.model.portable.array_math import apply
 

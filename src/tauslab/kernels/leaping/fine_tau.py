@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
@@ -19,7 +20,6 @@ from tauslab.kernels.exact.tables import LANES, TableBook
 from tauslab.kernels.leaping.fine_tables import FineTables
 from tauslab.kernels.network.codegen import table_header
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.arrays import FloatArray
 
 # Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
 # processor at least, which limits registers.

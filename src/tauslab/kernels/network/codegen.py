@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
+from tauslab.base.errors import ModelError
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.network.lowering import (
     Constant,
@@ -25,7 +26,6 @@ from tauslab.kernels.network.lowering import (
     arguments_of,
     operations_first,
 )
-from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, parts_first
 
 _HEADER = "// Generated from the model: its sizes, propensities, state change and records.\n"

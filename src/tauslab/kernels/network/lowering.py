@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
-from tauslab.model.errors import ModelError
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import (
     DRAWS,
     Call,

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.ensemble.launch import (
     LAUNCHES_IN_FLIGHT,
@@ -30,8 +32,6 @@ from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 
 # Where a kernel is.
 FILES = {

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.kernels.ode.codegen import count_constants
 from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import opt
 
 LANES = 32
 SCHEDULERS = 4

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tauslab.base.arrays import FloatArray, Int32Array
+from tauslab.base.errors import ModelError
+from tauslab.base.option_names import opt
 from tauslab.kernels.network.lowering import as_event
 from tauslab.kernels.ode.graph import COMPARISONS, RUNNING, ExpressionGraph
-from tauslab.model.arrays import FloatArray, Int32Array
-from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     PAST,
     Call,
@@ -33,7 +34,6 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.time_relations import Switches, is_step_of_time
 from tauslab.model.expressions.time_tables import just_after
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
-from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 
 # Kinds by name, as in csrc/ode/sample.h.
 KINDS = {"uniform": 0, "loguniform": 1, "normal": 2, "lognormal": 3, "table": 4}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tauslab.model.errors import ConfigError, one_of
-from tauslab.model.option_names import assigned, opt
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import assigned, opt
 
 SOLVERS = ("auto", "rk4", "dopri5", "rosenbrock")
 PRECISIONS = {"double": "double", "single": "float"}  # and the C++ type of each

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
 
 # Parameters that must be above 0. In formulas 0 is allowed of some, since there it is computed.
 POSITIVE = frozenset({"sd", "sigma", "scale", "rate", "shape", "size"})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.infix import LONGEST_CHAIN, Builder, parse
 from tauslab.model.expressions.trees import (
     DEEPEST,

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.trees import Expression, Number, Symbol, call
 from tauslab.model.names import LONGEST_NAME, brief
 

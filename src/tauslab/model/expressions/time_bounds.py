@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.expressions.expression import Expression, Number, Symbol
 
 Bounds = tuple[FloatArray, FloatArray]  # least and most [interval]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.distributions import FAMILIES
 
 # Compilers limit how deep brackets nest (clang: 256), and walking a tree takes stack.

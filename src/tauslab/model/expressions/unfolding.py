@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, draws_in, substitute, symbols
 
 

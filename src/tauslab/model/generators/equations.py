@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError
+from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import Call, Expression
 from tauslab.model.network.network import Network
 from tauslab.model.portable.random_words import RandomWords

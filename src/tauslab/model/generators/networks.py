@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError
+from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.equations import continuous_law, mass_action_law
 from tauslab.model.network.network import Network, Reaction, Species

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.model.arrays import Array, FloatArray, IntArray
-from tauslab.model.errors import ConfigError, ModelError, reason_of
-from tauslab.model.files.extras import installing
+from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.errors import ConfigError, ModelError, reason_of
+from tauslab.base.files.extras import installing
+from tauslab.base.host_memory import in_bytes, require_memory
+from tauslab.base.option_names import warn
 from tauslab.model.geometry.shapes import Grid
-from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.option_names import warn
 
 _LIBRARIES = {
     ".tif": "tifffile",

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import Array, BoolArray
-from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.files.extras import installing
-from tauslab.model.host_memory import require_memory
-from tauslab.model.option_names import warn
+from tauslab.base.arrays import Array, BoolArray
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.files.extras import installing
+from tauslab.base.host_memory import require_memory
+from tauslab.base.option_names import warn
 
 Mask = BoolArray
 Distances = npt.NDArray[np.floating[Any]]

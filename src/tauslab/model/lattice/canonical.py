@@ -1,6 +1,6 @@
 """The normal form of a lattice model: one text that is stored in files and hashed.
 
-It is TOML that `tauslab.model.readers.lattice_toml` reads back, except that digests stand for
+It is TOML that `tauslab.formats.toml.lattice` reads back, except that digests stand for
 the sites and for positions of particles: these lie beside it in the file.
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.parts import FACES, Boundary, Diffusion, Placement, SiteReaction
 from tauslab.model.lattice.site_map import SiteMap

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tauslab.base.html import card, folded, table
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import ANY, FACES, UNITS, Diffusion, Placement, SiteReaction
-from tauslab.model.pictures.html import card, folded, table
-from tauslab.model.pictures.network_text import short_text
+from tauslab.model.network.text import short_text
 
 _MOST = 20  # lines of a kind
 

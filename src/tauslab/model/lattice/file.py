@@ -2,7 +2,7 @@
 
 The group ``/model`` holds ``source`` and ``canonical`` (text), ``sites`` (u8 ``[z, y, x]``, chunks
 of whole planes), ``sites_per_plane`` (i64 ``[z, type]``) and ``positions/N`` (i64 ``[n, 3]``) for
-the N-th placement that gives positions.  `tauslab.model.readers.lattice_hdf5` reads it.
+the N-th placement that gives positions.  `tauslab.formats.lattice_hdf5` reads it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tauslab.model.errors import ModelError, OutputError
-from tauslab.model.files.drafts import replacing
-from tauslab.model.files.text import put_attributes, put_text
-from tauslab.model.host_cores import allowed_cores
+from tauslab.base.errors import ModelError, OutputError
+from tauslab.base.files.drafts import replacing
+from tauslab.base.files.text import put_attributes, put_text
+from tauslab.base.host_cores import allowed_cores
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.site_map import SiteArray
@@ -84,7 +84,7 @@ def write_model_group(group: h5py.Group, lattice: LatticeData) -> None:
 
 def _write_planes(sites: h5py.Dataset, lattice: LatticeData) -> None:
     """Write all site types; threads compress them, since a core does 0.3 GB/s."""
-    from tauslab.model.files.direct_chunks import write_chunk
+    from tauslab.base.files.direct_chunks import write_chunk
 
     (z, y, x), planes = sites.shape, sites.chunks[0]
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.door import behind_door
-from tauslab.model.errors import ModelError
+from tauslab.base.door import behind_door
+from tauslab.base.errors import ModelError
+from tauslab.base.host_memory import require_memory
+from tauslab.base.listing import Listing
 from tauslab.model.expressions.expression import Expression
-from tauslab.model.host_memory import require_memory
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.describe import lattice_html, lattice_text
@@ -57,13 +58,12 @@ from tauslab.model.lattice.site_map import ArraySites, UniformSites
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.equations import REVERSIBLE, both_ways, pair_of, parse_equation
 from tauslab.model.network.network import Network
-from tauslab.model.pictures.listing import Listing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tauslab.model.pictures.view3d import View3d
+    from tauslab.base.view3d import View3d
 
 
 class Lattice(LatticeData):

@@ -11,8 +11,8 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import IntArray
-from tauslab.model.errors import ModelError
+from tauslab.base.arrays import IntArray
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, as_expression, symbols
 from tauslab.model.portable.host_math import evaluate
 

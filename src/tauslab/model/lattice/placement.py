@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import IntArray
-from tauslab.model.errors import ModelError
-from tauslab.model.host_cores import allowed_cores
+from tauslab.base.arrays import IntArray
+from tauslab.base.errors import ModelError
+from tauslab.base.host_cores import allowed_cores
 from tauslab.model.lattice.site_map import SiteMap
 from tauslab.model.lattice.values import Placed
 

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import IntArray
-from tauslab.model.errors import ModelError
-from tauslab.model.files.damaged import reading
-from tauslab.model.files.locking import open_h5
+from tauslab.base.arrays import IntArray
+from tauslab.base.errors import ModelError
+from tauslab.base.files.damaged import reading
+from tauslab.base.files.locking import open_h5
 
 SiteArray = npt.NDArray[np.uint8]
 _PIECE = 1 << 20  # bytes that are hashed at a time

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.errors import ConfigError, ModelError
-from tauslab.model.host_memory import require_memory
+from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.host_memory import require_memory
+from tauslab.base.option_names import warn
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (
     ANY,
@@ -26,7 +27,6 @@ from tauslab.model.lattice.parts import (
     number,
 )
 from tauslab.model.lattice.site_map import UniformSites
-from tauslab.model.option_names import warn
 
 _MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
 _COPIES = 4  # of the table of coefficients, in what is made from it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import BoolArray
+from tauslab.base.arrays import BoolArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues

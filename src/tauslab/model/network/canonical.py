@@ -1,6 +1,6 @@
 """One text per model: the normal form that is stored in results and hashed.
 
-It is TOML that `tauslab.model.readers.network_toml` reads back to a network with the same
+It is TOML that `tauslab.formats.toml.network` reads back to a network with the same
 propensities, bit for bit: laws keep their brackets and so the order of evaluation, numbers are
 written so that they read back to the same double, and everything keeps its
 order, which the random draws depend on.  The
@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
+from tauslab.base.files.drafts import write_whole
 from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
-from tauslab.model.files.drafts import write_whole
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.named_parts import with_named_parts
 from tauslab.model.network.parts import Event, Reaction, TimedEvent

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import assigned, opt
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_come, events_true_at_start
 from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
-from tauslab.model.option_names import assigned, opt
 from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
@@ -208,7 +208,7 @@ def check_rates(
 
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
-    from tauslab.model.pictures.network_text import event_lines, reaction_lines, rule_lines
+    from tauslab.model.network.text import event_lines, reaction_lines, rule_lines
 
     lines = [
         (
@@ -246,7 +246,7 @@ def report(network: Network) -> list[str]:
 
 def check_facts(network: Network) -> dict[str, object]:
     """What `report` says, for programs."""
-    from tauslab.model.pictures.network_text import event_facts, short_text
+    from tauslab.model.network.text import event_facts, short_text
 
     forms = mass_action_reactions(network)
     unkept = unkept_past(network)

@@ -6,8 +6,8 @@ import difflib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 
-from tauslab.model.errors import ModelError
-from tauslab.model.option_names import assigned, opt, said
+from tauslab.base.errors import ModelError
+from tauslab.base.option_names import assigned, opt, said
 
 MOST = 2**31 - 1
 _ROOM = 1e6  # molecules that a suggested compartment leaves the species that has most

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import Expression, substitute, symbols
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt
 
 
 def right_sides(network: Network) -> dict[str, frozenset[str]]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import value_of
 
 AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019

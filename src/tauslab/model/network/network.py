@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.model.door import behind_door
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base.door import behind_door
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -51,7 +52,6 @@ from tauslab.model.network.parts import (
     TimedEvent,
     draw_refused,
 )
-from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
@@ -444,12 +444,12 @@ class Network(NetworkData):
 
     def __str__(self) -> str:
         """The reactions as equations, with species and parameters; of many the first."""
-        from tauslab.model.pictures.network_text import network_text
+        from tauslab.model.network.text import network_text
 
         return network_text(self)
 
     def _repr_html_(self) -> str:
-        from tauslab.model.pictures.network_text import network_html
+        from tauslab.model.network.text import network_html
 
         return network_html(self)
 

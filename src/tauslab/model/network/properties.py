@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Call, Expression, parse, symbols
 
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 
 _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # 33 bits: its multiples by an exponent are exact
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
 from tauslab.model.portable.host_math import value_of
 

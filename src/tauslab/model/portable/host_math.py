@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import cache
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import PAST, Expression, Number, Symbol, arguments_first
 
 _DIGITS = 60  # a double has 17; what is left makes a wrong rounding as unlikely as 1e-40

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.arrays import FloatArray, IntArray
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.model.portable.host_math import value_of
 
 _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # 33 bits: its multiples by an exponent are exact

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.portable.host_math import value_of
 
 # log(2) in three parts: the first two have 32 bits each, so that an exponent times one is exact.

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tauslab._version import __version__
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
+from tauslab.decomposition.ranks.mpi import Communicator, SerialCommunicator
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt
+from tauslab.options.ensemble import Options
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers, open_workers
 from tauslab.runner.dask.lanes import DaskLanes, call
@@ -28,11 +30,9 @@ from tauslab.runner.ensemble.choices.solver_choice import (
 from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
 from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.output.format.layout import Layout
-from tauslab.runner.output.locks import written_by_us
-from tauslab.runner.ranks.mpi import Communicator, SerialCommunicator
-from tauslab.runner.results.result import Result
+from tauslab.store.format.layout import Layout
+from tauslab.store.locks import written_by_us
+from tauslab.store.results.result import Result
 
 
 def run_on_workers(

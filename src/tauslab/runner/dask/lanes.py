@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tauslab.base.errors import ExecutorError, StoppedEarly, TauslabError
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
-from tauslab.model.errors import ExecutorError, StoppedEarly, TauslabError
 from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers
 from tauslab.runner.dask.worker import LaunchResult, WorkerError
 from tauslab.runner.ensemble.lane import Delivery, InFlight
 from tauslab.runner.ensemble.lanes import Interval
 from tauslab.runner.ensemble.run import ProfileRow
-from tauslab.runner.output.format.layout import Layout
+from tauslab.store.format.layout import Layout
 
 _LOOK_SECONDS = 1.0
 _HALT_SECONDS = 0.5  # between two requests to end

@@ -17,10 +17,14 @@ from typing import Any
 import numpy as np
 
 from tauslab._version import __version__
+from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.ranks.local_rank import local_rank, node_group
+from tauslab.decomposition.ranks.mpi import SerialCommunicator, host_name
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import Pilot
-from tauslab.model.errors import ConfigError
+from tauslab.options.methods import Auto
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
 from tauslab.runner.ensemble.choices.presimulation import piloted
 from tauslab.runner.ensemble.choices.solver_choice import (
@@ -32,11 +36,7 @@ from tauslab.runner.ensemble.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.ensemble.lanes import launch_blocks
 from tauslab.runner.ensemble.run import build_engine
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.methods import Auto
-from tauslab.runner.output.format.layout import Chunk
-from tauslab.runner.ranks.job import open_backend
-from tauslab.runner.ranks.local_rank import local_rank, node_group
-from tauslab.runner.ranks.mpi import SerialCommunicator, host_name
+from tauslab.store.format.layout import Chunk
 
 # Samples of a launch: they travel through the network as one message, and a few of each worker
 # are under way at a time.

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
+from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import Expression, symbols, to_text
 from tauslab.model.network.diagnosis.time_breaks import (
     TimeBreaks,
@@ -16,7 +17,6 @@ from tauslab.model.network.diagnosis.time_breaks import (
     uses_time,
 )
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import opt, warn
 
 _LONGEST = 60  # characters of a law that are shown
 _PASSED_OVER = "and steps may pass over short pulses of it: compare the time itself with numbers"

@@ -19,10 +19,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError
-from tauslab.model.option_names import assigned
-from tauslab.runner.options.record import HistogramSpec
-from tauslab.runner.output.format.intervals import Z, share, widening
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned
+from tauslab.options.record import HistogramSpec
+from tauslab.store.format.intervals import Z, share, widening
 
 GROUP = 4096  # trajectories between two tests
 FEWEST_INFORMATIVE = 20  # without which no test of a mean is passed

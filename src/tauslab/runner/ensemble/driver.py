@@ -16,20 +16,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tauslab.base.errors import DeviceFailed, TauslabError, first_line_of
+from tauslab.base.option_names import opt
 from tauslab.decomposition.blocks import runs
+from tauslab.decomposition.ranks.mpi import Communicator, Counter, host_name
+from tauslab.decomposition.ranks.pace import next_due
+from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.kernels.ensemble.launch import WORK
-from tauslab.model.errors import DeviceFailed, TauslabError, first_line_of
-from tauslab.model.option_names import opt
 from tauslab.runner.ensemble.lane import Delivery
 from tauslab.runner.ensemble.lanes import LaneLike, Lanes
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.output.format.layout import Accumulators, Layout
-from tauslab.runner.output.format.statistics import add_accumulators
-from tauslab.runner.output.writers.writer import Writer
-from tauslab.runner.ranks.mpi import Communicator, Counter, host_name
-from tauslab.runner.ranks.pace import next_due
-from tauslab.runner.ranks.progress import Progress
-from tauslab.runner.ranks.shared_blocks import SharedBlocks
+from tauslab.store.format.layout import Accumulators, Layout
+from tauslab.store.format.statistics import add_accumulators
+from tauslab.store.writers.writer import Writer
 
 _LAUNCH_SECONDS = 2.0  # a launch is made about this long: marks on disk come often enough
 _CHECKPOINT_SECONDS = 30.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.from_file import require_output
 from tauslab.runner.ensemble.run import opened, run_portion
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.output.locks import written_by_us
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.results.result import Result
+from tauslab.store.locks import written_by_us
+from tauslab.store.results.result import Result
 
 
 def run_network(

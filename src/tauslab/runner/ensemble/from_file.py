@@ -1,7 +1,7 @@
 """What a run takes over from a result file: one to resume, to add to, or to run again.
 
 One rule for all three: an option that nobody gave is as in the file.  Which options a file holds,
-and how, their definitions say (`tauslab.runner.options.values.stored`).
+and how, their definitions say (`tauslab.options.values.stored`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.runner.options.ensemble import FloatArray, Options
-from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices
-from tauslab.runner.options.methods import (
+from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.together import agree
+from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.keywords import CommonChoices, EnsembleChoices
+from tauslab.options.methods import (
     DEFAULT_METHOD,
     METHOD_CLASSES,
     ODE,
@@ -26,17 +30,13 @@ from tauslab.runner.options.methods import (
     method_as_in,
     method_class,
 )
-from tauslab.runner.options.record import Record
-from tauslab.runner.options.sweep import Sweep
-from tauslab.runner.options.values.definition import definitions
-from tauslab.runner.options.values.stored import taken
-from tauslab.runner.output.writers.resume import existing_attributes, require_free
-from tauslab.runner.ranks.job import agreed_seed
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.together import agree
-from tauslab.runner.results.open import open_result
-from tauslab.runner.results.result import Result
+from tauslab.options.record import Record
+from tauslab.options.sweep import Sweep
+from tauslab.options.values.definition import definitions
+from tauslab.options.values.stored import taken
+from tauslab.store.results.open import open_result
+from tauslab.store.results.result import Result
+from tauslab.store.writers.resume import existing_attributes, require_free
 
 _OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
 

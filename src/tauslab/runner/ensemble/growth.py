@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ConfigError, StoppedEarly
+from tauslab.base.errors import ConfigError, StoppedEarly
+from tauslab.base.option_names import assigned, opt, warn
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.stopping import in_order
+from tauslab.decomposition.ranks.together import agree
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import assigned, opt, warn
+from tauslab.options.ensemble import Options, Portion
 from tauslab.runner.ensemble.convergence import (
     FEWEST_INFORMATIVE,
     FIRST_GROUP,
@@ -30,35 +35,30 @@ from tauslab.runner.ensemble.convergence import (
 from tauslab.runner.ensemble.from_file import left_open
 from tauslab.runner.ensemble.run import Setup, layout_of, opened, run_portion
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.ensemble import Options, Portion
-from tauslab.runner.output.format.layout import Accumulators, Layout
-from tauslab.runner.output.format.schema import root_attributes
-from tauslab.runner.output.format.statistics import (
+from tauslab.store.format.layout import Accumulators, Layout
+from tauslab.store.format.schema import root_attributes
+from tauslab.store.format.statistics import (
     add_accumulators,
     add_groups,
     zero_accumulators,
 )
-from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.output.writers.join import (
+from tauslab.store.hdf5.disk import Disk
+from tauslab.store.results.approximation import OF_SAMPLING
+from tauslab.store.results.open import open_result
+from tauslab.store.results.result import Result
+from tauslab.store.writers.join import (
     ResultPiece,
     join_files,
     join_memory,
     stored_accumulators,
 )
-from tauslab.runner.output.writers.resume import (
+from tauslab.store.writers.resume import (
     existing_attribute,
     existing_text,
     require_same_run,
     warn_of_other_bits,
 )
-from tauslab.runner.output.writers.single import portions, remove_parts, remove_portions
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import in_order
-from tauslab.runner.ranks.together import agree
-from tauslab.runner.results.approximation import OF_SAMPLING
-from tauslab.runner.results.open import open_result
-from tauslab.runner.results.result import Result
+from tauslab.store.writers.single import portions, remove_parts, remove_portions
 
 Stop = Callable[[], bool]
 

@@ -29,7 +29,7 @@ from tauslab.kernels.ensemble.launch import (
 from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
 from tauslab.kernels.ensemble.summaries import Summaries
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.output.format.layout import Accumulators, Chunk
+from tauslab.store.format.layout import Accumulators, Chunk
 
 LANES = LAUNCHES_IN_FLIGHT
 _OF_LAUNCH = ("work", "row_counter")  # buffers without a row for each trajectory

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.runner.ensemble.lane import LANES, Delivery, InFlight, Lane, Reductions, lane_rows
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.output.format.layout import Layout
-from tauslab.runner.ranks.mpi import Communicator
+from tauslab.store.format.layout import Layout
 
 Interval = tuple[float, float]
 

@@ -8,14 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import assigned, opt, warn
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
-from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_rates
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import assigned, opt, warn
+from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.task import (
     Task,
@@ -27,8 +29,6 @@ from tauslab.runner.ensemble.task import (
     recorded_names,
     with_settings,
 )
-from tauslab.runner.options.ensemble import FloatArray, Options
-from tauslab.runner.options.record import Record
 
 _NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
 

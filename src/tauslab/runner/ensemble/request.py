@@ -7,15 +7,15 @@ from dataclasses import fields
 from typing import Any
 
 from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options, default_n
+from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
+from tauslab.options.methods import Method, given_in, method_of, method_with
+from tauslab.options.record import Record
+from tauslab.options.sampling import Sampling
+from tauslab.options.sweep import Sweep
+from tauslab.options.values.python_values import names_of, numbers, points_of, whole
+from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.from_file import times_to_append
-from tauslab.runner.options.ensemble import Options, default_n
-from tauslab.runner.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
-from tauslab.runner.options.methods import Method, given_in, method_of, method_with
-from tauslab.runner.options.record import Record
-from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.sweep import Sweep
-from tauslab.runner.options.values.python_values import names_of, numbers, points_of, whole
-from tauslab.runner.options.values.sample_times import sample_times
 
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
 _WHOLE = ("max_steps", "block", "append", "append_to")  # which may be written as 1e4

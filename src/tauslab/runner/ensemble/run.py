@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.base.errors import StoppedEarly
+from tauslab.base.host_memory import require_memory
+from tauslab.base.option_names import command_line, warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
+from tauslab.decomposition.ranks.job import agreed_task, devices
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.stopping import in_order, stopped_early
+from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
+from tauslab.decomposition.ranks.waiting.compiling import telling_of_compilers
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
@@ -18,10 +28,10 @@ from tauslab.kernels.exact.selectors import Pilot
 from tauslab.kernels.exact.ssa import ExactSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
-from tauslab.model.errors import StoppedEarly
-from tauslab.model.host_memory import require_memory
 from tauslab.model.network.network import Network
-from tauslab.model.option_names import command_line, warn
+from tauslab.options.ensemble import Options
+from tauslab.options.methods import ODE, SSA, TauLeaping
+from tauslab.options.values.stored import attributes_of
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
@@ -31,24 +41,14 @@ from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
 from tauslab.runner.ensemble.task import Task, prepare
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.options.values.stored import attributes_of
-from tauslab.runner.output.format.layout import Accumulators, Layout
-from tauslab.runner.output.format.statistics import cancelled, sum_over_ranks
-from tauslab.runner.output.writers.memory import MemoryWriter
-from tauslab.runner.output.writers.resume import existing_attributes
-from tauslab.runner.output.writers.writer import Storage, Writer, open_writer
-from tauslab.runner.ranks.job import agreed_task, devices
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.progress import Progress
-from tauslab.runner.ranks.stopping import in_order, stopped_early
-from tauslab.runner.ranks.together import agree, end_all_ranks, in_turn
-from tauslab.runner.ranks.waiting.compiling import telling_of_compilers
-from tauslab.runner.results.approximation import approximation
-from tauslab.runner.results.open import open_result
-from tauslab.runner.results.result import Result
+from tauslab.store.format.layout import Accumulators, Layout
+from tauslab.store.format.statistics import cancelled, sum_over_ranks
+from tauslab.store.results.approximation import approximation
+from tauslab.store.results.open import open_result
+from tauslab.store.results.result import Result
+from tauslab.store.writers.memory import MemoryWriter
+from tauslab.store.writers.resume import existing_attributes
+from tauslab.store.writers.writer import Storage, Writer, open_writer
 
 ProfileRow = dict[str, float | str]
 

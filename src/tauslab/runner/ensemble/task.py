@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import opt, warn
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact.selectors import pilot_events, selector_of
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
-from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.canonical import canonical_text
@@ -23,11 +24,9 @@ from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.past import with_pasts
-from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
-from tauslab.runner.ensemble.breaks import breaks_of
-from tauslab.runner.options.ensemble import FloatArray, Options
-from tauslab.runner.options.methods import (
+from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.methods import (
     ODE,
     SSA,
     Auto,
@@ -36,9 +35,10 @@ from tauslab.runner.options.methods import (
     turned_into,
     with_choices,
 )
-from tauslab.runner.options.record import SAMPLED, Record
-from tauslab.runner.options.sweep import Design, Sweep, column_of
-from tauslab.runner.options.values.texts import some
+from tauslab.options.record import SAMPLED, Record
+from tauslab.options.sweep import Design, Sweep, column_of
+from tauslab.options.values.texts import some
+from tauslab.runner.ensemble.breaks import breaks_of
 
 if TYPE_CHECKING:
     from tauslab.kernels.ode.lowering import OdeSystem

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.decomposition.halo.depth import WAYS, choose_depth, slab_planes
 from tauslab.decomposition.halo.links import slowest_transport
+from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
@@ -18,10 +19,9 @@ from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.state import SINCE_START, LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
-from tauslab.runner.options.lattice import LatticeTask
-from tauslab.runner.output.lattice.parts import HookState, Piece
-from tauslab.runner.ranks.mpi import Communicator, Parcel
+from tauslab.store.lattice.parts import HookState, Piece
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

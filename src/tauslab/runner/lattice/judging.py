@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from tauslab.base.option_names import warn
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.diagnosis.occupancy import CROWDED
 from tauslab.model.lattice.diagnosis.truncation import truncation_text
-from tauslab.model.option_names import warn
-from tauslab.runner.ranks.mpi import Communicator
 
 
 @dataclass(frozen=True)

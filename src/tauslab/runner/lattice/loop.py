@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.errors import StoppedEarly
+from tauslab.decomposition.ranks.mpi import Counter
+from tauslab.decomposition.ranks.progress import Progress
+from tauslab.decomposition.ranks.stopping import how_to_go_on
 from tauslab.kernels.lattice.state import Samples
-from tauslab.model.errors import StoppedEarly
+from tauslab.options.hook_view import LatticeView
+from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.group import Group
 from tauslab.runner.lattice.judging import Judge
-from tauslab.runner.options.hook_view import LatticeView
-from tauslab.runner.options.lattice import LatticeTask
-from tauslab.runner.output.lattice.parts import CHECKPOINT, Begun
-from tauslab.runner.output.lattice.writer import LatticeWriter
-from tauslab.runner.ranks.mpi import Counter
-from tauslab.runner.ranks.progress import Progress
-from tauslab.runner.ranks.stopping import how_to_go_on
+from tauslab.store.lattice.parts import CHECKPOINT, Begun
+from tauslab.store.lattice.writer import LatticeWriter
 
 _BATCH_SECONDS = 0.5  # between looks at signals and at the list of waiting particles
 _MOST_SAMPLES = 4096  # of a batch

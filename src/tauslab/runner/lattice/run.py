@@ -9,29 +9,29 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from tauslab.base.errors import ConfigError, StoppedEarly
+from tauslab.base.host_cores import cores_of_rank
+from tauslab.base.host_memory import in_bytes, require_memory
+from tauslab.base.option_names import assigned, opt
+from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
+from tauslab.decomposition.ranks.mpi import Communicator, host_name
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.stopping import in_order, watched
+from tauslab.decomposition.ranks.together import agree, in_turn
+from tauslab.decomposition.ranks.waiting.compiling import telling_of_compilers
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.sharing import replicas_at_a_time
-from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.model.host_cores import cores_of_rank
-from tauslab.model.host_memory import in_bytes, require_memory
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.option_names import assigned, opt
+from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.options.sweep import Sweep
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
-from tauslab.runner.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
-from tauslab.runner.options.sweep import Sweep
-from tauslab.runner.output.lattice.parts import Begun
-from tauslab.runner.output.lattice.writer import LatticeWriter
-from tauslab.runner.output.locks import written_by_us
-from tauslab.runner.output.targets import require_no_input, require_place
-from tauslab.runner.ranks.job import agreed_seed, agreed_task, devices, failing_together
-from tauslab.runner.ranks.mpi import Communicator, host_name
-from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.ranks.stopping import in_order, watched
-from tauslab.runner.ranks.together import agree, in_turn
-from tauslab.runner.ranks.waiting.compiling import telling_of_compilers
-from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
+from tauslab.store.lattice.parts import Begun
+from tauslab.store.lattice.writer import LatticeWriter
+from tauslab.store.locks import written_by_us
+from tauslab.store.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
+from tauslab.store.targets import require_no_input, require_place
 
 _MOST_COMPRESSING = 16
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tauslab.model.errors import ConfigError
+from tauslab.analysis.filters.observing import KINDS, ObservationModel
+from tauslab.base.errors import ConfigError
+from tauslab.exchange.petab.likelihood import log_prior
 from tauslab.model.expressions.distributions import FAMILIES
-from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.options.values.priors import Prior
-from tauslab.runner.particles.observing import KINDS, ObservationModel
-from tauslab.runner.petab.likelihood import log_prior
+from tauslab.options.sampling import Sampling
+from tauslab.options.values.priors import Prior
 
 LAWS = {
     "lognormal(1,0.3)": stats.lognorm(0.3, scale=math.e),

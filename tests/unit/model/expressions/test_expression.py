@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import (
     DEEPEST,
     FUNCTIONS,

@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import FUNCTIONS, Call, Expression, Number, call, parse
 from tauslab.model.portable.host_math import evaluate
 

@@ -12,13 +12,13 @@ from places import ROOT
 from sbml_factory import model, parameter, reaction, read_text, species, write
 
 import tauslab as ts
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
+from tauslab.cli.main import main
+from tauslab.formats.bionetgen.net import parse_net
+from tauslab.formats.read import read
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.equations import MOST_MOLECULES, parse_equation
 from tauslab.model.network.network import Network, Reaction
-from tauslab.model.readers.bionetgen.net import parse_net
-from tauslab.model.readers.read import read
-from tauslab.runner.cli.main import main
 
 LARGEST = 2147483647
 

@@ -11,7 +11,7 @@ import pytest
 
 import tauslab as ts
 from tauslab import geometry
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base.errors import ConfigError, ModelError
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import pytest
 
 import tauslab as ts
 from tauslab import geometry
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
+from tauslab.formats.read import read
 from tauslab.model.geometry.labels import stored_voxel
-from tauslab.model.readers.read import read
 
 VOLUME = (np.arange(3 * 4 * 5).reshape(3, 4, 5) // 7 % 3).astype(np.uint8)
 MODEL = """

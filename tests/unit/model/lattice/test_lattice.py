@@ -7,9 +7,9 @@ import pytest
 from spatial_factory import cell
 
 import tauslab as ts
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.kernels.lattice.codegen import pass_length, reaction_passes
 from tauslab.kernels.lattice.lowering import lower_lattice
-from tauslab.model.errors import ConfigError, ModelError
 from tauslab.model.lattice.canonical import lattice_sha256
 from tauslab.model.lattice.values import lattice_values
 

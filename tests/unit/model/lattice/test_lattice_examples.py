@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from places import ROOT
 
+from tauslab.formats.read import read
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.equations import parse_equation
-from tauslab.model.readers.read import read
 
 EXAMPLES = ROOT / "examples"
 

@@ -10,13 +10,13 @@ import pytest
 from places import ROOT
 from spatial_factory import cell
 
+from tauslab.base.errors import ModelError
+from tauslab.formats.read import read, read_network
 from tauslab.kernels.lattice.lowering import lower_lattice
-from tauslab.model.errors import ModelError
 from tauslab.model.lattice.canonical import lattice_canonical_text, lattice_sha256
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.site_map import FileSites
 from tauslab.model.lattice.values import lattice_values
-from tauslab.model.readers.read import read, read_network
 
 TEXT = """
 name = "rod"

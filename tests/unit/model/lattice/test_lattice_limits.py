@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model import control_groups, host_memory
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base import control_groups, host_memory
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.cli.main import main
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.site_map import ArraySites, UniformSites
 from tauslab.model.lattice.values import lattice_values
-from tauslab.runner.cli.main import main
 
 
 def box(**more):

@@ -7,8 +7,8 @@ import pytest
 from spatial_factory import SHAPE, cell
 
 import tauslab as ts
+from tauslab.base.errors import ModelError
 from tauslab.kernels.lattice.lowering import lower_lattice
-from tauslab.model.errors import ModelError
 from tauslab.model.portable.host_math import evaluate
 
 H, D = 1e-8, 1e-12

@@ -10,8 +10,8 @@ from scipy import stats
 from spatial_factory import SHAPE, cell
 
 import tauslab as ts
+from tauslab.base.errors import ModelError
 from tauslab.kernels.lattice.lowering import lower_lattice
-from tauslab.model.errors import ModelError
 from tauslab.model.lattice.placement import ParticleStart
 
 CUTS = [(0, 12), (0, 1, 12), (0, 3, 4, 9, 12), tuple(range(13))]

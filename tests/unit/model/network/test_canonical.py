@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from places import TESTS
 
+from tauslab.base.errors import ModelError
+from tauslab.formats.read import read
+from tauslab.formats.sbml.reader import read_sbml_text
+from tauslab.formats.toml.network import read_toml_text
 from tauslab.kernels.network.lowering import LoweredNetwork, lower
-from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import Number, call
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.equations import mass_action_law
 from tauslab.model.network.network import Feature, Network, Reaction
-from tauslab.model.readers.network_toml import read_toml_text
-from tauslab.model.readers.read import read
-from tauslab.model.readers.sbml.reader import read_sbml_text
 
 DATA = TESTS / "data"
 THERE = Path("there.toml")

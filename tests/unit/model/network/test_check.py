@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.analysis.cme.solve import lowered_counts
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.model.network.check import check_facts, check_rates, report, require_support
 from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Feature, Network
-from tauslab.runner.cme.solve import lowered_counts
+from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.task import prepare
-from tauslab.runner.options.ensemble import Options
 
 
 def _network() -> Network:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tauslab.model.errors import ConfigError
+from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import as_expression, symbols
 from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.network import Network

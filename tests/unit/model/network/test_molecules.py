@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
+from tauslab.cli.main import main
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.molecules import AVOGADRO
-from tauslab.runner.cli.main import main
 
 _UNIT = """<unitDefinition id="substance"><listOfUnits>
 <unit kind="{kind}" scale="{scale}" multiplier="{multiplier}"/></listOfUnits></unitDefinition>"""

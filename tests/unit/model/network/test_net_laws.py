@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.cli.main import main
 from tauslab.model.network.check import check_facts
-from tauslab.runner.cli.main import main
 
 RATE, TOTAL = 0.5, 20
 

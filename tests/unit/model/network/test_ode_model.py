@@ -9,11 +9,11 @@ import pytest
 from sbml_factory import mathml, model, parameter, reaction, read_text, species
 
 import tauslab as ts
+from tauslab.base.errors import ModelError
+from tauslab.formats.toml.network import read_toml_text
 from tauslab.kernels.ode.lowering import OdeEvent, lower_ode, spans
-from tauslab.model.errors import ModelError
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.check import require_support
-from tauslab.model.readers.network_toml import read_toml_text
 
 VAN_DER_POL = """
 t_end = 10

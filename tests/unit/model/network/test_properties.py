@@ -8,7 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from tauslab.model.errors import ConfigError
+from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import to_text
 from tauslab.model.network.properties import (
     And,
@@ -20,7 +21,6 @@ from tauslab.model.network.properties import (
     parse_property,
     quantities,
 )
-from tauslab.runner.results.dbn.monitor import Monitor
 
 TIMES = np.array([0.0, 1.0, 2.0, 3.5, 5.0, 6.0, 8.0])
 

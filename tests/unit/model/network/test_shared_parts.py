@@ -13,11 +13,13 @@ import pytest
 from sbml_factory import mathml, model, reaction, species, write
 
 import tauslab as ts
+from tauslab.base.errors import ModelError
+from tauslab.formats.sbml.reader import read_sbml
+from tauslab.formats.toml.network import read_toml_text
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network import codegen
 from tauslab.kernels.network.lowering import lower
-from tauslab.model.errors import ModelError
 from tauslab.model.expressions.expression import (
     Expression,
     Number,
@@ -36,8 +38,6 @@ from tauslab.model.expressions.reversible import SignAnalysis
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.dependencies import right_sides
 from tauslab.model.portable.host_math import evaluate
-from tauslab.model.readers.network_toml import read_toml_text
-from tauslab.model.readers.sbml.reader import read_sbml
 
 DEEP = 60
 

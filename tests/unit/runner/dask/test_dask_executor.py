@@ -15,14 +15,14 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
+from tauslab.decomposition.ranks.local_rank import local_rank, node_group
 from tauslab.kernels.backends import device_count
+from tauslab.options import dask as dask_options
 from tauslab.runner.dask import cluster as dask_cluster
 from tauslab.runner.dask.cluster import Workers
 from tauslab.runner.dask.lanes import result_of
 from tauslab.runner.dask.worker import WorkerError
-from tauslab.runner.options import dask as dask_options
-from tauslab.runner.ranks.local_rank import local_rank, node_group
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 SCHLOGL = TESTS / "data" / "sbml" / "schlogl.xml"
 RUN = {"t_end": 1.0, "points": 6, "seed": 5, "method": "ssa", "device": "cpu", "n": 300}
@@ -112,12 +112,12 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 @needs_dask
 @pytest.mark.usefixtures("one_block_launches")
 def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
-    from tauslab.model.readers.read import read_network
-    from tauslab.runner.api.executor import run_job
-    from tauslab.runner.options.ensemble import Options
-    from tauslab.runner.options.record import Record
-    from tauslab.runner.options.values.sample_times import sample_times
-    from tauslab.runner.ranks.mpi import SerialCommunicator
+    from tauslab.api.executor import run_job
+    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.formats.read import read_network
+    from tauslab.options.ensemble import Options
+    from tauslab.options.record import Record
+    from tauslab.options.values.sample_times import sample_times
 
     path = tmp_path / "out.h5"
     chosen = {"executor": ts.Dask(client), "output": path}
@@ -168,8 +168,8 @@ def test_workers_take_different_gpus(client):
         import cupy
         from distributed import get_worker
 
+        from tauslab.decomposition.ranks.job import open_backend
         from tauslab.runner.dask.worker import _Rank
-        from tauslab.runner.ranks.job import open_backend
 
         backend = open_backend("cuda", 1, _Rank(get_worker().scheduler.address), share=True)
         try:
@@ -186,7 +186,7 @@ def test_workers_take_different_gpus(client):
 
 
 def test_without_dask_one_sentence_says_how_to_get_it(monkeypatch, capsys, tmp_path):
-    from tauslab.runner.cli.main import main
+    from tauslab.cli.main import main
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -315,7 +315,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):
 
 def test_processes_of_a_machine_take_the_lowest_free_number():
     group = f"test-{os.getpid()}"
-    hold = "import sys; from tauslab.runner.ranks.local_rank import local_rank\n"
+    hold = "import sys; from tauslab.decomposition.ranks.local_rank import local_rank\n"
     hold += "print(local_rank(sys.argv[1]), flush=True); sys.stdin.read()"
 
     def start():

@@ -14,14 +14,14 @@ import pytest
 from places import ROOT, TESTS
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError
-from tauslab.runner.cli.main import main
+from tauslab.base.errors import ConfigError
+from tauslab.cli.main import main
+from tauslab.options.dask import DaskOptions, dask_options
+from tauslab.options.ensemble import Options
+from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.dask import cluster as dask_cluster
 from tauslab.runner.dask.cluster import open_workers
-from tauslab.runner.options.dask import DaskOptions, dask_options
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.values.sample_times import sample_times
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 SCHLOGL = TESTS / "data" / "sbml" / "schlogl.xml"
 RUN = ["run", str(SCHLOGL), "-n", "60", "--t-end", "1", "--points", "3", "--seed", "5", "--method",

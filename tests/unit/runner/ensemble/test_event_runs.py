@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.errors import StoppedEarly
-from tauslab.runner.api.api import ranks
+from tauslab.api.api import ranks
+from tauslab.base.errors import StoppedEarly
+from tauslab.options.ensemble import Options
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.entry import run_network
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.record import Record
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 N = 200
 RUN = {"times": [0.0, 1.0, 2.0, 3.0], "seed": 5, "device": "cpu", "quiet": True,

@@ -10,10 +10,10 @@ import pytest
 import tauslab as ts
 from tauslab.model.network.check import report
 from tauslab.model.network.network import Event
+from tauslab.options.ensemble import Options
+from tauslab.options.methods import ODE, SSA, TauLeaping
+from tauslab.options.sweep import choose_points
 from tauslab.runner.ensemble.run import prepare_task
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.options.sweep import choose_points
 
 
 def _dose(time: float | str = "T", at: float = 5.0) -> ts.Network:

@@ -9,17 +9,17 @@ from places import TESTS
 from sampling import ordinary
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError, StoppedEarly
-from tauslab.runner.api.api import ranks
-from tauslab.runner.cli.main import main
+from tauslab.api.api import ranks
+from tauslab.base.errors import ConfigError, StoppedEarly
+from tauslab.cli.main import main
+from tauslab.options.ensemble import Options
+from tauslab.options.record import Record
 from tauslab.runner.ensemble import growth
 from tauslab.runner.ensemble.convergence import Convergence, Sums, UntilSpec, half_width
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.run import run_portion
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.record import Record
-from tauslab.runner.output.writers import join
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
+from tauslab.store.writers import join
 
 ALL = "trajectories,statistics,final,histogram:X:0:40:10,summary:mean:X"
 SWEEP = {"k": [3.0, 5.0, 8.0]}

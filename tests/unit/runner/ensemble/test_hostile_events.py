@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.runner.output.format.schema import STATUS_VALUES
+from tauslab.store.format.schema import STATUS_VALUES
 
 
 def ran(net: ts.Network, times: list[float]) -> ts.Result:

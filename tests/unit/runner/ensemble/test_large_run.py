@@ -9,6 +9,7 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
+from tauslab.cli.main import main
 from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact import event_tables as plans
@@ -18,8 +19,7 @@ from tauslab.kernels.exact.tables import TableRows
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
-from tauslab.runner.cli.main import main
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 NET = TESTS / "data" / "net" / "multisite2.net"
 
@@ -91,9 +91,9 @@ def test_selectors_agree_in_the_mean(n):
 @pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("selector", ["tree", "pdm", "rssa"])
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
+    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.options.ensemble import Options
     from tauslab.runner.ensemble.entry import run_network
-    from tauslab.runner.options.ensemble import Options
-    from tauslab.runner.ranks.mpi import SerialCommunicator
 
     path, times = tmp_path / "run.h5", np.array([0.0, 0.1])
     whole = run(

@@ -8,13 +8,13 @@ import pytest
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.leaping.choice import leaping_engine
+from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.choices import leap_error, method_choice
 from tauslab.runner.ensemble.choices.leap_error import difference, moments_of
 from tauslab.runner.ensemble.choices.method_choice import choose_method
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.run import prepare_task
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 TIMES = np.array([1.0, 2.0])
 NAMES = ("X",)

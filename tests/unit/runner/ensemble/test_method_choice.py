@@ -10,13 +10,13 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
+from tauslab.cli.bench import chain, michaelis_menten, schlogl
+from tauslab.cli.main import main
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
-from tauslab.runner.cli.bench import chain, michaelis_menten, schlogl
-from tauslab.runner.cli.main import main
 from tauslab.runner.ensemble.choices import method_choice
 from tauslab.runner.ensemble.choices.method_choice import outlook
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 SBML = TESTS / "data" / "sbml"
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError
-from tauslab.runner.cli.main import main
-from tauslab.runner.options.sampling import Sampling
-from tauslab.runner.results.digest import digest_lines, digest_total
-from tauslab.runner.results.open import open_result
+from tauslab.base.errors import ConfigError
+from tauslab.cli.main import main
+from tauslab.options.sampling import Sampling
+from tauslab.store.results.digest import digest_lines, digest_total
+from tauslab.store.results.open import open_result
 
 TIMES = [0.0, 0.5, 2.0]
 
@@ -128,7 +128,7 @@ def test_a_file_from_when_lognormal_began_by_the_median_keeps_that(tmp_path, cap
     common = ["run", str(model), *options, "-o", str(old), "--sample"]
     median, positional = "k=lognormal(median=2,sigma=0.3)", "k=lognormal(2,0.3)"
     with monkeypatch.context() as before:
-        before.setattr("tauslab.runner.options.sampling._as_stored", lambda *_: positional)
+        before.setattr("tauslab.options.sampling._as_stored", lambda *_: positional)
         assert main([*common, median]) == 0
     new = tmp_path / "new.h5"
     assert main(["run", str(old), "-o", str(new), "--device", "cpu", "--quiet"]) == 0

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError
-from tauslab.runner.cli.main import main
+from tauslab.base.errors import ConfigError
+from tauslab.cli.main import main
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.from_file import with_stored_choices
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.ranks.mpi import SerialCommunicator
-from tauslab.runner.results.open import open_result
+from tauslab.store.results.open import open_result
 
 
 def van_der_pol() -> ts.Network:

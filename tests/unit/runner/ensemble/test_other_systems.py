@@ -8,9 +8,9 @@ import pytest
 from places import ROOT
 
 import tauslab as ts
+from tauslab.base import control_groups, host_memory
+from tauslab.base.errors import DeviceError
 from tauslab.decomposition.halo.shared import HostMemory
-from tauslab.model import control_groups, host_memory
-from tauslab.model.errors import DeviceError
 
 LINUX_ALONE = ("sched_getaffinity", "memfd_create", "posix_fallocate", "fdatasync")
 

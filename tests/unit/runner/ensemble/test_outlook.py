@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.base.option_names import command_line
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.model.option_names import command_line
+from tauslab.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.ensemble.choices import outlook
 from tauslab.runner.ensemble.choices.method_choice import expected_gain
 from tauslab.runner.ensemble.choices.outlook import Outlook, outlook_of, sentence, tell_of_long_run
 from tauslab.runner.ensemble.run import build_engine, prepare_task
-from tauslab.runner.options.ensemble import PYTHON_COMMAND, Options
-from tauslab.runner.ranks.mpi import SerialCommunicator
-from tauslab.runner.ranks.progress import Progress
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 
 def turnover(rate):
@@ -59,7 +59,7 @@ def test_points_of_a_sweep_that_differ(cpu):
     net.add_parameter("k", 1.0)
     net.add_reaction("-> X", rate="k")
     sweep = {"k": np.array([1.0, 1.0, 1.0, 1e6])}
-    from tauslab.runner.options.sweep import choose_points
+    from tauslab.options.sweep import choose_points
 
     task = task_of(net, sweep=choose_points(sweep, None, None), n=100)
     found = outlook_of(task, build_engine(task, cpu, None))

@@ -9,6 +9,8 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
+from tauslab.cli.main import main
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
 from tauslab.kernels.backends import get_backend
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.exact.owners import change_weights
@@ -23,14 +25,12 @@ from tauslab.kernels.exact.selectors import (
 )
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
-from tauslab.runner.cli.main import main
+from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.choices import presimulation as piloting
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.ranks.mpi import SerialCommunicator
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 NET = TESTS / "data" / "net" / "multisite2.net"
 BASE = "pdm"  # of this network

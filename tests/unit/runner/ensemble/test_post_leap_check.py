@@ -10,9 +10,9 @@ from places import TESTS
 from sampling import ordinary
 
 import tauslab as ts
-from tauslab.runner.cli.main import main
+from tauslab.cli.main import main
 from tauslab.runner.ensemble.choices import method_choice
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 from .test_tau import chain, work
 

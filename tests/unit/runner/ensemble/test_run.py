@@ -12,11 +12,11 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
+from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.options.ensemble import Options
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.entry import run_network
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.record import Record
-from tauslab.runner.ranks.mpi import SerialCommunicator
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 DATA = TESTS / "data"
 TIMES = [0.0, 0.5, 1.0, 2.0]
@@ -302,7 +302,7 @@ def test_cuda_gives_the_bits_of_the_cpu(model, selector, team):
 @pytest.mark.usefixtures("one_block_launches")
 def test_an_unfinished_run_gives_the_trajectories_that_are_there(tmp_path, monkeypatch, run):
     """Also in a large file, whose rows are not filled beforehand."""
-    monkeypatch.setattr("tauslab.runner.output.format.schema.PREFILL_BYTES", 0)
+    monkeypatch.setattr("tauslab.store.format.schema.PREFILL_BYTES", 0)
     path = tmp_path / "run.h5"
     options = Options(
         times=np.array(TIMES), n=100, seed=3, device="cpu", block=10, output=path, quiet=True,

@@ -13,22 +13,23 @@ MODEL = ROOT / "examples" / "schlogl.toml"
 NEVER = (
     "antimony", "cupy", "dask", "distributed", "email", "IPython", "libsbml", "matplotlib",
     "mpi4py", "pandas", "rich", "scipy", "urllib.request", "xarray", "xml",
-    "tauslab.model.geometry", "tauslab.model.lattice.lattice", "tauslab.model.pictures",
-    "tauslab.model.readers.bionetgen", "tauslab.model.readers.lattice", "tauslab.model.writers",
+    "tauslab.model.geometry", "tauslab.model.lattice.lattice", "tauslab.formats.antimony",
+    "tauslab.formats.bionetgen", "tauslab.formats.lattice_hdf5", "tauslab.formats.lattice_microbes",
+    "tauslab.formats.sbml.mathml_writer", "tauslab.formats.sbml.writer",
     "tauslab.kernels.dbn", "tauslab.kernels.lattice", "tauslab.decomposition.halo",
-    "tauslab.decomposition.slab", "tauslab.runner.cli.doctor", "tauslab.runner.dask",
-    "tauslab.runner.dbn", "tauslab.runner.lattice", "tauslab.runner.particles",
-    "tauslab.runner.plots", "tauslab.runner.results.dbn", "tauslab.runner.results.lattice",
-    "tauslab.runner.sedml",
+    "tauslab.decomposition.slab", "tauslab.cli.doctor", "tauslab.runner.dask",
+    "tauslab.analysis", "tauslab.formats.toml.lattice", "tauslab.runner.lattice",
+    "tauslab.views", "tauslab.store.results.lattice",
+    "tauslab.exchange.sedml",
 )  # fmt: skip
 # Of a run of the default method that goes to a file, beside them.
 NOT_OF_SSA = (
     "tauslab.kernels.events.codegen", "tauslab.kernels.events.ssa",
     "tauslab.kernels.leaping.event_tau", "tauslab.kernels.ode.engine",
-    "tauslab.kernels.ode.layouts", "tauslab.kernels.ode.lowering", "tauslab.model.readers.sbml",
-    "tauslab.runner.ensemble.growth", "tauslab.runner.output.writers.mpio",
-    "tauslab.runner.options.lattice", "tauslab.runner.output.writers.parts",
-    "tauslab.runner.results.export",
+    "tauslab.kernels.ode.layouts", "tauslab.kernels.ode.lowering", "tauslab.formats.sbml",
+    "tauslab.runner.ensemble.growth", "tauslab.store.writers.mpio",
+    "tauslab.options.lattice", "tauslab.store.writers.parts",
+    "tauslab.store.results.export",
 )  # fmt: skip
 NOT_OF_HELP = (
     "h5py",
@@ -51,7 +52,7 @@ def among(loaded: set[str], names: tuple[str, ...]) -> list[str]:
 
 
 def command(*words: str) -> str:
-    return f"from tauslab.runner.cli.main import main\nassert main({list(words)}) == 0"
+    return f"from tauslab.cli.main import main\nassert main({list(words)}) == 0"
 
 
 RUN = ("run", str(MODEL), "--t-end", "0.01", "-n", "3", "--device", "cpu", "--seed", "1", "--quiet")
@@ -74,7 +75,7 @@ def folder(tmp_path_factory):
         pytest.param(command(*RUN, "-o", "other.h5"), NEVER + NOT_OF_SSA, id="run"),
         pytest.param(IN_PYTHON, NEVER[1:] + NOT_OF_SSA[:7], id="python"),
         pytest.param(command("info", "out.h5"), NEVER + NOT_OF_SSA, id="info"),
-        pytest.param("from tauslab.runner.cli.main import _parser; _parser([]).format_help()",
+        pytest.param("from tauslab.cli.main import _parser; _parser([]).format_help()",
                      NEVER + NOT_OF_HELP, id="help"),
     ],
 )  # fmt: skip
@@ -83,5 +84,5 @@ def test_a_command_loads_what_it_needs_alone(program, unneeded, folder):
 
 
 def test_the_rule_sees_what_is_loaded(folder):
-    found = loaded_by("import tauslab.model.writers.sbml", folder)
-    assert "tauslab.model.writers.sbml" in among(found, NEVER)
+    found = loaded_by("import tauslab.formats.sbml.writer", folder)
+    assert "tauslab.formats.sbml.writer" in among(found, NEVER)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import tauslab as ts
+from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.lane import LANES
 from tauslab.runner.ensemble.lanes import DeviceLanes
-from tauslab.runner.ranks.shared_blocks import SharedBlocks
 
 
 def test_blocks_are_taken_only_when_a_lane_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
-from tauslab.runner.results.digest import digest_lines
+from tauslab.store.results.digest import digest_lines
 
 SBML = TESTS / "data" / "sbml"
 

@@ -8,8 +8,8 @@ import pytest
 
 import tauslab as ts
 from tauslab.model.lattice.diagnosis.check import lattice_report, waiting_part
+from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.runner.lattice.judging import Tally
-from tauslab.runner.options.lattice import LatticeOptions, prepare_lattice
 
 STEP = 1e-3
 

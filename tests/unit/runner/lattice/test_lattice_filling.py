@@ -7,13 +7,13 @@ import pytest
 from lattice_factory import STEP, empty_lattice
 from lattice_run_factory import digest, run
 
+from tauslab.api.api import ranks
+from tauslab.base.errors import StoppedEarly
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.filling import Filling
-from tauslab.model.errors import StoppedEarly
-from tauslab.runner.api.api import ranks
+from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver
-from tauslab.runner.options.lattice import LatticeOptions
 
 FEW, SOME, MANY = Filling
 SHAPE = (6, 18, 21)

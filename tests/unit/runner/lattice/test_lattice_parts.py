@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from lattice_factory import STEP, empty_lattice
 
+from tauslab.api.api import ranks
+from tauslab.base.errors import ConfigError, InputFileError, StoppedEarly
+from tauslab.base.files.seals import seal
+from tauslab.base.files.text import put_attributes
 from tauslab.kernels.lattice.state import LatticeState, Samples
 from tauslab.kernels.lattice.waiting import WAITING
-from tauslab.model.errors import ConfigError, InputFileError, StoppedEarly
-from tauslab.model.files.seals import seal
-from tauslab.model.files.text import put_attributes
-from tauslab.runner.api.api import ranks
+from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as lattice
-from tauslab.runner.options.lattice import LatticeOptions, prepare_lattice
-from tauslab.runner.output.lattice import layout as lattice_layout
-from tauslab.runner.output.lattice.parts import HookState, Piece
-from tauslab.runner.output.lattice.writer import LatticeWriter
-from tauslab.runner.results.lattice.result import LatticeResult
+from tauslab.store.lattice import layout as lattice_layout
+from tauslab.store.lattice.parts import HookState, Piece
+from tauslab.store.lattice.writer import LatticeWriter
+from tauslab.store.results.lattice.result import LatticeResult
 
 SHAPE = (11, 3, 4)
 CUTS = [(0, 11), (0, 4, 8, 11), (0, 1, 2, 3, 11), (0, 5, 6, 7, 9, 10, 11)]

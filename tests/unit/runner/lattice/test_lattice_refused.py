@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import tauslab as ts
-from tauslab.model.errors import StoppedEarly
+from tauslab.analysis.filters.asking import Asking
+from tauslab.base.errors import StoppedEarly
 from tauslab.model.lattice.parts import as_shape
 from tauslab.runner.lattice import loop
-from tauslab.runner.particles.asking import Asking
-from tauslab.runner.results.lattice.info import facts, lines
+from tauslab.store.results.lattice.info import facts, lines
 
 
 def crowded(count):

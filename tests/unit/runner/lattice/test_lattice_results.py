@@ -8,12 +8,12 @@ import pytest
 from spatial_factory import FRAMES, SHAPE, TIMES, write_result
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError, InputFileError
-from tauslab.runner.cli.main import main
-from tauslab.runner.plots.lattice import _borders, plot_lattice
-from tauslab.runner.results.lattice import recorded
-from tauslab.runner.results.lattice.export import export_lattice
-from tauslab.runner.results.lattice.result import LatticeResult, is_lattice_result
+from tauslab.base.errors import ConfigError, InputFileError
+from tauslab.cli.main import main
+from tauslab.store.results.lattice import recorded
+from tauslab.store.results.lattice.export import export_lattice
+from tauslab.store.results.lattice.result import LatticeResult, is_lattice_result
+from tauslab.views.lattice import _borders, plot_lattice
 
 
 @pytest.fixture(params=[0, 2], ids=["alone", "replicas"])

@@ -16,16 +16,16 @@ from lattice_run_factory import T_END, digest, meddling, model, run
 from sampling import strides
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError, InputFileError, OutputError, StoppedEarly
-from tauslab.model.files.drafts import draft_of
+from tauslab.api.api import ranks
+from tauslab.base.errors import ConfigError, InputFileError, OutputError, StoppedEarly
+from tauslab.base.files.drafts import draft_of
 from tauslab.model.lattice.file import write_lattice
-from tauslab.runner.api.api import ranks
+from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver
-from tauslab.runner.options.lattice import LatticeOptions
-from tauslab.runner.output.format import versions
-from tauslab.runner.output.hdf5.disk import Disk
-from tauslab.runner.output.lattice import writer as lattice_writer
+from tauslab.store.format import versions
+from tauslab.store.hdf5.disk import Disk
+from tauslab.store.lattice import writer as lattice_writer
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +174,8 @@ def test_what_was_lost_is_computed_again(whole, unfinished, tmp_path, harm, step
 @pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
 def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
     """At the end nothing is left to join, and all is as if it had been."""
-    from tauslab.runner.output.lattice import early as lattice_early
-    from tauslab.runner.output.lattice import frames as lattice_frames
+    from tauslab.store.lattice import early as lattice_early
+    from tauslab.store.lattice import frames as lattice_frames
 
     path, late = tmp_path / "run.h5", tmp_path / "late.h5"
     with monkeypatch.context() as patch:
@@ -199,7 +199,7 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
     run(whole, lattice, frame_every=5).close()
     program = (
         "import resource, signal, sys\n"
-        "from tauslab.runner.cli.main import main\n"
+        "from tauslab.cli.main import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))\n"
         "print(main(sys.argv[2:]))\n"

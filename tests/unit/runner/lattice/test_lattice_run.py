@@ -15,14 +15,14 @@ from lattice_factory import STEP
 from lattice_run_factory import T_END, digest, model, run
 
 import tauslab as ts
+from tauslab.base.errors import ConfigError, InputFileError
+from tauslab.cli.main import main
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.model.errors import ConfigError, InputFileError
 from tauslab.model.lattice.file import write_lattice
-from tauslab.runner.cli.main import main
+from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import run as driver
-from tauslab.runner.options.lattice import LatticeOptions
-from tauslab.runner.output.lattice.writer import LatticeWriter
+from tauslab.store.lattice.writer import LatticeWriter
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "rdme"
 

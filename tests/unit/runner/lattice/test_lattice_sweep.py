@@ -11,12 +11,12 @@ from lattice_factory import coefficient
 from lattice_run_factory import T_END, digest, model, run
 
 import tauslab as ts
-from tauslab.model.errors import ConfigError, InputFileError, ModelError, StoppedEarly
+from tauslab.base.errors import ConfigError, InputFileError, ModelError, StoppedEarly
+from tauslab.cli.main import main
 from tauslab.model.lattice.file import write_lattice
-from tauslab.runner.cli.main import main
+from tauslab.options.lattice import LatticeOptions, point_seed, prepare_lattice
+from tauslab.options.sweep import choose_points
 from tauslab.runner.lattice import loop as lattice_loop
-from tauslab.runner.options.lattice import LatticeOptions, point_seed, prepare_lattice
-from tauslab.runner.options.sweep import choose_points
 
 FAST = coefficient(0.3)  # twice what one pass of hops allows
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import BoolArray, FloatArray, IntArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import connected_types
 from tauslab.model.lattice.values import LatticeValues

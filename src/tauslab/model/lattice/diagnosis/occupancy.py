@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.model.arrays import BoolArray, FloatArray, IntArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.values import LatticeValues
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.arrays import BoolArray
+from tauslab.base.arrays import BoolArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import ANY, SiteReaction
 from tauslab.model.lattice.values import LatticeValues

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.model.arrays import BoolArray
+from tauslab.base.arrays import BoolArray
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
 from tauslab.model.lattice.values import LatticeValues

@@ -23,8 +23,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray, IntArray
-from tauslab.model.option_names import assigned
+from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.option_names import assigned
 
 MOST_ERROR = 0.005  # of a mean time to react, above which a run warns
 _SIDE = 16  # sites along an axis of the lattice of the sums; in larger ones the error is smaller

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.model.errors import ConfigError, ModelError
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.option_names import assigned
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_of
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.values import LatticeValues
-from tauslab.model.option_names import assigned
 
 MOST_DIFFUSION_PASSES = 10_000  # of a step
 MOST_REACTION_PASSES = 4096  # of a pass of diffusion: 12 bits of a draw's address

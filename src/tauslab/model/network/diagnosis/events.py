@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.model.errors import ModelError
+from tauslab.base.errors import ModelError
+from tauslab.base.option_names import warn
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -21,7 +22,6 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Doubt, Event, TimedEvent
-from tauslab.model.option_names import warn
 from tauslab.model.portable.host_math import evaluate
 
 _AFTER = ("ge", "gt", "le", "lt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.expressions.expression import Call, Expression, Number, arguments_first
 from tauslab.model.expressions.time_bounds import bounds_of
 from tauslab.model.portable.array_math import apply

@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -24,7 +25,6 @@ from tauslab.model.expressions.expression import (
     to_text,
 )
 from tauslab.model.network.network import Event, Network
-from tauslab.model.option_names import opt
 from tauslab.model.portable.host_math import evaluate
 
 _TIMES = 256  # between the last sample and the next, at which laws are computed

@@ -23,7 +23,7 @@ from math import nextafter
 
 import numpy as np
 
-from tauslab.model.arrays import FloatArray
+from tauslab.base.arrays import FloatArray
 from tauslab.model.expressions.expression import (
     Call,
     Expression,

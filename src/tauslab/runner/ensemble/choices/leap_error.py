@@ -22,11 +22,11 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.leaping.choice import leaping_engine
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.pilots import exact_engine, pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.record import Record
-from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
 CountArray = npt.NDArray[np.int32]

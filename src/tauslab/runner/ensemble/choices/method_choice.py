@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.errors import ConfigError, TauslabError
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
@@ -30,19 +33,16 @@ from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.model.errors import ConfigError, TauslabError
 from tauslab.model.network.check import refusing
 from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+from tauslab.options.methods import Auto, TauLeaping, turned_into
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
 from tauslab.runner.ensemble.choices.pilots import exact_engine, pilot_seed
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
 from tauslab.runner.ensemble.task import Task, prepare
-from tauslab.runner.options.ensemble import Options
-from tauslab.runner.options.methods import Auto, TauLeaping, turned_into
-from tauslab.runner.options.record import Record
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
-from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

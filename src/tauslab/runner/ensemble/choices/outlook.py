@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tauslab.base.option_names import opt, warn
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.model.expressions.expression import substitute, symbols
-from tauslab.model.option_names import opt, warn
 from tauslab.model.portable.host_math import evaluate
+from tauslab.options.methods import DEFAULT_EPSILON, SSA
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.methods import DEFAULT_EPSILON, SSA
-from tauslab.runner.options.record import Record
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
+from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 LONG_SECONDS = 30.0  # of a run that is told of before it begins
 _FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core

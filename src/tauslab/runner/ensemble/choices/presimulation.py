@@ -11,8 +11,8 @@ from dataclasses import replace
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.exact.presimulation import presimulate
 from tauslab.kernels.exact.selectors import Pilot, selector_after
+from tauslab.options.methods import SSA, with_choices
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.methods import SSA, with_choices
 
 
 def piloted(task: Task, backend: Backend) -> Pilot | None:

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.jacobian import jacobian
 from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.options.methods import with_choices
+from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import Task
-from tauslab.runner.options.methods import with_choices
-from tauslab.runner.options.record import Record
-from tauslab.runner.ranks.mpi import Communicator
-from tauslab.runner.ranks.on_root import on_root
 
 EXPLICIT, STIFF = "dopri5", "rosenbrock"
 _TRAJECTORIES = 4  # where inputs differ

@@ -6,7 +6,7 @@
 
 #include "lattice/site/lattice.h"
 
-// Place in `age` of the passes of a step: x, y, z, then reactions, then hooks (runner/options/hook_view.py).
+// Place in `age` of the passes of a step: x, y, z, then reactions, then hooks (options/hook_view.py).
 enum SpillPass : u32 {
     SPILL_X = 0,
     SPILL_Y = 0x1000,

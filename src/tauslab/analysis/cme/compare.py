@@ -1,0 +1,147 @@
+"""An ensemble against the law: chi-square and total variation of every species and time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.cme.law import CmeResult
+from tauslab.base.arrays import FloatArray, Int32Array
+from tauslab.base.errors import ConfigError
+from tauslab.store.results.result import Result
+
+FEWEST_EXPECTED = 10.0  # trajectories of a bin
+FALSE_ALARMS = 1e-3  # of all comparisons of a run together
+MOST_TIMES = 5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Counts of one species at one time against its marginal law.
+
+    Attributes
+    ----------
+    species, time, n, bins
+        What was compared, in how many trajectories and bins of neighbouring counts.
+    p_value
+        Probability of a chi-square at least as large, were the law that of the trajectories; at
+        most n times the law's error where a trajectory is outside its states.
+    distance
+        Total variation between the shares of the bins and the law: half the sum of differences.
+    expected_distance
+        What chance makes of it, with the bound of the law's own error.
+    """
+
+    species: str
+    time: float
+    n: int
+    bins: int
+    p_value: float
+    distance: float
+    expected_distance: float
+
+
+def compare(law: CmeResult, result: Result) -> list[Comparison]:
+    """Compare all counts that a result holds at times of the law.
+
+    Raises
+    ------
+    ConfigError
+        The result is a sweep, of equations, or holds no counts.
+    """
+    if result.continuous or result.swept:
+        raise ConfigError(f"{result.name}: a law is compared with counts of one point")
+    found = []
+    for name in result.species:
+        if name not in law.species:
+            raise ConfigError(f"{result.name}: {name} is no species of the law of {law.name}")
+        for t in law.time.tolist():
+            sampled = _counts(result, name, t)
+            k = int(np.flatnonzero(law.time == t)[0])
+            found.append(_one(name, t, sampled, law.marginal(name, t), float(law.bound[k])))
+    return found
+
+
+def times_to_compare(result: Result) -> FloatArray:
+    """A few of the times at which a result has counts, the last among them."""
+    times = np.asarray(result.times, np.float64)
+    if "counts" not in result.data:
+        return times[-1:]
+    chosen = np.unique(np.linspace(0, len(times) - 1, MOST_TIMES + 1).round().astype(int))
+    return times[chosen[1:]] if len(chosen) > 1 else times
+
+
+def verdict(found: Sequence[Comparison]) -> tuple[bool, list[str]]:
+    """Whether all agree, and lines that say so; all together raise a false alarm in 0.1 %."""
+    level = FALSE_ALARMS / max(1, len(found))
+    wrong = [one for one in found if one.p_value < level]
+    lines = [
+        f"{one.species} at t = {one.time:g}: total variation {one.distance:.3g} (chance "
+        f"{one.expected_distance:.2g}), p = {one.p_value:.2g}, {one.bins} bins"
+        for one in (wrong or found)
+    ]
+    told = "differ from" if wrong else "agree with"
+    number = len(wrong) if wrong else len(found)
+    head = (
+        f"{number} of {len(found)} distributions {told} the master equation "
+        f"(p >= {level:.2g} wanted)"
+    )
+    return not wrong, [head, *(f"  {line}" for line in lines)]
+
+
+def _counts(result: Result, name: str, t: float) -> Int32Array:
+    if "counts" in result.data:
+        column: Any = result.counts(name)[:, result.time_index(t)]
+    else:
+        column = result.final(name)
+    return np.asarray(column, np.int32)
+
+
+def _one(name: str, t: float, sampled: Int32Array, law: FloatArray, bound: float) -> Comparison:
+    """Bins are runs of neighbouring counts; the last also has what ended early or is beyond."""
+    n, size = len(sampled), len(law)
+    place = np.where((sampled < 0) | (sampled >= size), size, sampled)
+    observed = np.bincount(place, minlength=size + 1).astype(np.float64)
+    shares = np.append(law, max(0.0, 1.0 - float(law.sum())))
+    starts, filled = [0], 0.0
+    for state, share in enumerate(shares.tolist()):
+        if filled >= FEWEST_EXPECTED:
+            starts.append(state)
+            filled = 0.0
+        filled += n * share
+    if filled < FEWEST_EXPECTED and len(starts) > 1:
+        starts.pop()
+    expected = np.add.reduceat(shares, starts)
+    seen = np.add.reduceat(observed, starts) / n
+    chi_square = n * float(((seen - expected) ** 2 / expected).sum())
+    if len(starts) > 1:
+        p_value = _tail(chi_square, len(starts) - 1)
+    else:  # almost all have one count: are as many elsewhere as may be?
+        usual = int(law.argmax())
+        p_value = _binomial(int(n - observed[usual]), n, max(0.0, 1.0 - float(law[usual])))
+    if (observed[shares <= 0]).any() or observed[size]:  # where the law has no more than its error
+        p_value = min(p_value, n * bound)
+    chance = float(np.sqrt(expected * (1 - np.minimum(expected, 1.0)) / n).sum())
+    return Comparison(
+        name, t, n, len(starts), p_value,
+        float(np.abs(seen - expected).sum()) / 2, chance / math.sqrt(2 * math.pi) + bound,
+    )  # fmt: skip
+
+
+def _tail(chi_square: float, freedom: int) -> float:
+    """Probability of more than a chi-square."""
+    from scipy.special import chdtrc  # of the extra that the law needs
+
+    return float(chdtrc(freedom, chi_square))
+
+
+def _binomial(seen: int, n: int, chance: float) -> float:
+    """Twice the smaller probability of as many or more, or as many or fewer, at most 1."""
+    from scipy.special import bdtr, bdtrc
+
+    more = float(bdtrc(seen - 1, n, chance)) if seen else 1.0
+    return min(1.0, 2 * more, 2 * float(bdtr(seen, n, chance)))

@@ -1,0 +1,209 @@
+"""exp(Q t) applied to a law on a fixed set of states, by uniformisation.
+
+With q at least as large as every exit rate, P = I + Q / q has no negative entry, and
+
+    p(t) = sum_k  e^(-q t) (q t)^k / k!  P^k p(0)                       (Jensen 1953)
+
+is a sum of terms that are not negative. What the sum leaves out, and what leaves the set, is
+missing in the result. The result is therefore below the law in every state, and 1 less its sum is
+the error. For few states and long times P^k is replaced by repeated squaring of the matrix for a
+short time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.cme.states import OUTSIDE, StateSet
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+
+UNIT = 2.0**-53  # relative rounding of one operation
+CUT = 2e-17  # what the series leaves out of a law at most
+_SMALLEST = 1e-200  # probabilities below count as lost, so that no operation meets denormal numbers
+_FLUSH_EVERY = 16  # steps
+_SHORT = 0.25  # q times the time of the matrix that is squared
+_TERMS = 16  # of its series: the first left out is below 2^-80
+MOST_DENSE = 1500  # states of a full matrix
+# Seconds, to choose between the two: of a step, of an entry in a step, and of a multiplication.
+_STEP, _ENTRY, _MULTIPLY = 8e-6, 3e-9, 1e-10
+_SOON, _PATIENCE = 1.0, 60.0  # seconds of the series, for which nothing is squared
+
+
+def require_scipy() -> Any:
+    """`scipy.sparse`.
+
+    Raises
+    ------
+    ConfigError
+        SciPy is not installed.
+    """
+    try:
+        from scipy import sparse
+    except ImportError:
+        raise ConfigError(
+            'master equations need SciPy, which is not installed: pip install "tauslab[cme]"'
+        ) from None
+    return sparse
+
+
+class Propagator:
+    """exp(Q t) of a set of states; it does not follow the set when that changes.
+
+    Parameters
+    ----------
+    tolerance
+        Errors by rounding that squaring may have where the series takes less than a minute.
+    horizon, patience
+        A time whose series is too long, and the seconds it may take: then what is faster squared
+        is squared, whatever the rounding.
+
+    Attributes
+    ----------
+    fastest
+        q: the largest exit rate, 0 where nothing can happen.
+    """
+
+    def __init__(self, states: StateSet, tolerance: float, horizon: float, patience: float) -> None:
+        self._tolerance, self._horizon, self._limit = tolerance, horizon, patience
+        self._n = len(states)
+        exits = states.rates.sum(axis=1)
+        self.fastest = float(exits.max(initial=0.0)) * (1 + 4 * UNIT * states.rates.shape[1])
+        self._states, self._exits = states, exits
+        self._matrix: Any = None
+        self._powers: dict[float, FloatArray] = {}
+        # Roundings of an entry in a step: a product for each reaction, the sums, the diagonal.
+        self._operations = states.rates.shape[1] + 4
+
+    def steps(self, duration: float) -> float:
+        """Multiplications with P that a time takes."""
+        length = self.fastest * duration
+        return length + 8 * math.sqrt(length) + 40 if length else 0.0
+
+    def rounding(self, duration: float) -> float:
+        """Bound of the relative error of every probability by rounding."""
+        if not self.fastest:
+            return 0.0
+        if self._squares(duration):
+            return self._rounding_of_squares(duration)
+        return (self.steps(duration) * self._operations + 200) * UNIT
+
+    def work(self, duration: float) -> float:
+        """Estimated seconds."""
+        return min(self._seconds(duration))
+
+    def seconds_with(self, states: int, duration: float) -> float:
+        """Estimated seconds of the series, if there were so many states that are left as often."""
+        entries = states * (self._states.rates.shape[1] + 3)
+        return self.steps(duration) * (_STEP + _ENTRY * entries)
+
+    def advance(self, law: FloatArray, duration: float) -> FloatArray:
+        """The law after a time, without what has left the set."""
+        if not self.fastest or not duration:
+            return law
+        if self._squares(duration):
+            power = self._power(duration)
+            return np.asarray(power.T @ law)
+        return self._series(law, self.fastest * duration)
+
+    def _series(self, law: FloatArray, length: float) -> FloatArray:
+        first, weights = poisson_weights(length)
+        matrix = self._stepping()
+        total = np.zeros_like(law)
+        step = law
+        for k in range(first + len(weights)):
+            if k:
+                step = matrix @ step
+                if k % _FLUSH_EVERY == 0:
+                    step[step < _SMALLEST] = 0.0
+            if k >= first:
+                total += weights[k - first] * step
+        total[total < _SMALLEST] = 0.0
+        return total
+
+    def _stepping(self) -> Any:
+        """P transposed, sparse."""
+        if self._matrix is None:
+            sparse = require_scipy()
+            source, reaction = np.nonzero(self._states.targets != OUTSIDE)
+            target = self._states.targets[source, reaction]
+            flow = self._states.rates[source, reaction] / self.fastest
+            stay = np.maximum(1.0 - self._exits / self.fastest, 0.0)
+            own = np.arange(self._n)
+            self._matrix = sparse.csr_array(
+                (
+                    np.concatenate([flow, stay]),
+                    (np.concatenate([target, own]), np.concatenate([source, own])),
+                ),
+                shape=(self._n, self._n),
+            )
+        return self._matrix
+
+    def _seconds(self, duration: float) -> tuple[float, float]:
+        """Of the series, and of squaring."""
+        entries = int((self._states.targets != OUTSIDE).sum()) + 3 * self._n
+        series = self.steps(duration) * (_STEP + _ENTRY * entries)
+        if self._n > MOST_DENSE:
+            return series, math.inf
+        done = duration in self._powers
+        products = 0 if done else _TERMS + self._squarings(duration)
+        return series, products * _MULTIPLY * (self._n + 1) ** 3 + 1e-4
+
+    def _squares(self, duration: float) -> bool:
+        series, squaring = self._seconds(duration)
+        if squaring < series and self._seconds(self._horizon)[0] > self._limit:
+            return True
+        exact = self._rounding_of_squares(duration) < self._tolerance
+        return squaring < series and series > (_SOON if exact else _PATIENCE)
+
+    def _rounding_of_squares(self, duration: float) -> float:
+        return 2.0 ** self._squarings(duration) * (_TERMS + 2) * (self._n + 4) * UNIT
+
+    def _squarings(self, duration: float) -> int:
+        return max(0, math.ceil(math.log2(max(self.fastest * duration, _SHORT) / _SHORT)))
+
+    def _power(self, duration: float) -> FloatArray:
+        """The matrix exp(Q t) with the outside as a last state, rows from, columns to."""
+        if duration not in self._powers:
+            n, squarings = self._n, self._squarings(duration)
+            step = np.zeros((n + 1, n + 1))
+            step[:n, :n] = self._stepping().toarray().T
+            step[:n, n] = np.maximum(1.0 - step[:n, :n].sum(axis=1), 0.0)
+            step[n, n] = 1.0
+            _, weights = poisson_weights(self.fastest * duration / 2.0**squarings, terms=_TERMS)
+            power = weights[-1] * np.eye(n + 1)
+            for weight in weights[-2::-1]:
+                power = power @ step
+                power[np.diag_indices(n + 1)] += weight
+            for _ in range(squarings):
+                power = power @ power
+                # Rows of the exact matrix have the sum 1: no drift over many squarings.
+                power /= power.sum(axis=1, keepdims=True)
+                power[power < _SMALLEST] = 0.0
+            self._powers = {duration: np.ascontiguousarray(power[:n, :n])}
+        return self._powers[duration]
+
+
+def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatArray]:
+    """Probabilities of a Poisson number as (first, those from there on), summing to at most 1.
+
+    Those left out are together below half of `CUT`; `terms` asks for so many from 0. They are
+    products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
+    """
+    mode = int(mean)
+    reach = int(40 * math.sqrt(mean + 60) + 60)
+    below = np.arange(mode, max(0, mode - reach), -1) / mean
+    above = mean / np.arange(mode + 1, mode + reach)
+    left, right = np.cumprod(below)[::-1], np.cumprod(above)
+    weights = np.concatenate([left, [1.0], right])
+    first = mode - len(left)
+    weights /= weights.sum()
+    if terms is not None:
+        return 0, weights[:terms]
+    tail = CUT / 4
+    low = int(np.searchsorted(np.cumsum(weights), tail))
+    high = len(weights) - int(np.searchsorted(np.cumsum(weights[::-1]), tail))
+    return first + low, weights[low:high]

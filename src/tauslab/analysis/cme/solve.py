@@ -1,0 +1,144 @@
+"""From a network to its law at given times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tauslab.analysis.cme.law import CmeResult
+from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection
+from tauslab.analysis.cme.propensities import observables_of
+from tauslab.analysis.counts_alone import require_counts_alone
+from tauslab.base.arrays import FloatArray, Int32Array
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.host_memory import require_memory
+from tauslab.base.option_names import warn
+from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
+from tauslab.model.network.check import check_rates, require_support, without_missing
+from tauslab.model.network.counts import round_counts
+from tauslab.model.network.diagnosis.events import warn_of_model
+from tauslab.model.network.network import Network
+from tauslab.runner.ensemble.task import with_settings
+
+_SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
+
+
+def lowered_counts(
+    network: Network, values: Mapping[str, float]
+) -> tuple[Network, LoweredNetwork, dict[str, int]]:
+    """The network with values set, lowered, and its initial counts.
+
+    Raises
+    ------
+    ModelError
+        The exact method cannot honour the model.
+    """
+    require_counts_alone(network, "a master equation")
+    require_support(without_missing(network, values.keys()), "ssa")
+    if not network.species:
+        raise ModelError(f"{network.name} has no species: there is nothing to solve")
+    network = with_settings(network, values)
+    network.validate()
+    parameters = network.parameter_values()
+    warn_of_model(network, parameters)
+    check_rates(network, parameters)
+    if has_dynamics(network):
+        raise ModelError(
+            f"{network.name}: its events, or laws that the time changes, are no part of a master "
+            "equation here; ts.run(method='ssa') can run it"
+        )
+    amounts = network.initial_amounts(parameters)
+    held = {n: amounts[n] for n in network.constant_species() if amounts[n] != round(amounts[n])}
+    counts = round_counts(amounts | dict.fromkeys(held, 0.0), warn=warn)
+    return network, lower(network, parameters=parameters, counts=counts, reals=held), counts
+
+
+def first_law(
+    counts: Mapping[str, int], laws: Mapping[str, FloatArray]
+) -> tuple[Int32Array, FloatArray]:
+    """States ``[state, species]`` and probabilities of independent initial counts."""
+    cells = int(np.prod([float(np.count_nonzero(law)) for law in laws.values()]))
+    require_memory(24 * cells * len(counts), f"an initial law of {cells} states")
+    probabilities = np.ones(1)
+    columns: list[Int32Array] = []
+    for name, count in counts.items():
+        law = laws.get(name)
+        numbers = np.array([count]) if law is None else np.flatnonzero(law)
+        own = np.ones(1) if law is None else law[numbers]
+        columns = [np.repeat(column, len(numbers)) for column in columns]
+        columns.append(np.tile(numbers.astype(np.int32), len(probabilities)))
+        probabilities = (probabilities[:, None] * own).ravel()
+        held = probabilities > _SMALLEST_START
+        columns = [column[held] for column in columns]
+        probabilities = probabilities[held]
+    return np.stack(columns, axis=1), probabilities
+
+
+def projection_of(
+    network: Network,
+    values: Mapping[str, float],
+    laws: Mapping[str, FloatArray],
+    *,
+    end: float,
+    tolerance: float,
+    max_states: int | None,
+    max_seconds: float,
+) -> tuple[Projection, LoweredNetwork]:
+    """The projection at t = 0, and the lowered network."""
+    if not (isinstance(tolerance, int | float) and 0 < tolerance < 1):
+        raise ConfigError(f"tolerance={tolerance!r} is not allowed: a number above 0 and below 1")
+    if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
+        raise ConfigError(f"max_states={max_states!r} is not allowed: a whole number of 1 or more")
+    if not (isinstance(max_seconds, int | float) and max_seconds > 0):
+        raise ConfigError(f"max_seconds={max_seconds!r} is not allowed: a number above 0")
+    network, lowered, counts = lowered_counts(network, values)
+    states, law = first_law(counts, laws)
+    projection = Projection(
+        lowered, states, law, tolerance=tolerance, end=end, most=max_states,
+        patience=max_seconds, name=network.name,
+    )  # fmt: skip
+    return projection, lowered
+
+
+def solve(
+    network: Network,
+    times: FloatArray,
+    values: Mapping[str, float],
+    laws: Mapping[str, FloatArray],
+    *,
+    tolerance: float,
+    max_states: int | None,
+    max_seconds: float,
+) -> CmeResult:
+    """The law at each of `times`, which increase."""
+    projection, lowered = projection_of(
+        network, values, laws, end=float(times[-1]), tolerance=tolerance,
+        max_states=max_states, max_seconds=max_seconds,
+    )  # fmt: skip
+    snapshots = []
+    for t in times.tolist():
+        projection.advance(t)
+        snapshots.append(projection.snapshot())
+    observables = [name for name, _ in lowered.observables]
+    result = CmeResult(
+        network.name, times, lowered.species, snapshots, observables,
+        lambda at: observables_of(lowered, snapshots[at].states),
+    )  # fmt: skip
+    _warn_of_error(result, projection, tolerance)
+    return result
+
+
+def _warn_of_error(result: CmeResult, projection: Projection, tolerance: float) -> None:
+    """Say that an error is more than was asked for, and what makes it so."""
+    late = result.bound > (1 + ROUNDED_SHARE) * tolerance
+    if not late.any():
+        return
+    k = int(late.argmax())
+    t = float(result.time[k])
+    warn(
+        f"{result.name}: the error of its law is at most {result.bound[k]:.2g} at t = {t:g}, and "
+        f"tolerance={tolerance:g} was asked for: {result.rounding[k]:.2g} is rounding, because "
+        f"one of {projection.size} states is left {projection.fastest:.3g} times in a unit of "
+        f"time; it grows with time, so a law that no longer changes is better asked for earlier"
+    )

@@ -1,0 +1,33 @@
+"""Whether counts alone tell what happens next, so that a process may begin anew in any of them."""
+
+from __future__ import annotations
+
+from tauslab.base.errors import ModelError
+from tauslab.model.network.network import Network
+
+_MORE_THAN_COUNTS = ("event", "timed event", "state event", "rate rule", "time", "delay",
+                     "delayed reaction", "draw")  # fmt: skip
+
+
+def require_counts_alone(network: Network, what: str) -> None:
+    """Refuse events, equations, delays and laws that depend on time.
+
+    Parameters
+    ----------
+    what
+        Who needs it, as the message calls it.
+
+    Raises
+    ------
+    ModelError
+        Names the first element.
+    """
+    named = [(f.element, f.kind) for f in network.features if f.kind in _MORE_THAN_COUNTS]
+    named += [(f"event {event.name}", "event") for event in network.events]
+    named += [(f"rate rule for {name}", "rate rule") for name in network.rates]
+    if named:
+        element, kind = named[0]
+        raise ModelError(
+            f"{network.name}: {element}: {what} takes models whose counts alone say what happens "
+            f"next, and none with a feature such as this ({kind}); simulate it with ts.run"
+        )

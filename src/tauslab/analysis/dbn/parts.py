@@ -1,0 +1,105 @@
+"""Counts of each rank so far, in files beside the network: `--resume` adds them.
+
+A part is a network of the blocks that one rank has counted in one attempt, under ``NAME.h5.parts``.
+It is written anew under a temporary name and renamed, so it is whole at any moment; a killed build
+loses what its ranks counted since. Parts of several attempts may lie side by side: the blocks of
+each are its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.dbn.merge import added
+from tauslab.analysis.dbn.results.file import counted_blocks, load, save
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.base.errors import InputFileError
+from tauslab.base.files.drafts import make_own_folder, remove_drafts
+from tauslab.decomposition.ranks.pace import RARELY, next_due
+from tauslab.store.writers.resume import part_files, parts_folder
+
+SECONDS = 30.0  # from one part to the next
+_RARELY = RARELY
+_NAME = "dbn-*.h5"
+
+BlockArray = npt.NDArray[np.bool_]
+
+
+class PartWriter:
+    """Writes the part of one rank in one attempt, now and then; does nothing without a file."""
+
+    def __init__(self, output: Path | None, attempt: int, rank: int) -> None:
+        self._path: Path | None = None
+        if output is not None:
+            self._path = parts_folder(output) / f"dbn-{attempt:04}-{rank:05}.h5"
+        self._due = time.monotonic() + SECONDS
+
+    @property
+    def due(self) -> bool:
+        """Whether `offer` would write."""
+        return self._path is not None and time.monotonic() >= self._due
+
+    def offer(self, counted: Callable[[], DynamicNetwork], blocks: BlockArray) -> None:
+        """Write what is `counted` of `blocks`, if it is time to."""
+        if self._path is None or not self.due:
+            return
+        began = time.monotonic()
+        make_own_folder(self._path.parent)
+        save(counted(), self._path, blocks)
+        self._due = next_due(began, time.monotonic(), SECONDS, _RARELY)
+
+
+def parts_of(output: Path) -> list[Path]:
+    """Parts beside a file, those of the first attempt first."""
+    return part_files(parts_folder(output), _NAME)
+
+
+def next_attempt(output: Path | None) -> int:
+    """A number that no part has."""
+    parts = parts_of(output) if output is not None else []
+    return 1 + max((int(part.name.split("-")[1]) for part in parts), default=0)
+
+
+def gathered(output: Path) -> tuple[DynamicNetwork, BlockArray] | None:
+    """The sum of a file and its parts, and which blocks it has; None without any file.
+
+    Raises
+    ------
+    InputFileError
+        A file is none of these, or holds some blocks of another and some that are new.
+    """
+    found: tuple[DynamicNetwork, BlockArray] | None = None
+    for path in _files(output):
+        network, blocks = load(path, unfinished=True), counted_blocks(path)
+        if found is None:
+            found = network, blocks
+        elif blocks.shape != found[1].shape:
+            raise InputFileError(f"{path} is of another build than {output}: remove it")
+        elif not (blocks & found[1]).any():
+            found = added(found[0], network), found[1] | blocks
+        elif (blocks & ~found[1]).any():
+            raise InputFileError(f"{path} holds blocks that {output} has in part: remove it")
+    return found
+
+
+def _files(output: Path) -> Iterator[Path]:
+    if output.exists():
+        yield output
+    yield from parts_of(output)
+
+
+def remove_parts(output: Path) -> None:
+    """Remove all parts beside a file, and their folder if nothing else is in it."""
+    folder = parts_folder(output)
+    if not folder.is_dir():
+        return
+    for part in parts_of(output):
+        part.unlink(missing_ok=True)
+    remove_drafts(folder)
+    if not any(folder.iterdir()):
+        folder.rmdir()

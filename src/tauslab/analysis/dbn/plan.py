@@ -1,0 +1,130 @@
+"""Rank 0's decisions before a network is counted: seed, intervals, blocks, what is resumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.dbn.intervals import edges_of
+from tauslab.analysis.dbn.lane import lane_room, nominal_course, pilot_samples
+from tauslab.analysis.dbn.parts import gathered, next_attempt, parts_of, remove_parts
+from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.task import DbnTask
+from tauslab.base.errors import ConfigError
+from tauslab.base.files.damaged import reading
+from tauslab.base.option_names import opt
+from tauslab.decomposition.blocks import Blocks, storage_block_size
+from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.ode.engine import Ode
+from tauslab.options.dbn import PILOT, DbnOptions
+from tauslab.options.values.texts import drawn
+from tauslab.store.checking.opening import known_attributes, open_hdf5
+from tauslab.store.targets import require_place
+
+BlockArray = npt.NDArray[np.bool_]
+
+
+def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
+    """The seed given, that of the file to resume, or one drawn. Collective."""
+    return agreed_seed(seed, lambda: None if resumed is None else _stored_seed(resumed), comm)
+
+
+def _stored_seed(path: Path) -> int | None:
+    for one in (path, *parts_of(path)):
+        if one.exists():
+            with reading(one, ConfigError), open_hdf5(one, ConfigError) as file:
+                seed = known_attributes(one, file, ConfigError).get("seed")
+            return None if seed is None else int(seed)
+    return None
+
+
+@dataclass(frozen=True)
+class CountingPlan:
+    """Rank 0's decisions for all: intervals, blocks, and which blocks were counted before."""
+
+    edges: list[FloatArray]
+    block: int
+    counted: BlockArray
+    nominal: FloatArray
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self.counted)
+
+
+def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
+    """Earlier counts, to resume; refuses a file that may not be overwritten."""
+    options, path = task.options, task.options.output
+    if path is None:
+        return None
+    require_place(path)
+    if options.resume:
+        found = gathered(path)
+        if found is not None:
+            _require_equal_settings(task, found[0], path)
+        return found
+    if path.exists() and not options.overwrite:
+        raise ConfigError(
+            f"{path} exists: give {opt('overwrite')}, {opt('resume')} or another {opt('output')}"
+        )
+    if (parts := parts_of(path)) and not options.overwrite:
+        raise ConfigError(
+            f"{parts[0].parent} holds what a build of {path} had counted when it was killed: give "
+            f"{opt('resume')}, {opt('overwrite')} or another {opt('output')}"
+        )
+    return None
+
+
+def begin_attempt(options: DbnOptions) -> int:
+    """The number of this attempt. One that begins anew removes what it overwrites."""
+    path = options.output
+    if path is not None and not options.resume:
+        path.unlink(missing_ok=True)
+        remove_parts(path)
+    return next_attempt(path)
+
+
+def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) -> None:
+    for name, value in task.settings.items():
+        held = found.attributes.get(name)
+        if name == "sample" and held is not None:
+            held = "; ".join(drawn(held))
+        if held != value:
+            raise ConfigError(
+                f"{path} cannot be resumed: it was made with {name} = {held!r}, not {value!r}"
+            )
+    if not np.array_equal(found.times, task.options.times):
+        raise ConfigError(f"{path} cannot be resumed: it has other time points")
+
+
+def plan_of(
+    task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None, ranks: int
+) -> CountingPlan:
+    """Intervals and blocks of a build, those of what was counted `before` if there is any."""
+    if before is not None:
+        network, counted = before
+        edges = [network.edges[name] for name in task.structure.names]
+        nominal = network.nominal
+        assert nominal is not None
+        return CountingPlan(edges, int(network.attributes["block"]), counted, nominal)
+    size = storage_block_size(task.options.samples, 1, fine=True, ranks=ranks)
+    block = task.options.block or min(size, PILOT)
+    block = min(block, lane_room(task, engine.backend, 8))
+    counted = np.zeros(Blocks(task.options.samples, block).count, bool)
+    edges = _edges(task, engine)
+    return CountingPlan(edges, block, counted, nominal_course(task, engine.backend))
+
+
+def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
+    """Intervals of all nodes; a pilot of the first trajectories gives the ranges."""
+    names, options = task.structure.names, task.options
+    pilot = pilot_samples(task, engine, PILOT, extremes=options.spacing == "equal")
+    # The range of an unknown initial amount is not that of the variable over time.
+    initial = set(options.unknown) - set(task.structure.parameters)
+    pilots = zip(names, pilot, strict=True)
+    return [edges_of(name, options, own, ranged=name not in initial) for name, own in pilots]

@@ -1,0 +1,231 @@
+"""A dynamic Bayesian network as a file: HDF5, group ``/dbn``; see ``docs/dbn.md``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab._version import BITS_VERSION, __version__
+from tauslab.analysis.dbn.results.network import CountTable, DynamicNetwork, FloatArray, Structure
+from tauslab.base.errors import InputFileError, reason_of
+from tauslab.base.files.damaged import reading
+from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
+from tauslab.base.files.text import plain, put_attributes, put_text
+from tauslab.base.option_names import opt
+from tauslab.store.checking.opening import (
+    METHOD_OF_DBNS,
+    ended_by_signals,
+    kind_of,
+    known_attributes,
+    open_hdf5,
+)
+from tauslab.store.format.versions import BITS
+from tauslab.store.hdf5.buffers import Hdf5OnDisk
+from tauslab.store.hdf5.disk import Disk, publish
+from tauslab.store.results.arrays.result import digest_of
+from tauslab.store.results.columns import texts
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+METHOD = METHOD_OF_DBNS
+_CHUNK = 1 << 16  # entries
+_PARTS = ("offsets", "bins", "counts")
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def is_network(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds a dynamic Bayesian network; False also for what is not HDF5."""
+    return kind_of(path) == METHOD
+
+
+def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | None = None) -> None:
+    """Write a network under a temporary name and rename it.
+
+    Parameters
+    ----------
+    blocks
+        Which blocks of trajectories are counted, of a build that was stopped; None: all.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written.
+    """
+    disk = Disk()
+
+    def build(temporary: Path) -> None:
+        with Hdf5OnDisk(temporary, disk, libver=("v110", "v110")) as opened:
+            _write(opened.file, network, blocks)
+            seal(opened.file)
+
+    publish(path, disk, build)
+
+
+def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool_] | None) -> None:
+    attributes = {
+        **network.attributes,
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        BITS: BITS_VERSION,
+        "method": METHOD,
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+    if "seed" in network.attributes:
+        attributes["seed"] = np.uint64(network.attributes["seed"])
+    put_attributes(file, attributes)
+    file["progress/complete"] = np.uint8(blocks is None or bool(blocks.all()))
+    if blocks is not None:
+        file["progress/blocks"] = blocks.astype(np.uint8)
+    for name, text in network.model.items():
+        put_text(file.require_group("model"), name, text)
+    if "source" in network.model:
+        put_attributes(file["model/source"], {"name": str(network.attributes.get("model", ""))})
+    for name, array in datasets(network):
+        options: dict[str, Any] = {}
+        if name.startswith("dbn/tables/") and len(array) > _CHUNK:
+            chunk = (_CHUNK, *array.shape[1:])
+            options = {"chunks": chunk, "compression": "gzip", "compression_opts": 1}
+        if array.dtype.kind == "U":
+            group, _, last = name.rpartition("/")
+            put_text(file.require_group(group), last, array.tolist())
+        else:
+            file.create_dataset(name, data=array, **options)
+    _scales(file, network)
+
+
+def _scales(file: h5py.File, network: DynamicNetwork) -> None:
+    """Name the axes: times, variables, and the digits of an entry."""
+    for name in ("time", "dbn/variables", "dbn/parameters"):
+        if name in file:
+            file[name].make_scale(name.split("/")[-1])
+    if network.nominal is not None:
+        file["dbn/nominal"].dims[0].attach_scale(file["time"])
+        file["dbn/nominal"].dims[1].attach_scale(file["dbn/variables"])
+    for name in network.variables:
+        file[f"dbn/marginals/{name}"].dims[0].attach_scale(file["time"])
+        file[f"dbn/outside/{name}"].dims[0].attach_scale(file["time"])
+
+
+def datasets(network: DynamicNetwork) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Names and contents of a file's datasets, in the order of the digest."""
+    yield "time", network.times
+    yield "dbn/variables", np.array(network.variables)
+    if network.parameters:
+        yield "dbn/parameters", np.array(network.parameters)
+    for name in network.structure.names:
+        yield f"dbn/intervals/{name}", np.asarray(network.edges[name])
+    for name in network.variables:
+        yield f"dbn/parents/{name}", np.array(network.structure.parents[name])
+    for name in network.structure.names:
+        yield f"dbn/marginals/{name}", network.marginals[name]
+        yield f"dbn/outside/{name}", network.outside[name]
+    for name in network.variables:
+        table = network.tables[name]
+        for part in _PARTS:
+            yield f"dbn/tables/{name}/{part}", getattr(table, part)
+        yield f"dbn/tables/{name}/probabilities", table.probabilities()
+    if network.nominal is not None:
+        yield "dbn/nominal", network.nominal
+
+
+def load(path: str | os.PathLike[str], *, unfinished: bool = False) -> DynamicNetwork:
+    """Read a network.
+
+    Parameters
+    ----------
+    unfinished
+        Whether one that was stopped before its end may be read.
+
+    Raises
+    ------
+    InputFileError
+        The file is missing, holds no network, lacks a dataset, or is unfinished.
+    """
+    if not Path(path).is_file():
+        raise InputFileError(f"{path}: there is no such file")
+    if not is_network(path):
+        raise InputFileError(f"{path} holds no dynamic Bayesian network: tauslab dbn makes one")
+    with reading(path, InputFileError):
+        return _load(path, unfinished)
+
+
+def _load(path: str | os.PathLike[str], unfinished: bool) -> DynamicNetwork:  # noqa: FBT001
+    try:
+        with _checked(Path(path)) as file:
+            if not unfinished and not file["progress/complete"][()]:
+                raise InputFileError(f"{path} is unfinished: complete it with {opt('resume')}")
+            return _read(file)
+    except (KeyError, ValueError) as error:
+        raise InputFileError(f"{path} is not a whole network: {reason_of(error)}") from None
+
+
+def _read(file: h5py.File) -> DynamicNetwork:
+    group = file["dbn"]
+    variables = texts(group["variables"])
+    parameters = texts(group["parameters"]) if "parameters" in group else ()
+    parents = {name: texts(group[f"parents/{name}"]) for name in variables}
+    structure = Structure(tuple(variables), tuple(parameters), parents)
+    names = structure.names
+    tables = {
+        name: CountTable(*(group[f"tables/{name}/{part}"][()] for part in _PARTS))
+        for name in variables
+    }
+    nominal: FloatArray | None = group["nominal"][()] if "nominal" in group else None
+    return DynamicNetwork(
+        structure,
+        file["time"][()],
+        {name: group[f"intervals/{name}"][()] for name in names},
+        tables,
+        {name: group[f"marginals/{name}"][()] for name in names},
+        {name: group[f"outside/{name}"][()] for name in names},
+        nominal,
+        safe_attributes(file),
+        {name: plain(file["model"][name][()]) for name in file.get("model", ())},
+    )
+
+
+def counted_blocks(path: Path) -> npt.NDArray[np.bool_]:
+    """Which blocks of trajectories a stopped build has counted."""
+    with reading(path, InputFileError), _checked(path) as file:
+        if "progress/blocks" not in file:
+            return np.ones(0, bool)
+        found: npt.NDArray[np.bool_] = file["progress/blocks"][()].astype(bool)
+        return found
+
+
+def network_digest_lines(path: Path) -> list[tuple[str, str]]:
+    """Name and SHA-256 of every dataset that counts; nominal course and probabilities do not.
+
+    Raises
+    ------
+    InputFileError
+        As `load`.
+    """
+    found = dict(datasets(load(path)))
+    return digest_of(
+        {n: a for n, a in found.items() if not n.endswith(("/probabilities", "/nominal"))}
+    )
+
+
+@contextmanager
+def _checked(path: Path) -> Iterator[h5py.File]:
+    """The open file, all of which agrees with its checksums."""
+    with open_hdf5(path) as file:
+        with ended_by_signals():
+            known_attributes(path, file, InputFileError)
+            sealed = SealedFile(path, file)
+            for name in sealed.names:
+                sealed.require(name)
+        for name in ("progress/complete", "time", "dbn/variables"):
+            if name not in sealed.names:
+                raise sealed.damaged(f"it has no /{name}")
+        yield file

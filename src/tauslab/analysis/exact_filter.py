@@ -1,0 +1,103 @@
+"""The exact filter: the forward algorithm on the states of a finite state projection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from tauslab.analysis.cme.projection import Projection
+from tauslab.analysis.cme.propensities import observables_of
+from tauslab.analysis.cme.solve import projection_of
+from tauslab.analysis.filters.observing import Observations
+from tauslab.analysis.filters.result import FilterResult
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.model.network.network import Network
+
+_LARGEST = 709.0  # exp of more is no number
+
+
+def exactly_filtered(
+    network: Network,
+    data: Observations,
+    values: Mapping[str, float],
+    laws: Mapping[str, FloatArray],
+    *,
+    tolerance: float,
+    max_states: int | None,
+    max_seconds: float,
+) -> FilterResult:
+    """Predict by the master equation, weigh by the density of each row.
+
+    With e the probability that is in no state, relative to what is, a row of which no state has a
+    density above m and that has the mean density s leaves e m / s. The likelihood is then too small
+    by the factor 1 + e at most. Of a function m is not known, and taken over the states there are.
+    Rounding changes each probability by a part of itself, and only adds up.
+    """
+    projection, lowered = projection_of(
+        network, values, laws, end=max(float(data.times[-1]), 1e-300), tolerance=tolerance,
+        max_states=max_states, max_seconds=max_seconds,
+    )  # fmt: skip
+    constants = {**network.parameter_values(), **values}
+    rows, species = len(data), lowered.species
+    terms, missing = np.zeros(rows), projection.lost
+    mean, sd = np.full((rows, len(species)), np.nan), np.full((rows, len(species)), np.nan)
+    for row, t in enumerate(data.times.tolist()):
+        lost = projection.lost_at_most
+        projection.advance(t)
+        missing += max(0.0, projection.lost_at_most - lost)
+        logs = data.log_density(row, _Values(projection, lowered), constants, projection.size)
+        if logs is not None:
+            largest = float(logs.max(initial=-np.inf))
+            if np.isnan(logs).any() or largest == math.inf:
+                raise ConfigError(f"observe= gave a density that is no number at t = {t:g}")
+            share = projection.weigh(np.exp(logs - largest)) if largest > -math.inf else 0.0
+            if share == 0:
+                terms[row:] = -math.inf
+                never = largest == -math.inf and projection.closed  # in no state that there is
+                missing = 0.0 if never else _times(missing, math.inf)
+                break
+            terms[row] = largest + math.log(share)
+            most = data.log_most(row, constants)
+            missing = _times(missing, (largest if most is None else most) - terms[row])
+        mean[row], sd[row] = _moments(projection, lowered)
+    return FilterResult(
+        float(terms.sum()), terms, data.times, species, mean, sd, np.zeros(rows),
+        bound=math.log1p(missing) + projection.rounding,
+    )  # fmt: skip
+
+
+def _times(missing: float, log_factor: float) -> float:
+    """What is missing, multiplied; of none none is left."""
+    if not missing:
+        return 0.0
+    return missing * math.exp(log_factor) if log_factor < _LARGEST else math.inf
+
+
+class _Values:
+    """A species or an observable of every state by name."""
+
+    def __init__(self, projection: Projection, lowered: LoweredNetwork) -> None:
+        self._states, self._lowered = projection.snapshot().states, lowered
+
+    def __call__(self, name: str) -> FloatArray:
+        observables = observables_of(self._lowered, self._states)
+        if name in self._lowered.species and name not in observables:
+            return self._states[:, self._lowered.species.index(name)].astype(np.float64)
+        if name not in observables:
+            raise ConfigError(f"observe: {name!r} is neither a species nor an observable")
+        return observables[name]
+
+
+def _moments(projection: Projection, lowered: LoweredNetwork) -> tuple[FloatArray, FloatArray]:
+    now = projection.snapshot()
+    law = now.probabilities / now.probabilities.sum()
+    counts = now.states.astype(np.float64)
+    for name, values in observables_of(lowered, now.states).items():
+        if name in lowered.species:  # held at an amount that is not whole, which no state tells
+            counts[:, lowered.species.index(name)] = values
+    means = law @ counts
+    return means, np.sqrt(law @ (counts - means) ** 2)

@@ -1,0 +1,164 @@
+"""The options of `tauslab.particle_filter`, its kin and `tauslab.pmmh`, and ``tauslab filter``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from tauslab.analysis.filters.filtering import DEFAULT_THRESHOLD
+from tauslab.analysis.filters.observing import Observe
+from tauslab.analysis.particles.weights import SCHEMES
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
+from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.keywords import device_option
+from tauslab.options.methods import Method, MethodWord
+from tauslab.options.places import Device, Name
+from tauslab.options.values.checks import whole
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import comm_option, initial_option, seed_option
+from tauslab.options.values.start_laws import StartLaw
+from tauslab.options.values.texts import add_once, count
+
+_MOST = 10**9
+
+
+def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Read ``COLUMN=NOISE`` and ``COLUMN=NAME:NOISE``.
+
+    >>> observations(["X=normal(10)", "gfp=X:poisson(0.3)"])
+    {'X': ('X', 'normal(10)'), 'gfp': ('X', 'poisson(0.3)')}
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for text in texts:
+        column, equals, told = text.partition("=")
+        if not equals or not column.strip() or not told.strip():
+            raise ConfigError(
+                f'{opt("observe")} {text}: write COLUMN=NOISE, such as "X=normal(10)", or '
+                'COLUMN=NAME:NOISE, such as "gfp=X:poisson(0.3)"'
+            )
+        name, colon, noise = told.partition(":")
+        how = (name.strip(), noise) if colon else (column.strip(), told)
+        add_once(found, column.strip(), how, "observe")
+    return found
+
+
+@declared
+@dataclass(frozen=True)
+class HiddenKeywords:
+    """What all take that compare a model with data."""
+
+    data: Any
+    _: KW_ONLY
+    observe: Observe | None = option(
+        None, "noise of a column: normal(sd), poisson(scale), ...; NAME: what it measures",
+        flag="--observe", group="model", action="append", metavar="COLUMN=[NAME:]NOISE",
+        read=observations,
+        doc='Needed: for each column what is measured and its noise: ``{"X": "normal(sd=10)"}``, '
+        'or ``{"gfp": ("X", "poisson(scale=0.3)")}`` where names differ. Noises are '
+        "``normal(sd)``, ``lognormal(sigma)`` (mu = log x), ``poisson(scale, background)``, "
+        "``negative_binomial(size, scale)`` and ``binomial(p)``, each of x molecules seen with "
+        "probability p; a parameter is a number, or the name of one of the model. Or a function "
+        '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
+        '``[n]``, ``row["gfp"]`` a number.',
+    )  # fmt: skip
+    initial: Mapping[str, StartLaw] | None = initial_option()
+    device: Device = device_option()
+    method: MethodWord | Method | None = option(
+        None, "ssa (default): exact; tau: leaping", flag="--method", group="method",
+        choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
+    )  # fmt: skip
+    checkpoint: Name | None = option(
+        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        group="output", type=Path, metavar="FILE",
+        doc="An HDF5 file that is written every `checkpoint_every` seconds, after a row of data or "
+        "a step of a chain, and at the end. Where it is there already, the call goes on from it, "
+        "with the bits of one that was never ended; one of another call is refused.",
+    )  # fmt: skip
+    checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
+    comm: Any = comm_option()
+
+
+@declared
+@dataclass(frozen=True)
+class FilterKeywords(HiddenKeywords):
+    """What `tauslab.particle_filter` takes beside a model."""
+
+    _: KW_ONLY
+    n: int = option(
+        1000, "particles (1000)", flag="-n", group="sampling", type=count,
+        check=whole(1, MOST_TRAJECTORIES), doc="Particles of a filter.",
+    )  # fmt: skip
+    seed: int | None = seed_option()
+    parameters: Mapping[str, float | npt.ArrayLike] | None = option(
+        None, doc="Values by name: one for all particles, or an array of one for each particle; of "
+        "several filters, for each filter.",
+    )  # fmt: skip
+    resample: str = option(
+        "systematic", "how particles are copied (systematic)", flag="--resample", group="method",
+        choices=SCHEMES, doc="``systematic``, ``stratified`` or ``multinomial``.",
+    )  # fmt: skip
+    threshold: float = option(
+        DEFAULT_THRESHOLD, "part of n below which the effective number leads to copies (0.5)",
+        flag="--threshold", group="method", type=float, metavar="PART",
+        doc="Particles are copied where their effective number is below this part of n; 1 always "
+        "does.",
+    )  # fmt: skip
+    number: int = option(
+        0, type=count, doc="Number of the first filter: filter f draws as "
+        "`tauslab.particle_filter` does with ``number=f``.",
+    )  # fmt: skip
+    states: bool = option(
+        True, doc="Whether to record means and standard deviations of states; a filter of which "
+        "the likelihood alone is needed is faster without.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True)
+class FiltersKeywords(FilterKeywords):
+    """What `tauslab.particle_filters` takes beside a model."""
+
+    _: KW_ONLY
+    n: int = option(100, type=count, check=whole(1, _MOST), doc="Particles of each filter.")
+    states: bool = option(
+        False, doc="Whether to record means and standard deviations of states."
+    )  # fmt: skip
+    filters: int | None = option(
+        None, type=count, check=whole(1, _MOST),
+        doc="How many; needed where no array says it, for repeats at the same values.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True)
+class ChainKeywords(HiddenKeywords):
+    """What `tauslab.pmmh` takes beside a model."""
+
+    priors: Mapping[str, str]
+    _: KW_ONLY
+    n: int = option(100, type=count, check=whole(1, _MOST), doc="Particles of a filter.")
+    steps: int = option(
+        1000, type=count, check=whole(2, _MOST), doc="Steps of the chain that are kept."
+    )  # fmt: skip
+    warm_up: int = option(
+        500, type=count, check=whole(0, _MOST),
+        doc="Steps before those, in which the proposal adapts.",
+    )  # fmt: skip
+    chains: int | None = option(
+        None, type=count, check=whole(1, 10**6),
+        doc="How many; arrays of the result then have the chain first. By default one.",
+    )  # fmt: skip
+    seed: int = option(0, type=int, check=whole(0, 2**64 - 1), doc="Of chain and filters.")
+    start: Mapping[str, float | npt.ArrayLike] | None = option(
+        None, doc="Values to begin with, one for all chains or ``[chain]``; by default the middle "
+        "of each prior.",
+    )  # fmt: skip
+    proposal: npt.ArrayLike | None = option(
+        None, doc="Standard deviations of the first steps, on the scale of the logarithm where the "
+        "prior is ``loguniform`` or ``lognormal``.",
+    )  # fmt: skip

@@ -1,0 +1,396 @@
+"""How likely an observation is in a state: models by name, and rows of data.
+
+Densities are computed by IEEE operations and portable logarithms, so that weights have the same
+bits on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import FloatArray, doubles
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import said
+from tauslab.model.expressions.distributions import arguments_of
+from tauslab.model.network.counts import meant, some
+from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+
+Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
+Values = Callable[[str], FloatArray]  # a species, an observable or a parameter by name
+Constants = Mapping[str, "float | FloatArray"]
+
+_FORM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*\Z")
+_HALF_LOG_2PI = float.fromhex("0x1.d67f1c864beb5p-1")
+
+
+def _normal(y: float, x: FloatArray, sd: FloatArray) -> FloatArray:
+    z = (y - x) / sd
+    z *= z  # in place: a pass of memory costs as much as the arithmetic
+    z *= -0.5
+    z -= portable_log(sd)
+    z -= _HALF_LOG_2PI
+    return z
+
+
+def _lognormal(y: float, x: FloatArray, sigma: FloatArray) -> FloatArray:
+    if y <= 0:
+        return np.full(x.shape, -np.inf)
+    seen = np.full(x.shape, y)
+    positive = x > 0
+    z = (portable_log(seen) - portable_log(np.where(positive, x, 1.0))) / sigma
+    density = -0.5 * (z * z) - portable_log(sigma) - portable_log(seen) - _HALF_LOG_2PI
+    return np.where(positive, density, -np.inf)
+
+
+def _poisson(y: float, x: FloatArray, scale: FloatArray, background: FloatArray) -> FloatArray:
+    mean = scale * x + background
+    if not _is_count(y):
+        return np.full(x.shape, -np.inf)
+    if y == 0:
+        return -mean
+    held = mean > 0
+    logs = y * portable_log(np.where(held, mean, 1.0)) - mean - _log_factorial(y)
+    return np.where(held, logs, -np.inf)
+
+
+def _negative_binomial(y: float, x: FloatArray, size: FloatArray, scale: FloatArray) -> FloatArray:
+    if not _is_count(y):
+        return np.full(x.shape, -np.inf)
+    mean = scale * x
+    none = -size * portable_log(1.0 + mean / size)
+    if y == 0:
+        return none
+    held = mean > 0
+    share = np.where(held, mean / (size + mean), 1.0)
+    combinations = portable_log_gamma(y + size) - portable_log_gamma(size) - _log_factorial(y)
+    return np.where(held, combinations + none + y * portable_log(share), -np.inf)
+
+
+def _binomial(y: float, x: FloatArray, p: FloatArray) -> FloatArray:
+    if not _is_count(y):
+        return np.full(x.shape, -np.inf)
+    possible = x >= y
+    left = np.where(possible, x - y, 0.0)
+    combinations = (
+        portable_log_gamma(np.where(possible, x, y) + 1.0)
+        - portable_log_gamma(left + 1.0)
+        - _log_factorial(y)
+    )
+    seen = y * portable_log(p) if y else np.zeros(x.shape)
+    seen = seen + left * portable_log(np.where(left > 0, 1.0 - p, 1.0))
+    return np.where(possible, combinations + seen, -np.inf)
+
+
+def _is_count(y: float) -> bool:
+    return y >= 0 and float(y).is_integer()
+
+
+def _log_factorial(y: float) -> float:
+    return float(portable_log_gamma(np.array([y + 1.0]))[0])
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A density, its parameters with their defaults (None: must be given), and their bounds.
+
+    Their names are those of the registry of distributions; the state gives what stands first
+    there, of ``lognormal`` by its logarithm.
+    """
+
+    density: Callable[..., FloatArray]
+    defaults: Mapping[str, float | None]
+    allowed: Mapping[str, tuple[float, float]]
+    counts: bool = False  # whether it gives counts alone
+
+
+_ABOVE_0 = (math.ulp(0.0), math.inf)
+KINDS: Mapping[str, _Kind] = {
+    "normal": _Kind(_normal, {"sd": None}, {"sd": _ABOVE_0}),
+    "lognormal": _Kind(_lognormal, {"sigma": None}, {"sigma": _ABOVE_0}),
+    "poisson": _Kind(
+        _poisson,
+        {"scale": 1.0, "background": 0.0},
+        {"scale": (0.0, math.inf), "background": (0.0, math.inf)},
+        counts=True,
+    ),
+    "negative_binomial": _Kind(
+        _negative_binomial,
+        {"size": None, "scale": 1.0},
+        {"size": _ABOVE_0, "scale": (0.0, math.inf)},
+        counts=True,
+    ),
+    "binomial": _Kind(_binomial, {"p": None}, {"p": (0.0, 1.0)}, counts=True),
+}
+
+
+@dataclass(frozen=True)
+class ObservationModel:
+    """A column of data, the quantity it measures, and how.
+
+    `parameters` are numbers, or names of parameters of the model.
+    """
+
+    column: str
+    quantity: str
+    kind: str
+    parameters: Mapping[str, float | str]
+
+    @classmethod
+    def parse(cls, column: str, given: str | tuple[str, str]) -> ObservationModel:
+        """Of ``"normal(sd=10)"``, or ``("X", "normal(sd=10)")`` where names differ.
+
+        Raises
+        ------
+        ConfigError
+            It is not known; the message lists what is.
+        """
+        pair = (column, given) if isinstance(given, str) else given
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ConfigError(
+                f'observe {column}: {given!r} is no noise, such as "normal(sd=10)", and no pair '
+                'such as ("X", "normal(sd=10)"); a function takes the place of all columns'
+            )
+        quantity, text = pair
+        found = _FORM.match(text) if isinstance(text, str) else None
+        if found is None or found[1] not in KINDS:
+            raise ConfigError(
+                f"observe {column}: {text!r} is not known; allowed are {_spellings()}, or a "
+                "function in place of all"
+            )
+        defaults = KINDS[found[1]].defaults
+        parts = arguments_of(f"observe {column}", found[1], found[2] or "", tuple(defaults))
+        chosen = {name: _number_or_name(value) for name, value in parts.items()}
+        for name, default in defaults.items():
+            if default is not None:
+                chosen.setdefault(name, default)
+            if name not in chosen:
+                raise ConfigError(f"observe {column}: {found[1]} needs {name}, a number above 0")
+        return cls(column, quantity, found[1], chosen)
+
+    def log_density(self, y: float, values: Values, constants: Constants) -> FloatArray:
+        """Logarithm of the density or probability of `y` in each state.
+
+        Raises
+        ------
+        ConfigError
+            A parameter that the model does not have, or a value out of its range.
+        """
+        x = values(self.quantity)
+        numbers = self.numbers(constants)
+        missing = np.isnan(x)  # a particle that has ended
+        if not missing.any():
+            return KINDS[self.kind].density(float(y), x, *numbers)
+        density = KINDS[self.kind].density(float(y), np.where(missing, 0.0, x), *numbers)
+        return np.where(missing, -np.inf, density)
+
+    def numbers(self, constants: Constants) -> list[FloatArray]:
+        """Values of the parameters, one for all states or one for each.
+
+        Raises
+        ------
+        ConfigError
+            A parameter that the model does not have, or a value out of its range.
+        """
+        kind, numbers = KINDS[self.kind], []
+        for name in kind.defaults:
+            given = self.parameters[name]
+            if isinstance(given, str) and given not in constants:
+                hint = meant(given, constants).replace(":", ";", 1)
+                raise ConfigError(
+                    f"observe {self.column}: {given!r} is not a parameter of the model; it has "
+                    f"{some(constants)}{hint}"
+                )
+            value = np.asarray(constants[given] if isinstance(given, str) else given, np.float64)
+            low, high = kind.allowed[name]
+            if not ((value >= low) & (value <= high)).all():
+                bad = float(value[~((value >= low) & (value <= high))].flat[0])
+                raise ConfigError(f"observe {self.column}: {name} of {self.kind} cannot be {bad:g}")
+            numbers.append(np.atleast_1d(value))
+        return numbers
+
+    def log_most(self, y: float, constants: Constants) -> float:
+        """Logarithm of a bound of the density of `y` over all states there may be."""
+        if self.kind not in ("normal", "lognormal") or (self.kind == "lognormal" and y <= 0):
+            return 0.0  # a probability, or a density of 0
+        here = np.array([y])
+        return float(self.log_density(y, lambda _: here, constants)[0])
+
+
+def _spellings() -> str:
+    return ", ".join(f"{name}({', '.join(kind.defaults)})" for name, kind in KINDS.items())
+
+
+def _number_or_name(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _require_possible(model: ObservationModel, column: FloatArray) -> None:
+    """Refuse what is infinite, or no count where the noise gives counts alone."""
+    infinite = np.flatnonzero(np.isinf(column))
+    if len(infinite):
+        raise ConfigError(
+            f"data: {model.column} is {column[infinite[0]]} in row {infinite[0]}: give numbers, "
+            "NaN where one is missing"
+        )
+    if not KINDS[model.kind].counts:
+        return
+    wrong = [row for row, y in enumerate(column.tolist()) if not (math.isnan(y) or _is_count(y))]
+    if wrong:
+        raise ConfigError(
+            f"data: {model.column} is {column[wrong[0]]:g} in row {wrong[0]}, and {model.kind} "
+            "gives whole counts of 0 or more: give these, NaN where one is missing, or another "
+            "noise"
+        )
+
+
+class Observations:
+    """Rows of data in order of time, and what each says about a state.
+
+    Parameters
+    ----------
+    data
+        Columns by name, one of them ``time``, as a mapping or a data frame; NaN where nothing was
+        seen.
+    observe
+        An `ObservationModel` text for each column, or a function ``(values, row, t)`` that gives a
+        log density per state: `values` gives a quantity by its name, `row` holds the columns.
+
+    Raises
+    ------
+    ConfigError
+        Columns that are missing or do not belong together, times that do not increase, data that
+        their noise cannot give.
+    """
+
+    def __init__(self, data: Any, observe: Observe) -> None:
+        if not (callable(observe) or hasattr(observe, "items")):
+            raise ConfigError(
+                f"observe={observe!r} is not allowed: noise by column, such as "
+                '{"X": "normal(sd=10)"}, or a function'
+            )
+        self._function = observe if callable(observe) else None
+        self.models = (
+            ()
+            if callable(observe)
+            else tuple(ObservationModel.parse(name, how) for name, how in observe.items())
+        )
+        if not callable(observe) and not self.models:
+            raise ConfigError("observe= names no column: nothing is compared with the data")
+        names = [str(name) for name in data] if hasattr(data, "__iter__") else []
+        if "time" not in names:
+            raise ConfigError(f'{_given()} needs columns by name, one of them "time"')
+        wanted = names if callable(observe) else ["time", *(one.column for one in self.models)]
+        for name in wanted:
+            if name not in names:
+                raise ConfigError(f"{_given()} has no column {name!r}; it has {', '.join(names)}")
+        self._columns = {name: _column(name, data[name]) for name in wanted}
+        self.times = self._columns.pop("time")
+        for name, column in self._columns.items():
+            if column.shape != self.times.shape:
+                raise ConfigError(
+                    f"data: {name} has {len(column)} rows, and time has {len(self.times)}"
+                )
+        for one in self.models:
+            _require_possible(one, self._columns[one.column])
+        good = np.isfinite(self.times) & (self.times >= 0)
+        if not len(self.times) or not good.all() or not (np.diff(self.times) > 0).all():
+            raise ConfigError("data: times must be one or more, finite, 0 or above and increasing")
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.times)
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function observes."""
+        return self._function is not None
+
+    @property
+    def constants(self) -> frozenset[str]:
+        """Names of parameters of the model that noises use."""
+        given = (value for model in self.models for value in model.parameters.values())
+        return frozenset(name for name in given if isinstance(name, str))
+
+    def check(self, constants: Constants) -> None:
+        """Refuse values of parameters of noises.
+
+        Raises
+        ------
+        ConfigError
+            One is out of its range.
+        """
+        for model in self.models:
+            model.numbers(constants)
+
+    def digest(self) -> bytes:
+        """A digest of all data and of how they are observed; of a function its name alone."""
+        found = hashlib.sha256(self.times.tobytes())
+        for name, column in self._columns.items():
+            found.update(name.encode() + column.tobytes())
+        name = getattr(self._function, "__qualname__", "")
+        found.update(repr((self.models, name)).encode())
+        return found.digest()
+
+    def seen(self, row: int) -> Mapping[str, float]:
+        """What a row holds, without what is missing."""
+        held = {name: float(column[row]) for name, column in self._columns.items()}
+        return {name: value for name, value in held.items() if not math.isnan(value)}
+
+    def log_most(self, row: int, constants: Constants) -> float | None:
+        """Logarithm of a bound of the density of a row over all states; None of a function."""
+        if self._function is not None:
+            return None
+        seen = self.seen(row)
+        models = [one for one in self.models if one.column in seen]
+        return sum(one.log_most(seen[one.column], constants) for one in models)
+
+    def log_density(
+        self, row: int, values: Values, constants: Constants, n: int
+    ) -> FloatArray | None:
+        """Logarithm of the density of a row in each of n states; None where nothing was seen."""
+        seen = self.seen(row)
+        if not seen:
+            return None
+        if self._function is not None:
+            given = self._function(values, seen, float(self.times[row]))
+            found = np.asarray(given, np.float64)
+            if found.shape != (n,):
+                raise ConfigError(
+                    f"observe= gave shape {found.shape} at t = {self.times[row]:g}: one log "
+                    f"density per state ({n}) is needed"
+                )
+            return found
+        given = [
+            model.log_density(seen[model.column], values, constants)
+            for model in self.models
+            if model.column in seen
+        ]
+        total = given.pop(0)
+        for more in given:
+            total = total + more
+        return total
+
+
+def _given() -> str:
+    return said("the table of data", "data=")
+
+
+def _column(name: str, values: Any) -> FloatArray:
+    try:
+        column = doubles(values)
+    except ValueError as error:
+        raise ConfigError(f"data: column {name} {error}, NaN where one is missing") from None
+    if column.ndim != 1:
+        raise ConfigError(f"data: column {name} must have one value per row")
+    return column

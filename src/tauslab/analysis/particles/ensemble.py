@@ -1,0 +1,722 @@
+"""`tauslab.Ensemble`: particles of a model that live on the device."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.particles import weights as particle_weights
+from tauslab.analysis.particles.motions.amounts import OdeMotion
+from tauslab.analysis.particles.motions.lattice import LatticeMotion
+from tauslab.analysis.particles.motions.motion import Motion
+from tauslab.analysis.particles.motions.network import NetworkMotion, require_method
+from tauslab.analysis.particles.shares import Shares
+from tauslab.analysis.particles.store import Stored, read_stored, write_stored
+from tauslab.analysis.particles.sums import fixed_sum
+from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.base.copies import Origin
+from tauslab.base.errors import ConfigError, InputFileError, one_of
+from tauslab.base.option_names import opt, said, warn
+from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.job import agreed_seed, open_backend
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.waiting.alike import require_same
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import meant, some
+from tauslab.model.network.network import Network
+from tauslab.model.portable.array_log import portable_log
+from tauslab.options.ensemble import MOST_TRAJECTORIES, Options
+from tauslab.options.methods import (
+    ODE,
+    SSA,
+    Method,
+    MethodWord,
+    given_in,
+    method_of,
+    method_with,
+)
+from tauslab.options.places import Device, device_settings
+from tauslab.options.values.checks import seed_of, within
+from tauslab.options.values.python_values import numbers, whole
+from tauslab.options.values.start_laws import StartLaw, start_laws
+from tauslab.options.values.unknown import checks_keywords
+from tauslab.runner.ensemble.breaks import warn_of_steps
+from tauslab.store.format.schema import STATUS_NAMES
+from tauslab.store.state import State
+
+_ENDED = 2  # statuses from here on are ends
+
+
+class Ensemble:
+    """n particles of a network or a lattice: advance, weigh and copy them as often as you like.
+
+    The state stays on the device between calls. A draw is a pure function of seed, round and
+    particle, where each advance is a round; weights are summed in one fixed order on the host. So
+    the same calls give the same bits on any device and on any number of ranks; of ``ode`` devices
+    agree within errors of steps. Under ``mpirun`` all ranks make the same calls, and each holds and
+    advances its share of the particles; one goes to another rank where an ancestor of it is there.
+
+    Parameters
+    ----------
+    model
+        A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
+        reactions, where what waits and what they set goes with a particle wherever it is copied.
+        Under ``ode`` no delayed reactions, nor delays in formulas. Or a lattice: a particle is all
+        of it.
+    n
+        Number of particles; of lattices 65,536 at most.
+    seed
+        64 bits; drawn if not given.
+    device
+        As of `tauslab.run`.
+    parameters
+        Values of parameters and initial amounts by name: one for all, or an array ``[n]``. Of
+        lattices, what changes hops has one value for all.
+    initial
+        Laws of initial counts by species, drawn for each particle: see `tauslab.cme`.
+    method
+        ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau`` a leap ends at
+        every advance, so that results depend on the times between. With ``ode`` particles are
+        amounts, and their steps go on from advance to advance. Not of lattices.
+    max_steps
+        Steps of a particle in one advance at most; not of lattices.
+    comm
+        As of `tauslab.run`.
+
+    Attributes
+    ----------
+    time
+        Time of all particles.
+    round
+        Advances so far.
+    seed, species, n, status
+        As given or drawn; names of the columns of `counts`; number of particles; u8 ``[n]``, how
+        each particle is: 0 and 1 go on, others have ended (2 overflow, 3 step_limit, 4 nan,
+        5 event_queue, 6 event_cascade, 8 delay_queue).
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an argument is not allowed.
+    DeviceError
+        The device lacks memory for n particles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> particles = ts.Ensemble(net, 1000, seed=1, device="cpu")
+    >>> particles.advance(1.0)
+    >>> ancestors = particles.resample(particles.counts[:, 0] > 36)
+    >>> bool((particles.counts > 36).all()), particles.time
+    (True, 1.0)
+    """
+
+    @checks_keywords
+    def __init__(  # noqa: PLR0913 - keywords
+        self,
+        model: Network | Lattice,
+        n: int,
+        *,
+        seed: int | None = None,
+        device: Device = "auto",
+        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+        initial: Mapping[str, StartLaw] | None = None,
+        method: MethodWord | Method | None = None,
+        max_steps: int | None = None,
+        comm: Comm = "world",
+    ) -> None:
+        if not isinstance(model, Network | Lattice):
+            raise ConfigError(f"an ensemble takes a network or a lattice, not {model!r:.80}")
+        within("n", whole(n), 1, MOST_TRAJECTORIES)
+        self._model = model
+        self._comm = ranks_of(
+            comm, "ts.Ensemble", model=model, n=n, seed=seed, parameters=parameters,
+            initial=initial, method=method, max_steps=max_steps,
+        )  # fmt: skip
+        rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        self._require_names(rows, "parameters")
+        self.seed = agreed_seed(seed, lambda: None, self._comm)
+        steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
+        self._options = Options(
+            times=np.zeros(1), n=whole(n), seed=self.seed, set=rows,
+            method=method_of(method), **device_settings(device), **steps,
+        )  # fmt: skip
+        if isinstance(model, Lattice) and (self._options.method != SSA() or steps):
+            raise ConfigError(
+                "method and max_steps are of networks: a lattice is moved by its steps"
+            )
+        if isinstance(model, Network):
+            warn_of_steps(model)
+        self._laws = start_laws(initial, model)
+        self.time, self.round, self._resampled = 0.0, 0, 0
+        self._rows: dict[str, Any] = {}
+        self._origin = Origin(repeats=seed is not None)
+        self._logs = np.zeros(0)
+        self.status: Array = np.zeros(0, np.uint8)
+        self._backend = open_backend(self._options.device, self._options.threads, self._comm)
+        try:
+            self._motion = self._opened(rows)
+            self._group, self._number = self._options.n, 0  # see `in_groups`
+            self._begin(rows)
+        except BaseException:
+            self._backend.close()
+            raise
+
+    def _opened(self, rows: Mapping[str, Any]) -> Motion:
+        """What moves particles of this model by this method."""
+        model, options = self._model, self._options
+        if isinstance(model, Lattice):
+            return LatticeMotion(model, options.n, rows, self._backend, self._comm)
+        require_method(options)
+        if isinstance(options.method, ODE):
+            return OdeMotion(model, options, rows, self._backend, self._comm)
+        return NetworkMotion(model, options, rows, self._backend, self._comm, self._laws)
+
+    # ---------------------------------------------------------------- looking
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of `counts`.
+
+        A species that nothing changes has a column while its amount is whole in every particle,
+        and is an observable else.
+        """
+        return self._motion.species
+
+    @property
+    def _observables(self) -> tuple[str, ...]:
+        return self._motion.observables
+
+    @property
+    def n(self) -> int:
+        """Number of particles."""
+        return self._motion.n
+
+    @property
+    def counts(self) -> Any:
+        """A copy of the counts, int32 ``[particle, species]``; -1 where a particle has ended.
+
+        Amounts, f64, of ``ode``; NaN where one has ended.
+        """
+        counts = self.joined(self._motion.own_counts())
+        counts[~self.alive] = self._motion.missing
+        return counts
+
+    @property
+    def device_counts(self) -> Any:
+        """The counts where they are: a NumPy array, or one of CuPy with DLPack and no copy.
+
+        Read it, and do not write. In the row of a particle that has ended is a copy of another.
+        Under ``mpirun`` these are the particles of this rank, `own`.
+        """
+        return self._motion.counts
+
+    @property
+    def observables(self) -> dict[str, FloatArray]:
+        """Recorded rules ``[particle]`` by name, now; NaN where a particle has ended.
+
+        Of lattices counts in the sites of each type, ``A_in_membrane``, where there are several.
+        """
+        if not self._observables:
+            return {}
+        table = self.joined(self._motion.observe_own(self.time))
+        table[~self.alive] = np.nan
+        return {name: table[:, i] for i, name in enumerate(self._observables)}
+
+    @property
+    def own(self) -> slice:
+        """The particles that this rank holds; all without ``mpirun``."""
+        return self._motion.shares.own
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """Values of parameters that were given: one for all, or of each particle as it is now."""
+        return dict(self._rows)
+
+    @property
+    def shares(self) -> Shares:
+        """Which particles each rank holds."""
+        return self._motion.shares
+
+    @property
+    def alive(self) -> BoolArray:
+        """Whether each particle goes on."""
+        return np.asarray(self.status < _ENDED)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights ``[particle]`` that sum to 1; all 0 where no particle has one."""
+        return particle_weights.normalised(self._logs)
+
+    @property
+    def log_weights(self) -> FloatArray:
+        """Logarithms ``[particle]`` of the weights as they are, not divided by their sum."""
+        return self._logs.copy()
+
+    @property
+    def effective_size(self) -> float:
+        """How many particles of equal weight tell as much: from 1 to n; 0 if all weights are 0."""
+        return particle_weights.effective_size(self._logs)
+
+    @property
+    def solver(self) -> str:
+        """Of ``ode``, the solver that a pilot chose at the first advance; empty where none did."""
+        return self._motion.solver if isinstance(self._motion, OdeMotion) else ""
+
+    def go_on_by(self, solver: str) -> None:
+        """Keep to a `solver` that an earlier call chose."""
+        if isinstance(self._motion, OdeMotion):
+            self._motion.go_on_by(solver)
+
+    def values(self, name: str) -> FloatArray:
+        """A species or an observable of every particle as numbers; NaN where one has ended."""
+        found: FloatArray = self.joined(self.own_values(name))
+        return found
+
+    def own_counts(self) -> Array:
+        """Counts of this rank's particles on the host; without meaning where one has ended."""
+        return self._motion.own_counts()
+
+    def own_values(self, name: str, counts: Array | None = None) -> FloatArray:
+        """What `values` gives, of the particles of this rank, `own`.
+
+        `counts` are those of `own_counts`, where they are known.
+        """
+        ended = ~self.alive[self.own]
+        if name in self.species:
+            number = self.species.index(name)
+            found = self._motion.own_count(number) if counts is None else counts[:, number]
+            column = found.astype(np.float64)
+            column[ended] = np.nan
+            return column
+        if name not in self._observables:
+            known = [*self.species, *self._observables]
+            raise ConfigError(
+                f"{name!r} is neither a species nor an observable of {self._model.name}; it has "
+                f"{some(dict.fromkeys(known))}{meant(name, known).replace(':', ';', 1)}"
+            )
+        table = self._motion.observe_own(self.time)
+        table[ended] = np.nan
+        return np.ascontiguousarray(table[:, self._observables.index(name)])
+
+    def joined(self, own: Array) -> Any:
+        """Values ``[particle]`` of those that each rank has of its own. Collective."""
+        self._meet("values")
+        return np.asarray(self._motion.shares.joined(own))
+
+    @property
+    def device_particles(self) -> Any:
+        """Of lattices: species + 1, 0 for an empty slot, ``[particle, z, y, x, slot]``.
+
+        An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
+        wait for a slot are not in it.
+        """
+        return self._of_lattices("device_particles").cells
+
+    def profile(self, species: str, axis: str = "z") -> IntArray:
+        """Of lattices: particles of a species ``[particle, plane]`` along z, y or x."""
+        motion = self._of_lattices("profile")
+        one_of("species", species, self.species)
+        one_of("axis", axis, ("z", "y", "x"))
+        found: IntArray = self.joined(motion.own_profile(species, axis))
+        return found
+
+    def _of_lattices(self, what: str) -> LatticeMotion:
+        if not isinstance(self._motion, LatticeMotion):
+            raise ConfigError(f"{what} is of lattices, and {self._model.name} is a network")
+        return self._motion
+
+    def mean(self, name: str) -> float:
+        """Weighted mean over particles that go on; NaN where no weight is left."""
+        values, shares = self.values(name), self.weights
+        held = shares > 0
+        return fixed_sum(shares[held] * values[held]) if held.any() else np.nan
+
+    def __repr__(self) -> str:
+        """One line."""
+        ended = int((~self.alive).sum())
+        more = f", {ended} ended" if ended else ""
+        return (
+            f"<Ensemble of {self._model.name}: {self.n} particles at t = {self.time:g}, effective "
+            f"{self.effective_size:.1f}{more}, seed {self.seed}>"
+        )
+
+    # ---------------------------------------------------------------- moving
+
+    @checks_keywords
+    def advance(self, t: float) -> None:
+        """Move all particles to time `t`, one round; at the present time nothing happens.
+
+        A lattice makes the steps that are over at `t`: the last one ends at `t` or before.
+        A particle that overflows, meets a NaN or takes too many steps has ended: its weight is 0,
+        and its counts are -1; the others go on.
+
+        Raises
+        ------
+        ConfigError
+            `t` is before the present time or not finite, or no particle is left.
+        """
+        self._meet("advance", t=t)
+        if not (isinstance(t, int | float | np.number) and self.time <= t <= sys.float_info.max):
+            raise ConfigError(
+                f"the particles are at t = {self.time:g}: they cannot be advanced to {t!r}"
+            )
+        if not self.alive.any():
+            raise ConfigError(f"all {self.n} particles have ended: {self._how_ended()}")
+        if t == self.time and not self._motion.waits:
+            return
+        self._move(float(t))
+
+    def weigh(self, log_factors: npt.ArrayLike) -> float:
+        """Multiply weights by factors ``[particle]``, given as their logarithms.
+
+        Returns
+        -------
+        The logarithm of the weighted mean of the factors: a term of a log-likelihood.
+
+        Raises
+        ------
+        ConfigError
+            A factor is NaN or infinite.
+        """
+        self._meet("weigh", log_factors=log_factors)
+        factors = np.asarray(log_factors, np.float64)
+        if factors.shape != (self.n,):
+            raise ConfigError(
+                f"log_factors must have one value per particle ({self.n}), not shape "
+                f"{factors.shape}"
+            )
+        factors = np.where(self.alive, factors, -np.inf)
+        bad = np.flatnonzero(np.isnan(factors) | (factors == np.inf))
+        if len(bad):
+            raise ConfigError(
+                f"the log-weight of particle {bad[0]} is {factors[bad[0]]}: a number or -inf "
+                f"({len(bad)} of {self.n} are not)"
+            )
+        before = particle_weights.log_mean(self._logs)
+        self._logs = self._logs + factors
+        after = particle_weights.log_mean(self._logs)
+        return after - before if np.isfinite(before) else -np.inf
+
+    @checks_keywords
+    def resample(
+        self, weights: npt.ArrayLike | None = None, method: str = "systematic"
+    ) -> IntArray:
+        """Copy particles by their weights; afterwards all weigh the same.
+
+        Parameters
+        ----------
+        weights
+            Weights ``[particle]`` of 0 or more in place of those of the ensemble; of any sum.
+        method
+            ``systematic``, ``stratified`` or ``multinomial``.
+
+        Returns
+        -------
+        Ancestors int64 ``[particle]``: which particle each one was, in increasing order.
+
+        Raises
+        ------
+        ConfigError
+            All weights are 0, or one is negative or not a number.
+        """
+        self._meet("resample", weights=weights, method=method)
+        if weights is None:
+            shares, _ = particle_weights.relative(self._logs)
+        else:
+            given = particle_weights.checked_weights(weights, self.n) * self.alive
+            shares = np.ldexp(given, -np.frexp(given.max(initial=0.0))[1])  # sums that are finite
+        draws = 1 if method == "systematic" else self.n
+        uniforms = particle_weights.uniform(
+            self.seed, particle_weights.RESAMPLING, self._resamplings(), draws
+        )
+        ancestors = particle_weights.ancestors_of(shares, self.n, method, uniforms)
+        self.take(ancestors)
+        return ancestors
+
+    def take(self, ancestors: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> None:
+        """Make particle i a copy of particle ``ancestors[i]``: split some, give up others.
+
+        Parameters
+        ----------
+        ancestors
+            Numbers of particles ``[m]``; m becomes the number of particles.
+        weights
+            Of the particles that come out, ``[m]``; equal ones by default.
+
+        Raises
+        ------
+        ConfigError
+            A number that no particle has, or one that has ended.
+        """
+        self._meet("take", ancestors=ancestors, weights=weights)
+        index = np.asarray(ancestors)
+        whole_numbers = index.ndim == 1 and index.dtype.kind in "iu" and len(index)
+        if not whole_numbers or index.min() < 0 or index.max() >= self.n:
+            raise ConfigError(
+                f"ancestors must be whole numbers from 0 to {self.n - 1}, one or more"
+            )
+        index = index.astype(np.int64)
+        if not self.alive[index].all():
+            ended = index[~self.alive[index]][0]
+            raise ConfigError(f"particle {ended} has ended and cannot be copied")
+        if weights is not None:
+            given = particle_weights.checked_weights(weights, len(index))
+        self.copy_rows(index)
+        self._logs = np.zeros(len(index))
+        if weights is not None:
+            self._logs = portable_log(given)
+
+    @checks_keywords
+    def set(self, **values: float | npt.ArrayLike) -> None:
+        """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
+
+        Counts of lattices cannot be given: they do not say in which sites particles are.
+        Events whose triggers the new values turn true come at once.
+
+        Raises
+        ------
+        ConfigError
+            A name that the model does not have, counts that are negative or not whole, an array of
+            another length.
+        """
+        self._meet("set", **values)
+        changed, state = dict(self._rows), dict[str, FloatArray]()
+        self._require_names(values, "set")
+        for name, value in values.items():
+            given = numbers(name, value)
+            if np.shape(given) not in ((), (self.n,)):
+                raise ConfigError(
+                    f"{name}: give one value or one per particle ({self.n}), not an array of shape "
+                    f"{np.shape(given)}"
+                )
+            if self._motion.holds(name):
+                state[name] = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
+            else:
+                changed[name] = given
+        if len(state) < len(values):
+            self._motion.prepare(changed, self.n)  # which refuses what cannot be, as `put` does
+        try:
+            self._motion.put(state, self.time)
+        except ConfigError:
+            self._motion.prepare(self._rows, self.n)
+            raise
+        self._rows = changed
+        if self._motion.looks and values:
+            self._move(self.time)  # events that the new values set off
+
+    @checks_keywords
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+    ) -> None:
+        """Begin again at t = 0, with another seed and other values where they are given.
+
+        Values that were given before and are not now keep what they had at first. Where every
+        particle has its own value of a parameter, kernels are not compiled again.
+        """
+        self._meet("reset", seed=seed, parameters=parameters)
+        rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        self._require_names(rows, "parameters")
+        rows = dict(self._options.set) | rows
+        self.seed = self.seed if seed is None else seed_of(seed)
+        self._motion.prepare(rows, self.n)
+        self._begin(rows)
+
+    # ---------------------------------------------------------------- keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write particles, weights, values, time, seed and model to an HDF5 file.
+
+        An existing file is replaced when the new one is complete. `load` goes on with the same
+        bits as if nothing had been saved.
+        """
+        self.save_with(path, {})
+
+    def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
+        """`save`, with arrays by name in a group ``more`` of the file."""
+        self._meet("save", path=path)
+        stored = Stored(
+            state=State(Path(path), arrays=self._motion.stored()), status=self.status,
+            log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
+            round=self.round, resamplings=self._resampled, seed=self.seed,
+            method=self._options.method.word, settings=given_in(self._options.method),
+            max_steps=self._options.max_steps,
+        )  # fmt: skip
+        on_root(self._comm, lambda: write_stored(Path(path), self._model, stored, more))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, device: Device = "auto", comm: Comm = "world"
+    ) -> Ensemble:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        model, stored, _ = read_stored(Path(path))
+        how: dict[str, Any] = {}
+        if isinstance(model, Network):
+            method = method_with(stored.method, stored.settings)
+            how = {"method": method, "max_steps": stored.max_steps}
+        made = cls(
+            model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
+            initial=stored.laws, comm=comm, **how,
+        )  # fmt: skip
+        made.go_on(path, stored)
+        return made
+
+    def go_on(self, path: str | os.PathLike[str], stored: Stored) -> None:
+        """Take up what was read from a file, with as many particles and their values."""
+        if len(stored.status) != self.n:
+            raise InputFileError(f"{path} is damaged: its arrays do not belong together")
+        if any(np.ndim(row) for row in stored.rows.values()):
+            self._motion.prepare(stored.rows, self.n)
+        self._rows = {k: v for k, v in stored.rows.items() if not self._motion.holds(k)}
+        self._motion.take_up(stored.state)
+        self.time, self.round, self._resampled = stored.time, stored.round, stored.resamplings
+        self._logs, self.status = stored.log_weights, stored.status
+
+    def close(self) -> None:
+        """Give the device back; `with ts.Ensemble(...) as particles` does so at its end."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the device back."""
+        self.close()
+
+    # ---------------------------------------------------------------- inside
+
+    def _meet(self, name: str, /, **arguments: object) -> None:
+        """Wait until all ranks call the method, with the same arguments. Collective."""
+        require_same(self._comm, f"Ensemble.{name}", arguments)
+
+    def _begin(self, rows: Mapping[str, Any]) -> None:
+        """All that an ensemble has at t = 0."""
+        self.time, self.round, self._resampled = 0.0, 0, 0
+        self._logs = np.zeros(self.n)
+        self.status = np.zeros(self.n, np.uint8)
+        first = self._number * self._group
+        if self._laws:
+            self._motion.place(self._drawn(), self.seed, first)
+        else:
+            self._motion.begin(self.seed, first)
+        self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
+        if self._motion.draws:
+            self._move(0.0)
+
+    def _require_names(self, names: Iterable[str], keyword: str) -> None:
+        """Refuse names that the model does not have, and say which it has."""
+        parameters, species = self._model.parameters, self._model.species
+        known = [*parameters, *species, *getattr(self._model, "labels", {}).values()]
+        for name in names:
+            if name not in known:
+                near = meant(name, known).replace(":", ";", 1)
+                raise ConfigError(
+                    f"{said(opt('set', key=name), f'{keyword}[{name!r}]')}: {self._model.name} has "
+                    f"no parameter or species of that name; parameters: {some(parameters)}; "
+                    f"species: {some(dict.fromkeys(species))}{near}"
+                )
+
+    def _resamplings(self) -> int:
+        """The number of this resampling."""
+        self._resampled += 1
+        return self._resampled - 1
+
+    def _values(self) -> dict[str, Any]:
+        """Values that a file keeps: with amounts that were given, which a model may not know."""
+        given = {
+            name: float(np.asarray(row, np.float64).flat[0])
+            for name, row in self._options.set.items()
+            if self._motion.holds(name)
+        }
+        return {**given, **self._rows}
+
+    def _how_ended(self) -> str:
+        kinds, numbers_ = np.unique(self.status, return_counts=True)
+        return ", ".join(
+            f"{n} by {STATUS_NAMES[kind]}"
+            for kind, n in zip(kinds.tolist(), numbers_.tolist(), strict=True)
+        )
+
+    def _stand_in(self, ended: Array) -> None:
+        """Put a legal state into rows of particles that have ended: kernels start from it."""
+        alive = self.alive
+        if ended.any() and alive.any():
+            index = np.arange(self.n)
+            index[ended] = alive.argmax()  # the first
+            self._motion.take(index)
+
+    def _move(self, t: float) -> None:
+        """One round."""
+        if self._origin.others():
+            self._origin = Origin(repeats=False)
+            warn(
+                f"an ensemble with seed {self.seed} draws the same numbers in every process that "
+                "has a copy of it: make one in each process, with a seed of its own"
+            )
+        word = particle_weights.words(self.seed, particle_weights.ROUNDS, self.round, 1)[0]
+        found = self._motion.advance(self.time, t, int(word), first=self._number * self._group)
+        self.time, self.round = t, self.round + 1
+        self.status = np.where(self.alive, found, self.status)
+        self._logs[~self.alive] = -np.inf
+        self._stand_in(found >= _ENDED)
+
+    def in_groups(self, size: int, number: int = 0) -> None:
+        """Let every `size` particles draw as if they were alone in an ensemble of their number.
+
+        At the start, before anything moves. The first group has the number `number`.
+        """
+        self._group, self._number = size, number
+        if self._laws or self._motion.draws or number:
+            self._begin(self._options.set)
+
+    def copy_rows(self, index: IntArray) -> None:
+        """Copy states, how particles are, and their values; weights stay as they are."""
+        self._motion.take(index)
+        self.status = self.status[index]
+        rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
+        size = len(index) != len(self._logs)
+        if size or any(np.ndim(v) and (v != self._rows[k]).any() for k, v in rows.items()):
+            self._motion.prepare(rows, len(index))
+        if size:
+            self._group = len(index)
+        self._rows = rows
+
+    def _drawn(self) -> dict[str, IntArray]:
+        """Initial counts by inverting the distribution function of each law."""
+        size = self._group
+        return {
+            name: np.concatenate([
+                particle_weights.drawn(
+                    self._laws[name], self.seed, number, size, self._number + group
+                )
+                for group in range(self.n // size)
+            ])
+            for number, name in enumerate(self._motion.species)
+            if name in self._laws
+        }  # fmt: skip

@@ -1,0 +1,319 @@
+"""Particles of ordinary differential equations: amounts and steps, each with its own values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.particles.motions.motion import Rows
+from tauslab.analysis.particles.shares import Shares
+from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.events.tables import queue_words, queues_fit
+from tauslab.kernels.ode.codegen import event_shapes
+from tauslab.kernels.ode.engine import Ode
+from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.kernels.ode.settings import SOLVERS
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+from tauslab.options.methods import with_choices
+from tauslab.runner.ensemble.choices.solver_choice import wants_solver, with_solver
+from tauslab.runner.ensemble.ode_task import prepare_ode
+from tauslab.runner.ensemble.task import Task
+from tauslab.store.state import State
+
+_PAST = {"delay", "delayed reaction"}  # features of networks that look back
+_BEFORE = "dopri5"  # which computes the start, before a solver is chosen
+
+
+class OdeMotion:
+    """Amounts of the particles of this rank on its device, and what moves them: a `Motion`.
+
+    `_table` holds all recorded quantities now, f64 ``[particle, quantity]``: species, then rules.
+    Steps go on where they were, so that an ensemble that is advanced through some times has the
+    bits of a run with these sample times. A solver is chosen at the first advance, and kept.
+
+    Attributes
+    ----------
+    solver
+        The one that was chosen; empty before that, and where one is given.
+    """
+
+    missing = float("nan")
+    draws = waits = False
+
+    def __init__(
+        self,
+        network: Network,
+        options: Options,
+        rows: Mapping[str, Any],
+        backend: Backend,
+        comm: Communicator,
+    ) -> None:
+        self._network, self._options = network, options
+        self._backend, self._comm = backend, comm
+        self._rows = Rows(backend, comm)
+        self.shares = Shares(options.n, comm)
+        self._engine: Ode | None = None
+        self.solver = ""
+        self._key: Any = None
+        self._at_start: dict[str, Any] = {}  # amounts with which particles began
+        self.task: Task
+        self.prepare(rows, options.n)
+        self._rows.require_room(options.n, self._bytes, network.name)
+        self._table: Any = None
+        self._steps: Any = None
+        self._queue: Any = None  # f64 [own, word] where there are triggers
+
+    @property
+    def n(self) -> int:
+        """Number of particles of all ranks."""
+        return self.shares.n
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of amounts."""
+        return self.task.species
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of recorded rules."""
+        return self.task.observables
+
+    @property
+    def counts(self) -> Any:
+        """Amounts f64 ``[particle of this rank, species]`` on the device."""
+        return self._table[:, : len(self.species)]
+
+    @property
+    def _system(self) -> OdeSystem:
+        assert self.task.system is not None
+        return self.task.system
+
+    @property
+    def looks(self) -> bool:
+        """Whether new values may set off events at once."""
+        return bool(self._system.triggered)
+
+    @property
+    def _words(self) -> int:
+        """Doubles of what waits with a particle; 0 without triggers."""
+        return queue_words(event_shapes(self._system)) if self.looks else 0
+
+    @property
+    def _bytes(self) -> int:
+        """Of a particle: all it has before and after, and what kernels begin with."""
+        words = len(self._system.quantities) + 1 + self._words
+        return 8 * (2 * words + len(self._system.variables))
+
+    # ---------------------------------------------------------------- values
+
+    def prepare(self, rows: Mapping[str, Any], n: int) -> None:
+        """Take values of parameters, one per particle or one for all."""
+        if {feature.kind for feature in self._network.features} & _PAST:
+            raise ConfigError(
+                f"{self._network.name} has delays, which {opt('method', 'ode')} does not move as "
+                "particles: their past is not kept; ts.run does"
+            )
+        began = {
+            name: np.zeros(n) if np.ndim(value) else value
+            for name, value in self._at_start.items()
+            if name not in rows
+        }
+        given = {**began, **rows}
+        options = replace(self._options, n=n, set=given)
+        each = sorted(name for name, row in given.items() if np.ndim(row))
+        key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
+        self.task = prepare_ode(self._network, options)
+        if self._system.looks_back:
+            raise ConfigError(
+                f"{self._network.name} has delays, and particles of {opt('method', 'ode')} keep no "
+                "past"
+            )
+        if key != self._key:
+            self._key, self._engine = key, None
+        self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
+        self._use_values(n)
+
+    def _use_values(self, n: int) -> None:
+        own, table = Shares(n, self._comm).own, self.task.constants
+        self._inputs = self._backend.upload(
+            np.ascontiguousarray(table[own]) if len(table) > 1 else table
+        )
+
+    def holds(self, name: str) -> bool:
+        """Whether equations or events change an amount of this name."""
+        return name in self._system.variables
+
+    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
+        """Replace amounts ``[particle]`` by name; what follows from values is computed anew.
+
+        Raises
+        ------
+        ConfigError
+            One is not finite, or an amount without a rate rule is negative.
+        """
+        table = self._rows.host(self._table)
+        for name, column in columns.items():
+            low = -np.inf if name in self._network.rates else 0.0
+            if not (np.isfinite(column) & (column >= low)).all():
+                raise ConfigError(f"{name}: amounts must be finite, and 0 or more")
+            table[:, self.species.index(name)] = column[self.shares.own]
+        if columns:
+            self._table = self._backend.upload(table)
+        if self.looks:  # the next launch looks at triggers, and computes what follows
+            self._steps = self._zeros() if columns else self._steps
+            return
+        steps, self._steps = self._steps, self._zeros()
+        self._table, _ = self._launch(now, now, self._variables())
+        self._steps = self._zeros() if columns else steps
+
+    # ---------------------------------------------------------------- moving
+
+    def begin(self, seed: int, first: int) -> None:
+        """Put all particles at the start, after events at time 0."""
+        self._steps, self._queue = self._zeros(), None
+        self._table, _ = self._launch(0.0, 0.0, None, seed, first)
+
+    def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
+        """The same with initial amounts ``[particle]`` of some species."""
+        if self.looks:
+            raise ConfigError(
+                f"{self._network.name} has triggers, which {opt('method', 'ode')} looks at before "
+                "amounts are drawn: give amounts as arrays in parameters=, not in initial="
+            )
+        self.begin(seed, first)
+        self.put({name: column.astype(np.float64) for name, column in columns.items()})
+
+    def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
+        """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
+        if end > start or not self.looks:
+            self._choose(end)
+        self._table, status = self._launch(start, end, self._variables(), seed, first)
+        return np.asarray(self.shares.joined(self._rows.host(status)))
+
+    def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
+        """Recorded rules ``[particle of this rank, observable]``."""
+        return self._rows.host(self._table)[:, len(self.species) :]
+
+    def own_counts(self) -> FloatArray:
+        """A copy of the amounts ``[particle of this rank, species]`` on the host."""
+        return self._rows.host(self._table)[:, : len(self.species)].copy()
+
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+        return self._rows.column(self._table, number)
+
+    def take(self, ancestors: IntArray) -> None:
+        """Make particle i what particle ``ancestors[i]`` was; their number may change."""
+        self._rows.require_room(len(ancestors), self._bytes, self._network.name)
+        sources = [self._table, self._steps.reshape(-1, 1)]
+        sources += [self._queue] if self.looks else []
+        self._table, steps, *queue = self._rows.taken(self.shares, sources, ancestors)
+        self._steps = steps.reshape(-1)
+        self._queue = queue[0] if queue else None
+        self.shares = Shares(len(ancestors), self._comm)
+
+    def stored(self) -> dict[str, Array]:
+        """Amounts of all particles, their steps, and what waits with them."""
+        joined, host = self.shares.joined, self._rows.host
+        queue = {"queue": joined(host(self._queue))} if self.looks else {}
+        return {
+            **queue,
+            "amounts": joined(host(self._table)),
+            "steps": joined(host(self._steps)),
+            "solver": np.bytes_(self.solver),
+        }
+
+    def take_up(self, state: State) -> None:
+        """Go on from what `stored` gave."""
+        own, n, upload = self.shares.own, self.n, self._backend.upload
+        table = state.take("amounts", np.float64, n, len(self._system.quantities), nan=True)
+        steps = state.take("steps", np.float64, n)
+        if self.looks:
+            queue = state.take("queue", np.float64, n, self._words, nan=True)
+            if not queues_fit(queue, event_shapes(self._system)):
+                raise state.damaged("what waits in it fits no event")
+            self._queue = upload(np.ascontiguousarray(queue[own]))
+        self._table = upload(np.ascontiguousarray(table[own]))
+        self._steps = upload(np.ascontiguousarray(steps[own]))
+        solver = state.text("solver")
+        if solver and solver not in SOLVERS:
+            raise state.damaged(f"{solver!r} is no solver")
+        self.go_on_by(solver)
+
+    def go_on_by(self, solver: str) -> None:
+        """Keep to a solver that was chosen; empty where none was."""
+        if solver != self.solver:
+            self.solver, self._engine = solver, None
+
+    # ---------------------------------------------------------------- inside
+
+    def _choose(self, end: float) -> None:
+        """Choose a solver, where none is given. Collective."""
+        if self.solver or not wants_solver(self.task):
+            return
+        options = replace(self.task.options, times=np.array([end]), quiet=True)
+        chosen = with_solver(replace(self.task, options=options), self._backend, self._comm)
+        self.solver = chosen.options.integration.solver
+        if self.solver != _BEFORE:
+            self._engine = None
+
+    def _compiled(self) -> Ode:
+        if self._engine is None:
+            options = self.task.options
+            if wants_solver(self.task):
+                chosen = with_choices(options.method, solver=self.solver or _BEFORE)
+                options = replace(options, method=chosen)
+            rows = self.shares.own.stop - self.shares.own.start
+            self._engine = Ode(
+                self._backend, self._system, [0.0], options.integration, trajectories=rows
+            )
+        return self._engine
+
+    def _zeros(self) -> Any:
+        own = self.shares.own
+        return self._backend.upload(np.zeros(own.stop - own.start))
+
+    def _variables(self) -> Any:
+        """Amounts that equations move, f64 ``[particle of this rank, variable]``."""
+        columns = [self.species.index(name) for name in self._system.variables]
+        if columns == list(range(self._table.shape[1])):
+            return self._table
+        found = self._backend.empty((self._table.shape[0], len(columns)), np.float64)
+        found[...] = self._table[:, columns]
+        self._backend.upload(np.zeros(1))  # waits for array operations
+        return found
+
+    def _launch(
+        self, start: float, end: float, kept: Any, seed: int = 0, first: int = 0
+    ) -> tuple[Any, Any]:
+        """Quantities at `end` of states at `start`; and how each ended."""
+        backend, own = self._backend, self.shares.own
+        rows = own.stop - own.start
+        table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
+        status = backend.empty((rows,), np.uint8)
+        queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
+        if not rows:
+            return table.reshape(0, table.shape[2]), status
+        engine = self._compiled()
+        engine.between(start, end)
+        buffers = SampleBuffers(
+            counts=None, observables=table, final=None, status=status,
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+            work=backend.empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
+            keep=self._steps, kept_queue=queue if self.looks else None,
+            keep_queue=self._queue if self.looks else None,
+        )  # fmt: skip
+        launch = Launch(first + own.start, rows, None, self._inputs, kept=kept)
+        most = self.task.options.max_steps
+        engine.start(launch, buffers, self._rows.stream, seed=seed, max_steps=most)
+        self._rows.stream.record().wait()
+        return table.reshape(rows, table.shape[2]), status

@@ -1,0 +1,56 @@
+"""What states hold of species that nothing changes: values may be given anew at any time.
+
+What is whole has a column of counts, as in results; what is not is a number of laws and an
+observable. No law reads a column of such a species: it is for who looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from tauslab.base.arrays import Array, FloatArray, Int32Array
+from tauslab.kernels.network.lowering import Constant
+from tauslab.model.expressions.expression import Number
+from tauslab.runner.ensemble.task import Task
+
+
+def own_rows(table: Array, own: slice) -> Array:
+    """Rows of this rank's particles, or the one row of all."""
+    return table[own] if len(table) > 1 else table
+
+
+def held_alike(before: Task, now: Task, names: Collection[str]) -> bool:
+    """Whether each of these species is whole, the same in all particles, and was before."""
+    if before.unrounded or now.unrounded:
+        return False
+    columns = [now.lowered.species.index(name) for name in names]
+    first = before.initial[:1, columns]
+    return all(bool((task.initial[:, columns] == first).all()) for task in (before, now))
+
+
+def counts_anew(
+    before: Task, now: Task, names: Collection[str], own: Int32Array, rows: slice
+) -> Int32Array:
+    """Counts ``[particle of this rank, species]`` as `now` has columns, from those of `before`."""
+    old, new, species = before.lowered.recorded, now.lowered.recorded, now.lowered.species
+    held = own_rows(now.initial, rows)
+    counts = np.empty((len(own), len(new)), np.int32)
+    for column, number in enumerate(new):
+        constant = species[number] in names
+        counts[:, column] = held[:, number] if constant else own[:, old.index(number)]
+    return counts
+
+
+def held_amounts(task: Task, name: str, rows: slice) -> FloatArray:
+    """Amounts ``[particle of this rank]``, or one of all, of a species that nothing changes."""
+    lowered = task.lowered
+    if name not in task.unrounded:
+        number = lowered.species.index(name)
+        return np.asarray(own_rows(task.initial, rows)[:, number], np.float64)
+    law = dict(lowered.observables)[name]
+    if isinstance(law, Constant):
+        return np.asarray(own_rows(task.constants, rows)[:, law.index], np.float64)
+    assert isinstance(law, Number)
+    return np.array([law.value])

@@ -1,0 +1,398 @@
+"""Particles that are whole lattices: replicas on a device, moved by whole steps."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.particles.motions.motion import Rows
+from tauslab.analysis.particles.shares import Shares
+from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import warn
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
+from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.model.lattice.diagnosis.check import model_warnings
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.options.lattice import MOST_REPLICAS, set_parameters
+from tauslab.runner.lattice.judging import Judge
+from tauslab.store.state import State
+
+_LOOKED_AT = 1 << 26  # bytes of lattices that are looked at at once
+_MOVED = 4  # lattices that one takes while it moves, about
+_WAITING_FIELDS = ("site", "age", "particle")
+
+
+def column_names(lattice: Lattice) -> tuple[str, ...]:
+    """Names of what is counted in a lattice: ``A``, and ``A_in_membrane`` where there are types."""
+    return (*lattice.species, *region_names(lattice))
+
+
+def region_names(lattice: Lattice) -> tuple[str, ...]:
+    """Counts in the sites of each type, ``A_in_membrane``; none where there is one type."""
+    if len(lattice.type_names) == 1:
+        return ()
+    return tuple(f"{one}_in_{kind}" for kind in lattice.type_names for one in lattice.species)
+
+
+class LatticeMotion:
+    """Lattices of this rank on its device: a `Motion`.
+
+    Every lattice makes the same steps. At time t it has made those that are over at t: the last
+    one ends at t or before. Of a lattice that is given others are the replicas of a run: replica
+    number i is placed as in ``tauslab.run(lattice, seed=...)``.
+    """
+
+    missing = -1.0
+    draws = waits = looks = False
+
+    def __init__(
+        self,
+        model: Lattice,
+        n: int,
+        rows: Mapping[str, Any],
+        backend: Backend,
+        comm: Communicator,
+    ) -> None:
+        self._model, self._backend, self._comm = model, backend, comm
+        self._rows = Rows(backend, comm)
+        self.shares = Shares(n, comm)
+        self._step: float | None = None  # seconds; of the first values that were given
+        self._done = 0  # steps of the model
+        self._starts: list[LoweredLattice] = []  # with the values `_given`, of which each has one
+        self._given: list[dict[str, float]] = []
+        self._known: dict[tuple[tuple[str, float], ...], LoweredLattice] = {}
+        self._replicas: LatticeReplicas | None = None
+        self._by_type: IntArray = np.zeros(0, np.int64)
+        self._told_of_splitting = False
+        self.prepare(rows, n)
+        self._judge = Judge(self.lattice)
+
+    # ---------------------------------------------------------------- looking
+
+    @property
+    def n(self) -> int:
+        """Number of particles of all ranks."""
+        return self.shares.n
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of counts."""
+        return tuple(self._model.species)
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Counts in the sites of each type, where there are several."""
+        return region_names(self._model)
+
+    @property
+    def counts(self) -> Any:
+        """Counts int32 ``[particle of this rank, species]`` on the device."""
+        return self._backend.upload(self.own_counts())
+
+    @property
+    def cells(self) -> Any:
+        """Species + 1, or 0, ``[particle of this rank, z, y, x, slot]`` on the device."""
+        return self._lattices.cells
+
+    @property
+    def lattice(self) -> LoweredLattice:
+        """The model as numbers: that of the first particle, where rates differ."""
+        return self._lattices.lattice
+
+    @property
+    def _lattices(self) -> LatticeReplicas:
+        assert self._replicas is not None
+        return self._replicas
+
+    def own_counts(self) -> Int32Array:
+        """A copy of the counts ``[particle of this rank, species]`` on the host."""
+        return np.ascontiguousarray(self._by_type.sum(axis=1), np.int32)
+
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+        return self.own_counts()[:, number]
+
+    def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
+        """Counts by site type ``[particle of this rank, observable]``."""
+        size = (len(self._by_type), len(self.observables))
+        return self._by_type.reshape(len(self._by_type), -1)[:, : size[1]].astype(np.float64)
+
+    def own_profile(self, species: str, axis: str) -> IntArray:
+        """Particles int64 ``[particle of this rank, plane]`` of a species along z, y or x."""
+        lattices, along = self._lattices, "zyx".index(axis)
+        number = self.species.index(species) + 1
+        others = tuple(i for i in range(1, 5) if i != along + 1)
+        size = self.lattice.shape[along]
+        found = np.zeros((len(lattices), size), np.int64)
+        most = max(1, _LOOKED_AT // (4 * lattices.words))
+        for begin in range(0, len(lattices), most):
+            part = (lattices.cells[begin : begin + most] == number).sum(axis=others)
+            found[begin : begin + most] = lattices.host(part)
+        for row, waiting in enumerate(lattices.rest.waiting):
+            sites = waiting["site"][waiting["particle"] == number].astype(np.int64)
+            if len(sites):
+                plane = np.unravel_index(sites, self.lattice.shape)[along]
+                found[row] += np.bincount(plane, minlength=size)
+        return found
+
+    # ---------------------------------------------------------------- values
+
+    def prepare(self, rows: Mapping[str, Any], n: int) -> None:
+        """Take values of parameters, one per particle or one for all.
+
+        Raises
+        ------
+        ConfigError
+            Values that change hops, or what is held at a face, differ between particles.
+        """
+        each = {name: np.asarray(row, np.float64) for name, row in rows.items() if np.ndim(row)}
+        single = {name: float(row) for name, row in rows.items() if not np.ndim(row)}
+        set_parameters(self._model, {**single, **dict.fromkeys(each, 0.0)})
+        first = {**single, **{name: float(row[0]) for name, row in each.items()}}
+        base = self._lowered(first, tell=self._replicas is None)
+        starts, all_given = [base], [first]
+        which: IntArray = np.zeros(n, np.int64)
+        if each:
+            table = np.stack(list(each.values()), axis=1)
+            unique, which = np.unique(table, axis=0, return_inverse=True)
+            all_given = [{**single, **dict(zip(each, row, strict=True))} for row in unique.tolist()]
+            starts = [self._lowered(values) for values in all_given]
+            base = _together(base, starts, list(each))
+        self._tell_of_splitting(starts)
+        self._values, self._starts, self._given = dict(rows), starts, all_given
+        self._which = which.reshape(-1)
+        self._use(base, n)
+
+    def _lowered(self, values: Mapping[str, float], *, tell: bool = False) -> LoweredLattice:
+        key = tuple(sorted(values.items()))
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) > MOST_REPLICAS:
+            self._known = {}
+        with warnings.catch_warnings():
+            if not tell:
+                warnings.simplefilter("ignore")
+            found = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
+            for sentence in model_warnings(self._model, dict(values) or None) if tell else ():
+                warn(f"{self._model.name}: {sentence}")
+        self._step = found.step
+        self._known[key] = found
+        return found
+
+    def _tell_of_splitting(self, starts: list[LoweredLattice]) -> None:
+        """Warn, once, where reactions are so fast that hops should come between them."""
+        told = max(starts, key=lambda one: one.splitting.error).splitting_warning()
+        if told is not None and not self._told_of_splitting:
+            warn(told)
+        self._told_of_splitting |= told is not None
+
+    def _use(self, base: LoweredLattice, n: int) -> None:
+        """Make what moves lattices of this model, or give what there is its rates."""
+        held = self._replicas
+        if held is None:
+            each = math.prod(base.shape) * base.slots * np.dtype(base.particle_type).itemsize
+            # Before and after they are copied; and what moves, of one at least.
+            self._rows.require_room(n, 2 * each, self._model.name, _MOVED * each)
+        if held is None or not _same(held.lattice, base):
+            made = LatticeReplicas(self._backend, base)
+            if held is not None:
+                made.put(held.particles, held.rest)
+            self._replicas = made
+        shape = (len(base.reactions), len(base.site_types))
+        if len(self._starts) == 1:
+            self._lattices.use_rates(None)
+            return
+        rates = [
+            np.array([r.rates for r in one.reactions], np.float64).reshape(shape)
+            for one in self._starts
+        ]
+        own = self._which[Shares(n, self._comm).own]
+        self._lattices.use_rates(np.stack(rates)[own])
+
+    # ---------------------------------------------------------------- moving
+
+    def begin(self, seed: int, first: int) -> None:
+        """Place the particles of the model; the first lattice has this number."""
+        self._require_numbers(first)
+        own = self.shares.own
+        starts = [(self._starts[self._which[i]], first + i) for i in range(own.start, own.stop)]
+        self._done = 0
+        self._lattices.begin(starts, seed)
+        self._by_type = self._lattices.count()
+
+    def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
+        """The same with so many particles ``[particle]`` of some species."""
+        held = self._starts, self._which
+        table = np.stack([*columns.values(), self._which], axis=1)
+        unique, which = np.unique(table, axis=0, return_inverse=True)
+        self._starts = [
+            self._lowered(self._given[row[-1]] | dict(zip(columns, map(float, row), strict=False)))
+            for row in unique.tolist()
+        ]
+        self._which = which.reshape(-1)
+        self.begin(seed, first)
+        self._starts, self._which = held
+
+    def holds(self, name: str) -> bool:
+        """Whether a name is a species: how many there are is part of the state."""
+        return name in self._model.species and name not in self._model.parameters
+
+    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
+        """Refuse counts: they do not say where particles are."""
+        if columns:
+            raise ConfigError(
+                f"{next(iter(columns))}: a count does not say in which sites particles are; counts "
+                "of lattices are given at the start, by parameters= or initial="
+            )
+
+    def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
+        """Move all lattices by whole steps; all go on."""
+        del start
+        lattices = self._lattices
+        self._require_numbers(first)
+        assert self._step is not None
+        due = math.floor(end / self._step * (1 + 1e-12))
+        if not due * lattices.lattice.diffusion_substeps < 1 << 48:
+            raise ConfigError(
+                f"t = {end:g} is {due:.3g} steps of {self._step:.3g} s; at most 2^48 are done"
+            )
+        passes = (due - self._done) * lattices.lattice.diffusion_substeps
+        own = self.shares.own
+        numbers = range(first + own.start, first + own.stop)
+        self._by_type = lattices.run_sampled([passes], numbers, seed=seed)[0]
+        self._done = due
+        self._judge.truncated[0] = int(lattices.rest.truncated.sum())
+        self._judge.add(lattices.waiting, int(self._by_type.sum()))
+        self._judge.speak(self._comm)
+        return np.zeros(self.n, np.uint8)
+
+    def take(self, ancestors: IntArray) -> None:
+        """Make lattice i a copy of lattice ``ancestors[i]``; their number may change."""
+        lattices = self._lattices
+        self._rows.require_room(len(ancestors), lattices.bytes_each, self._model.name)
+        order, wanted = self.shares.route(ancestors)
+        particles = self._rows.moved(self.shares, lattices.particles, order, wanted)
+        rest, by_type = self._moved_rest(order, wanted)
+        self.shares = Shares(len(ancestors), self._comm)
+        self._which = self._which[ancestors]
+        lattices.put(particles, rest)
+        self._by_type = by_type
+        self._use(lattices.lattice, len(ancestors))
+
+    def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray]:
+        """What lattices have beside particles in sites, after a move as of `Rows.moved`."""
+        held, by_type = self._lattices.rest, self._by_type
+        if self._comm.size == 1:
+            return held.take(order), by_type[order]
+        rank = self._comm.rank
+        out = {to: (held.take(rows), by_type[rows]) for to, rows in enumerate(wanted)}
+        mine = out[rank]
+        sent = self._comm.allgather({to: part for to, part in out.items() if to != rank})
+        parts = [mine, *(each[rank] for by, each in enumerate(sent) if by != rank)]
+        pool = Rest.joined([rest for rest, _ in parts])
+        return pool.take(order), np.concatenate([counts for _, counts in parts])[order]
+
+    def _require_numbers(self, first: int) -> None:
+        if first + self.n > MOST_REPLICAS:
+            raise ConfigError(
+                f"{first + self.n} lattices: a draw knows {MOST_REPLICAS} at most, so n, with the "
+                "numbers of filters, must be as small"
+            )
+
+    # ---------------------------------------------------------------- keeping
+
+    def stored(self) -> dict[str, Array]:
+        """Whole lattices of all ranks."""
+        lattices, joined = self._lattices, self.shares.joined
+        rest = lattices.rest
+        lengths = np.array([len(one) for one in rest.waiting], np.int64)
+        entries = np.concatenate([np.zeros(0, WAITING), *rest.waiting])
+        found = {
+            "particles": joined(lattices.host(lattices.cells)),
+            "counts_by_type": joined(self._by_type),
+            **{name: joined(getattr(rest, name)) for name in COUNTED},
+            "waiting/lengths": joined(lengths),
+            "done": np.array(self._done),
+            "step": np.array(self._step),
+        }
+        for name in _WAITING_FIELDS:
+            found[f"waiting/{name}"] = self.shares.gathered(entries[name])
+        return found
+
+    def take_up(self, state: State) -> None:
+        """Go on from what `stored` gave."""
+        step = state.real("step", np.nextafter(0.0, 1.0), np.finfo(np.float64).max)
+        if step != self._step:
+            self._step, self._known = step, {}
+            self.prepare(self._values, self.n)
+        lattices, own, n = self._lattices, self.shares.own, self.n
+        lattice = lattices.lattice
+        held = state.take("particles", lattice.particle_type, n, *lattice.shape, lattice.slots)
+        if held.max(initial=0) > len(self._model.species):
+            raise state.damaged("it holds particles of no species")
+        cells = np.ascontiguousarray(held[own]).reshape(-1).view(np.uint32)
+        fired = state.take("fired", np.int64, n, len(lattice.reactions))
+        others = (state.take(name, np.int64, n)[own] for name in COUNTED[1:])
+        lattices.put(
+            self._backend.upload(cells.reshape(own.stop - own.start, lattices.words)),
+            Rest(self._waiting_of(state)[own], fired[own], *others),
+        )
+        self._by_type = state.take("counts_by_type", np.int64, n, *self._by_type.shape[1:])[own]
+        self._done = state.whole("done")
+
+    def _waiting_of(self, state: State) -> list[Array]:
+        """Particles that wait in each lattice, of a file."""
+        lengths = state.take("waiting/lengths", np.int64, self.n)
+        if lengths.min(initial=0) < 0:
+            raise state.damaged("a number of waiting particles is below 0")
+        entries = np.zeros(int(lengths.sum()), WAITING)
+        entries["next"] = -1
+        for name in _WAITING_FIELDS:
+            entries[name] = state.take(f"waiting/{name}", WAITING[name], len(entries))
+        sites = math.prod(self._lattices.lattice.shape)
+        kinds = entries["particle"]
+        if (entries["site"] >= sites).any() or (kinds > len(self._model.species)).any():
+            raise state.damaged("its waiting particles are in no site, or of no species")
+        return np.split(entries, np.cumsum(lengths)[:-1])
+
+
+def _together(
+    base: LoweredLattice, found: list[LoweredLattice], names: list[str]
+) -> LoweredLattice:
+    """One model for lattices whose rates differ, with the largest of them."""
+    for one in found:
+        if not _same_hops(base, one):
+            raise ConfigError(
+                f"{' and '.join(names)} change how particles hop, or what is held at a face: give "
+                "one value for all particles"
+            )
+    fastest = tuple(
+        replace(reaction, rates=np.stack([one.reactions[j].rates for one in found]).max(axis=0))
+        for j, reaction in enumerate(base.reactions)
+    )
+    return replace(base, reactions=fastest)
+
+
+def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
+    return bool(
+        one.diffusion_substeps == other.diffusion_substeps
+        and (one.hop == other.hop).all()
+        and (one.ghost == other.ghost).all()
+    )
+
+
+def _same(one: LoweredLattice, other: LoweredLattice) -> bool:
+    """Whether kernels and tables of one do for the other, but for rates of each lattice."""
+    rates = all(
+        (a.rates == b.rates).all() for a, b in zip(one.reactions, other.reactions, strict=True)
+    )
+    return rates and one.reaction_substeps == other.reaction_substeps and _same_hops(one, other)

@@ -1,0 +1,435 @@
+"""Particles of networks: counts, and what events keep, which engines of runs move."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.particles.motions.held import (
+    counts_anew,
+    held_alike,
+    held_amounts,
+    own_rows,
+)
+from tauslab.analysis.particles.motions.motion import Rows
+from tauslab.analysis.particles.shares import Shares
+from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.events.codegen import completions, shape
+from tauslab.kernels.events.divide import Divide
+from tauslab.kernels.events.tables import (
+    DELAY_QUEUE,
+    completions_fit,
+    kept_words,
+    queue_words,
+    queues_fit,
+)
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+from tauslab.options.methods import ODE, SSA, TauLeaping
+from tauslab.runner.ensemble.run import build_engine
+from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.store.state import State
+
+
+class NetworkMotion:
+    """States of the particles of this rank on its device, and what moves them: a `Motion`.
+
+    A state is counts int32 ``[particle, species]``; of a network with events, rate rules or delayed
+    reactions also `kept`, f64 ``[particle, words]``, which holds quantities that are not whole,
+    triggers, executions that wait and reactions that complete later. Rank r of R has the particles
+    from n r / R to n (r + 1) / R. Rows go to another rank where an ancestor is there.
+
+    Parameters
+    ----------
+    laws
+        Species whose initial counts others draw, in place of what the model says of them.
+    """
+
+    missing = -1.0
+
+    def __init__(
+        self,
+        network: Network,
+        options: Options,
+        rows: Mapping[str, Any],
+        backend: Backend,
+        comm: Communicator,
+        laws: Collection[str] = (),
+    ) -> None:
+        self._network, self._options, self._laws = network, options, laws
+        self._backend, self._comm = backend, comm
+        self._rows = Rows(backend, comm)
+        self._engine: Engine | None = None
+        self._divide: Divide | None = None
+        self.shares = Shares(options.n, comm)
+        self.task: Task
+        self.prepare(rows, options.n)
+        self._require_room(options.n)
+        self.counts: Any = backend.upload(self._first_counts())
+        self.kept: Any = None  # before the first launch counts alone are known
+
+    @property
+    def n(self) -> int:
+        """Number of particles of all ranks."""
+        return self.shares.n
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the columns of counts."""
+        return self.task.species
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of recorded rules, and of quantities that hold any number."""
+        return self.task.observables
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is still to happen at the present time: events at time 0."""
+        return self.kept is None and self.words > 0
+
+    @property
+    def looks(self) -> bool:
+        """Whether new values may set off events at once."""
+        return self.kept is not None
+
+    @property
+    def reals(self) -> Mapping[str, int]:
+        """Quantities that hold any number, by name, with their place in `kept`."""
+        dynamics = self.task.lowered.dynamics
+        found = dynamics.reals if dynamics is not None else ()
+        return {self.task.lowered.species[number]: number for number, _ in found}
+
+    @property
+    def words(self) -> int:
+        """Doubles of a row of `kept`; 0 where counts are the whole state."""
+        dynamics = self.task.lowered.dynamics
+        if dynamics is None:
+            return 0
+        shapes = [shape(event) for event in dynamics.events]
+        delays = any(reaction.completions for reaction in self.task.lowered.reactions)
+        queue = self._delay_queue if delays else 0
+        return kept_words(len(self.task.lowered.species), shapes, queue)
+
+    @property
+    def draws(self) -> bool:
+        """Whether initial amounts are drawn as the model says: by the first launch."""
+        dynamics = self.task.lowered.dynamics
+        return dynamics is not None and bool(dynamics.drawn)
+
+    @property
+    def _delay_queue(self) -> int:
+        method = self._options.method
+        return method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
+
+    def prepare(self, rows: Mapping[str, Any], n: int) -> None:
+        """Take values of parameters, one per particle or one for all."""
+        if any(feature.kind == "delay" for feature in self._network.features):
+            raise ConfigError(
+                f"{self._network.name} looks back, which particles do not: what is put into them "
+                "has no past; ts.run does"
+            )
+        before = self.task if hasattr(self, "task") else None
+        options = replace(self._options, n=n, set=dict(rows))
+        self.task = _without_draws(prepare(self._network, options), self._laws)
+        if before is not None and _told(before.lowered) != _told(self.task.lowered):
+            self._engine = None
+        self._upload_constants(n)
+        if before is not None and hasattr(self, "counts"):
+            self._hold_anew(before)
+
+    def _hold_anew(self, before: Task) -> None:
+        """Let states hold the amounts that species which nothing changes have now."""
+        names = self._network.constant_species()
+        if not names or held_alike(before, self.task, names):
+            return
+        own = self.shares.own
+        counts = counts_anew(before, self.task, names, self.own_counts(), own)
+        self.counts = self._backend.upload(counts)
+        if self.kept is not None:
+            kept = self._rows.host(self.kept)
+            for name in names:
+                number = self.task.lowered.species.index(name)
+                kept[:, number] = held_amounts(self.task, name, own)
+            self.kept = self._backend.upload(kept)
+
+    def _first_counts(self) -> Int32Array:
+        """Initial counts ``[particle of this rank, species]`` as the model and its values say."""
+        initial = self.task.initial[:, list(self.task.lowered.recorded)]
+        own = self.shares.own
+        rows = own_rows(initial, own)
+        size = (own.stop - own.start, initial.shape[1])
+        return np.ascontiguousarray(np.broadcast_to(rows, size))
+
+    def begin(self, seed: int = 0, first: int = 0) -> None:  # noqa: ARG002 - as every motion
+        """Put all particles at the start."""
+        self.kept = None
+        self.counts = self._backend.upload(self._first_counts())
+
+    def place(self, columns: Mapping[str, IntArray], seed: int = 0, first: int = 0) -> None:
+        """The same with initial counts ``[particle]`` of some species."""
+        self.begin(seed, first)
+        self.put(columns)
+
+    def holds(self, name: str) -> bool:
+        """Whether reactions or events change a species of this name."""
+        if name in self._network.constant_species():
+            return False
+        if name in self.reals and self.kept is not None:
+            return True
+        return name in self.species and not self._network.species[name].fixed
+
+    def advance(
+        self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
+    ) -> Array:
+        """Move all particles; how each ended, u8 ``[particle]`` as in /status.
+
+        Parameters
+        ----------
+        first
+            Number of the first particle, of which its draws are made.
+        halt
+            Place of the quantity that halts a particle; -1 for none.
+        """
+        status = self._launch(start, end, seed, first, halt)
+        return np.asarray(self.shares.joined(self._rows.host(status)))
+
+    def observe(self, now: float) -> FloatArray:
+        """Observables ``[particle, observable]``."""
+        return np.asarray(self.shares.joined(self.observe_own(now)))
+
+    def observe_own(self, now: float) -> FloatArray:
+        """Observables ``[particle of this rank, observable]``."""
+        return self._rows.host(self._observables(now))[:, 0]
+
+    def take(self, ancestors: IntArray) -> None:
+        """Make particle i what particle ``ancestors[i]`` was; their number may change."""
+        self._require_room(len(ancestors))
+        sources = [self.counts] if self.kept is None else [self.counts, self.kept]
+        moved = self._rows.taken(self.shares, sources, ancestors)
+        self.shares = Shares(len(ancestors), self._comm)
+        self.counts = moved[0]
+        if self.kept is not None:
+            self.kept = moved[1]
+
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
+        """Replace counts, and quantities that hold any number, ``[particle]`` by name.
+
+        Raises
+        ------
+        ConfigError
+            A count that is negative or not whole, a quantity that is not finite.
+        """
+        if not columns:
+            return
+        own, counts = self.shares.own, self.own_counts()
+        kept = None if self.kept is None else self._rows.host(self.kept)
+        for name, column in columns.items():
+            if name in self.reals and kept is not None:
+                if not np.isfinite(column).all():
+                    raise ConfigError(f"{name}: values must be finite")
+                kept[:, self.reals[name]] = column[own]
+                continue
+            if not ((column >= 0) & (column <= 2**31 - 1) & (column == np.rint(column))).all():
+                raise ConfigError(f"{name}: counts must be whole numbers from 0 to 2147483647")
+            counts[:, self.species.index(name)] = column[own]
+        self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+        if kept is not None:
+            kept[:, list(self.task.lowered.recorded)] = counts
+            self.kept = self._backend.upload(kept)
+
+    def stored(self) -> dict[str, Array]:
+        """Counts of all particles, and what events keep of them."""
+        found = {"counts": self.host_counts()}
+        if self.kept is not None:
+            found["kept"] = self.shares.joined(self._rows.host(self.kept))
+        return found
+
+    def take_up(self, state: State) -> None:
+        """Go on from what `stored` gave."""
+        own = self.shares.own
+        counts = state.take("counts", np.int32, self.n, len(self.species))
+        self.counts = self._backend.upload(np.ascontiguousarray(counts[own]))
+        self.kept = None
+        if "kept" in state:
+            kept = state.take("kept", np.float64, self.n, self.words, nan=True)
+            self._require_kept(state, kept)
+            self.kept = self._backend.upload(np.ascontiguousarray(kept[own]))
+
+    def _require_kept(self, state: State, kept: FloatArray) -> None:
+        """Refuse rows whose numbers would lead a kernel out of its memory."""
+        lowered = self.task.lowered
+        assert lowered.dynamics is not None
+        shapes = [shape(event) for event in lowered.dynamics.events]
+        first = len(lowered.species) + 1
+        last = first + queue_words(shapes)
+        fits = queues_fit(kept[:, first:last], shapes)
+        if last < self.words:
+            waiting = 1 + max(completions(lowered), default=-1)
+            fits = fits and completions_fit(kept[:, last:], waiting, self._delay_queue)
+        if not fits:
+            raise state.damaged("what waits in it fits no event and no reaction")
+
+    def rows_of(self, which: IntArray) -> FloatArray:
+        """Values of all species and the time ``[row, species + 1]`` of particles `which`.
+
+        Their numbers increase.
+        """
+        own = self.shares.own
+        here = which[(which >= own.start) & (which < own.stop)] - own.start
+        species = self.task.initial.shape[1]
+        found = self._rows.host(self._rows.gathered(self.kept, here.astype(np.int64)))[
+            :, : species + 1
+        ]
+        return np.asarray(self.shares.gathered(found))
+
+    def divide(
+        self, side: Array, mother: IntArray, part: FloatArray, share: Array, *, seed: int, halt: int
+    ) -> None:
+        """Let copies of mothers take the parts of daughters: see `Divide.start`, for all ranks."""
+        if self._divide is None:
+            self._divide = Divide(self._backend)
+        own = self.shares.own
+        self._divide.start(
+            self.kept,
+            side[own],
+            mother[own],
+            part[own],
+            share,
+            self._rows.stream,
+            seed=seed,
+            halt=halt,
+        )
+
+    def host_counts(self) -> Int32Array:
+        """A copy of the counts ``[particle, species]`` on the host."""
+        return np.asarray(self.shares.joined(self.own_counts()))
+
+    def own_counts(self) -> Int32Array:
+        """A copy of the counts ``[particle of this rank, species]`` on the host."""
+        return self._rows.host(self.counts)
+
+    def own_count(self, number: int) -> Array:
+        """A copy of one column of them."""
+        return self._rows.column(self.counts, number)
+
+    def _launch(self, start: float, end: float, seed: int, first: int, halt: int) -> Any:
+        backend, lowered = self._backend, self.task.lowered
+        rows = self.counts.shape[0]
+        counts = backend.empty(self.counts.shape, np.int32)
+        status = backend.empty((rows,), np.uint8)
+        keep = None
+        if lowered.dynamics is not None:
+            keep = self.kept
+            if keep is None:
+                keep = backend.empty((rows, self.words), np.float64)
+        if rows:
+            time = end if lowered.dynamics is not None else end - start
+            buffers = self._buffers(status, final=counts, keep=keep)
+            self._start(time, seed, buffers, first, halt)
+        self.counts, self.kept = counts, keep
+        return status
+
+    def _observables(self, now: float) -> Any:
+        backend, task = self._backend, self.task
+        rows = self.counts.shape[0]
+        found = backend.empty((rows, 1, len(task.observables)), np.float64)
+        if rows and task.observables:
+            status = backend.empty((rows,), np.uint8)
+            buffers = self._buffers(status, observables=found)
+            self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
+        return found
+
+    def _start(
+        self, time: float, seed: int, buffers: SampleBuffers, first: int = 0, halt: int = -1
+    ) -> None:
+        backend, task, own = self._backend, self.task, self.shares.own
+        launch = Launch(
+            first + own.start, own.stop - own.start, self._initial(), self._constants,
+            times=backend.upload(np.array([time])), kept=self.kept, halt=halt,
+        )  # fmt: skip
+        engine = self._compiled()
+        buffers.scratch = engine.scratch(launch.rows)
+        engine.start(
+            launch, buffers, self._rows.stream, seed=seed, max_steps=task.options.max_steps
+        )
+        self._rows.stream.record().wait()
+
+    def _buffers(self, status: Any, **given: Any) -> SampleBuffers:
+        backend = self._backend
+        return SampleBuffers(
+            counts=None,
+            observables=given.get("observables"),
+            final=given.get("final"),
+            status=status,
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+            work=backend.empty((len(WORK),), np.uint64),
+            keep=given.get("keep"),
+        )
+
+    def _initial(self) -> Any:
+        """Counts of all species, of which those that hold any number have none.
+
+        Kernels read a row of them also where states that are kept take their place.
+        """
+        recorded = list(self.task.lowered.recorded)
+        species = self.task.initial.shape[1]
+        if len(recorded) == species:
+            return self.counts
+        if self.kept is not None:
+            return self._backend.upload(np.zeros((1, species), np.int32))
+        initial = np.zeros((self.counts.shape[0], species), np.int32)
+        initial[:, recorded] = self._rows.host(self.counts)
+        return self._backend.upload(initial)
+
+    def _compiled(self) -> Engine:
+        if self._engine is None:
+            task = replace(self.task, options=replace(self.task.options, times=np.zeros(1)))
+            self._engine = build_engine(task, self._backend, None)
+        return self._engine
+
+    def _upload_constants(self, n: int) -> None:
+        own = Shares(n, self._comm).own
+        self._constants = self._backend.upload(
+            np.ascontiguousarray(own_rows(self.task.constants, own))
+        )
+
+    def _require_room(self, n: int) -> None:
+        # Counts before and after, and of those that are copied; whole states before and after.
+        each = 12 * len(self.task.species) + 16 * self.words
+        self._rows.require_room(n, each, self._network.name)
+
+
+def _told(lowered: Any) -> tuple[Any, ...]:
+    """What kernels are made from."""
+    return (
+        lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics,
+        lowered.recorded,
+    )  # fmt: skip
+
+
+def _without_draws(task: Task, names: Collection[str]) -> Task:
+    """The task where initial amounts of some species are not drawn as the model says."""
+    dynamics = task.lowered.dynamics
+    if dynamics is None or not names:
+        return task
+    left = tuple(one for one in dynamics.drawn if task.lowered.species[one[0]] not in names)
+    return replace(task, lowered=replace(task.lowered, dynamics=replace(dynamics, drawn=left)))
+
+
+def require_method(options: Options) -> None:
+    """Refuse methods that no ensemble has."""
+    if not isinstance(options.method, SSA | TauLeaping | ODE):
+        raise ConfigError(
+            f"{opt('method', options.method.word)} is not for an ensemble of particles: ssa, tau "
+            "or ode"
+        )

@@ -1,0 +1,113 @@
+"""Which particles a rank has, and rows that go from one rank to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import Array, IntArray
+from tauslab.decomposition.ranks.mpi import Communicator, Parcel
+
+T = TypeVar("T")
+
+
+class Shares:
+    """Particles 0 to n - 1 in one piece for each rank, as even as can be."""
+
+    def __init__(self, n: int, comm: Communicator) -> None:
+        self.n, self._comm = n, comm
+        self._rows: list[int] = []  # that each rank sends here, as `route` found
+
+    def of(self, rank: int) -> slice:
+        """The particles of a rank."""
+        size = self._comm.size
+        return slice(self.n * rank // size, self.n * (rank + 1) // size)
+
+    @property
+    def own(self) -> slice:
+        """The particles of this rank."""
+        return self.of(self._comm.rank)
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+        return self._comm.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return self._comm.size
+
+    def told(self, value: T) -> list[T]:
+        """What each rank has to say. Collective."""
+        return self._comm.allgather(value)
+
+    def joined(self, part: Array) -> Any:
+        """Rows ``[particle]`` of all ranks, of those of each. Collective."""
+        if self._comm.size == 1:
+            return part
+        owned = [self.of(rank) for rank in range(self._comm.size)]
+        return self._comm.join(part, [own.stop - own.start for own in owned])
+
+    def gathered(self, part: Array, sizes: Sequence[int] | None = None) -> Any:
+        """The same of rows of which rank r has ``sizes[r]``; asked for where not given."""
+        if self._comm.size == 1:
+            return part
+        return self._comm.join(part, self._comm.allgather(len(part)) if sizes is None else sizes)
+
+    def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
+        """Whether `value` holds on any rank. Collective."""
+        return self._comm.any(value)
+
+    def route(self, ancestors: IntArray) -> tuple[IntArray, Sequence[IntArray]]:
+        """Who needs which rows, where particle i becomes a copy of ``ancestors[i]``.
+
+        Returns
+        -------
+        Which of the rows that this rank will hold becomes each of its particles: rows of its own
+        come first, then those of the other ranks in their order; and for each rank the rows of this
+        one that it needs, each once.
+        """
+        size, rank = self._comm.size, self._comm.rank
+        if size == 1:
+            return ancestors, [ancestors]
+        after, own = Shares(len(ancestors), self._comm), self.own
+        wanted = [_between(_distinct(ancestors[after.of(r)])[0], own) for r in range(size)]
+        needed, which = _distinct(ancestors[after.own])
+        parts = {other: _between(needed, self.of(other)) for other in range(size)}
+        held = np.concatenate([parts.pop(rank), *parts.values()])
+        self._rows = [len(part) for part in parts.values()]
+        order = np.argsort(held, kind="stable")[which]  # row i of `needed` is the i-th by number
+        return order.astype(np.int64), [rows - own.start for rows in wanted]
+
+    def exchange(
+        self, sent: Mapping[int, Array | None], dtype: npt.DTypeLike, columns: int
+    ) -> list[Array]:
+        """Send rows to other ranks, and get those that `route` found, in the order of ranks."""
+        arrived = {
+            other: np.empty((rows, columns), dtype)
+            for other, rows in zip(sent, self._rows, strict=True)
+        }
+        parcels = [Parcel(to, a, sent=True) for to, a in sent.items() if a is not None]
+        parcels += [Parcel(by, a, sent=False) for by, a in arrived.items() if len(a)]
+        self._comm.exchange(parcels)
+        return list(arrived.values())
+
+
+def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Numbers in increasing order, each once, and which of them each was."""
+    if len(numbers) and not (numbers[1:] >= numbers[:-1]).all():
+        found, which = np.unique(numbers, return_inverse=True)
+        return found, which
+    first = np.ones(len(numbers), bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    return numbers[first], np.add.accumulate(first, dtype=np.int64) - 1
+
+
+def _between(numbers: IntArray, own: slice) -> IntArray:
+    """Those of increasing numbers that are in a slice."""
+    low, high = np.searchsorted(numbers, [own.start, own.stop])
+    return numbers[low:high]

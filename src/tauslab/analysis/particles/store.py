@@ -1,0 +1,139 @@
+"""Particles in an HDF5 file, from which an ensemble goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import Array, FloatArray
+from tauslab.formats.toml.network import read_toml_text
+from tauslab.model.lattice.file import write_model_group
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.network import Network
+from tauslab.store.state import State, StateFile
+
+if TYPE_CHECKING:
+    import h5py
+
+_OF_ALL = ("model", "species", "status", "log_weights", "values", "initial", "more")
+_MOST = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Stored:
+    """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
+
+    `state` holds arrays as `Motion.stored` gives them; `settings` are options of the method that
+    have not their defaults, by field. `laws` are those of initial counts by species.
+    """
+
+    state: State
+    status: Array
+    log_weights: FloatArray
+    rows: Mapping[str, float | FloatArray]
+    laws: Mapping[str, FloatArray]
+    time: float
+    round: int
+    resamplings: int
+    seed: int
+    method: str
+    settings: Mapping[str, Any]
+    max_steps: int
+
+
+def _file(path: Path) -> StateFile:
+    return StateFile(path, "particles", "file of particles, which ts.Ensemble.save writes")
+
+
+def write_stored(
+    path: Path, model: Network | Lattice, stored: Stored, more: Mapping[str, npt.ArrayLike]
+) -> None:
+    """Write a new file beside `path`, and put it in its place when it is complete.
+
+    `more` are arrays of those who keep something beside the particles.
+
+    Raises
+    ------
+    OutputError
+        It cannot be written.
+    """
+    attributes: dict[str, Any] = {name: getattr(stored, name) for name in ("time", "method")}
+    attributes["settings"] = json.dumps(dict(stored.settings), sort_keys=True)
+    for name in ("round", "resamplings", "seed", "max_steps"):
+        attributes[name] = np.uint64(getattr(stored, name))
+    arrays: dict[str, npt.ArrayLike] = {
+        "species": np.array(list(model.species), str), "status": stored.status,
+        "log_weights": stored.log_weights, **stored.state,
+    }  # fmt: skip
+    groups = {"values": stored.rows, "initial": stored.laws, "more": more}
+    for group, own in groups.items():
+        arrays |= {f"{group}/{name}": values for name, values in own.items()}
+
+    def add_lattice(file: h5py.File) -> None:
+        if isinstance(model, Lattice):
+            write_model_group(file.create_group("model"), model)
+
+    if isinstance(model, Network):
+        arrays |= {"model/name": model.name, "model/canonical": canonical_text(model)}
+    _file(path).write(arrays, attributes, add_lattice)
+
+
+def read_stored(path: Path) -> tuple[Network | Lattice, Stored, State]:
+    """The model, all else of a file, and what others kept in it.
+
+    Raises
+    ------
+    InputFileError
+        It is missing, damaged or of another kind.
+    """
+    found = _file(path).read(left_out="model/sites")
+    status = found.take("status", np.uint8, None)
+    n = len(status)
+    method, settings = found.attributes.get("method"), found.attributes.get("settings")
+    if not (n and isinstance(method, str) and isinstance(settings, str)):
+        raise found.damaged("it has no particles, or no method")
+    own = {k: v for k, v in found.items() if k.partition("/")[0] not in _OF_ALL}
+    stored = Stored(
+        state=State(path, arrays=own),
+        status=status, log_weights=found.take("log_weights", np.float64, n),
+        rows={name: _row(found, name, n) for name in found.below("values")},
+        laws=found.below("initial"),
+        time=found.real("time", 0.0), round=found.whole("round"),
+        resamplings=found.whole("resamplings"), seed=found.whole("seed", 0, _MOST),
+        method=method, settings=_settings(found, settings),
+        max_steps=found.whole("max_steps", 1),
+    )  # fmt: skip
+    return _model(path, found), stored, found.below("more")
+
+
+def _row(found: State, name: str, n: int) -> float | FloatArray:
+    """A value of all particles, or one of each."""
+    own = f"values/{name}"
+    return found.take(own, np.float64, n) if found[own].ndim else found.real(own)
+
+
+def _model(path: Path, found: State) -> Network | Lattice:
+    if "model/sites_per_plane" in found:
+        from tauslab.formats.lattice_hdf5 import read_lattice_file
+
+        return read_lattice_file(path)
+    text = found.text("model/canonical")
+    return replace(read_toml_text(text, path), name=found.text("model/name"))
+
+
+def _settings(found: State, text: str) -> Mapping[str, Any]:
+    """Options of the method."""
+    try:
+        settings = json.loads(text)
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise found.damaged("its settings are not those of a method")
+    return settings

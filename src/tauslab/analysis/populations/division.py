@@ -1,0 +1,134 @@
+"""How cells of a model divide: the event that says when, and what each species does then."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tauslab.base.arrays import Array, FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, opt
+from tauslab.kernels.events.divide import SHARES
+from tauslab.kernels.network.lowering import real_species
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.counts import some
+from tauslab.model.network.network import Network
+from tauslab.model.network.parts import Species
+
+_OF_COUNTS = ("binomial", "even", "copy", "first")
+_OF_QUANTITIES = ("copy", "share", "first")
+_UNIFORM = re.compile(r"\s*uniform\(([^(),]+),([^(),]+)\)\s*\Z")
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """Part of a mother that the first daughter gets: from `low` to `high`, evenly."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def parse(cls, given: float | str) -> Fraction:
+        """Of a number, or ``"uniform(LO,HI)"``.
+
+        Raises
+        ------
+        ConfigError
+            It is neither, or not between 0 and 1.
+        """
+        found = _UNIFORM.match(given) if isinstance(given, str) else None
+        try:
+            ends = (found[1], found[2]) if found else (given, given)
+            low, high = float(ends[0]), float(ends[1])
+        except (TypeError, ValueError):
+            low, high = 1.0, 0.0
+        if isinstance(given, bool) or not 0 < low <= high < 1:
+            raise ConfigError(
+                f"{assigned('fraction')}{given} is not allowed: a number between 0 and 1, or "
+                '"uniform(LO,HI)"'
+            )
+        return cls(low, high)
+
+    def at(self, uniforms: FloatArray) -> FloatArray:
+        """Parts by numbers in [0, 1)."""
+        return self.low + (self.high - self.low) * uniforms
+
+
+class Division:
+    """A network whose cells are halted by their division, and what its species do then.
+
+    Parameters
+    ----------
+    event
+        Name of the event that divides a cell, after it has set what it sets.
+    partition
+        By species: ``binomial``, ``even``, ``copy``, ``first`` of counts, ``share``, ``copy``,
+        ``first`` of quantities. By default counts are ``binomial``, and quantities with a rate
+        rule are shared; others are copied.
+
+    Raises
+    ------
+    ConfigError
+        There is no such event or species, or a species cannot do what is asked.
+    """
+
+    def __init__(self, network: Network, event: str, partition: Mapping[str, str]) -> None:
+        named = [one for one in network.events if one.name == event]
+        if len(named) != 1:
+            have = some(dict.fromkeys(one.name for one in network.events)) or "none"
+            raise ConfigError(
+                f"{opt('division', event)}: {network.name} has {'several' if named else 'no'} "
+                f"such event{'s' if named else ''}; its events: {have}"
+            )
+        delayed = [one.name for one in network.reactions if one.delay is not None]
+        if delayed:
+            raise ConfigError(
+                f"reaction {delayed[0]} is delayed, which cells that divide cannot have: it is not "
+                "known in which daughter it completes"
+            )
+        self.halted = "divides"
+        while self.halted in {*network.species, *network.parameters, *network.rules}:
+            self.halted += "_"
+        events = [
+            replace(one, assignments={**one.assignments, self.halted: Number(1.0)})
+            if one.name == event
+            else one
+            for one in network.events
+        ]
+        species = {**network.species, self.halted: Species(self.halted, Number(0.0), fixed=True)}
+        self.network = replace(network, species=species, events=events)
+        reals = set(real_species(self.network))
+        for name in partition:
+            if name not in network.species:
+                raise ConfigError(
+                    f"{opt('partition', key=name)}: not a species of {network.name}; it has "
+                    f"{some(network.species)}"
+                )
+        self.how: dict[str, str] = {}
+        for name, one in network.species.items():
+            allowed = _OF_QUANTITIES if name in reals else _OF_COUNTS
+            usual = "binomial"
+            if name in reals:
+                usual = "share" if name in network.rates else "copy"
+            elif one.fixed:
+                usual = "copy"
+            self.how[name] = partition.get(name, usual)
+            if self.how[name] not in allowed:
+                kind = "a quantity" if name in reals else "a count"
+                raise ConfigError(
+                    f"{assigned('partition', key=name)}{self.how[name]} is not allowed: it is "
+                    f"{kind}, {', '.join(allowed)}"
+                )
+
+    @property
+    def shares(self) -> Array:
+        """What species do, u8 ``[species]``, the one that halts cells last."""
+        return np.array([*(SHARES[how] for how in self.how.values()), 0], np.uint8)
+
+    @property
+    def halt(self) -> int:
+        """Number of the quantity that halts cells."""
+        return len(self.how)

@@ -1,0 +1,262 @@
+"""Cells that grow and divide, each with a time of its own until all have arrived."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.particles import weights as draws
+from tauslab.analysis.particles.motions.network import NetworkMotion
+from tauslab.analysis.populations.division import Division, Fraction
+from tauslab.analysis.populations.families import pairs_factor
+from tauslab.analysis.populations.result import Divisions, PopulationResult, Snapshot
+from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, opt
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.model.portable.host_math import value_of
+from tauslab.options.ensemble import Options
+
+HALTED = 7  # a cell that divides: csrc/events/kept.h
+_ENDED = 2
+_MOST_ROUNDS = 100_000  # divisions of one cell between two times
+
+# What words are drawn for, beside those of particles/weights.py.
+DIVISIONS, THINNING, FRACTIONS, SIDES = 4, 5, 6, 9
+
+
+class Cells:
+    """What the host knows of each cell: who it is, since when, and as what it was born."""
+
+    def __init__(self, n: int, values: FloatArray) -> None:
+        self.cell: IntArray = np.arange(n)
+        self.mother: IntArray = np.full(n, -1)
+        self.founder: IntArray = np.arange(n)
+        self.generation: IntArray = np.zeros(n, np.int64)
+        self.born = np.zeros(n)
+        self.birth = values  # [cell, species]
+
+    def take(self, index: IntArray) -> None:
+        """Copy and forget cells."""
+        for name in ("cell", "mother", "founder", "generation", "born", "birth"):
+            setattr(self, name, getattr(self, name)[index])
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.cell)
+
+
+class Population:
+    """Cells of a network, moved together.
+
+    Parameters
+    ----------
+    follow
+        ``population``: both daughters, and of more than twice as many cells as there were at first
+        a random choice; ``tree``: both, `most` cells at most; ``lineage``: one of them.
+    laws
+        Probabilities ``[count]`` of initial counts, by species.
+    """
+
+    def __init__(
+        self,
+        division: Division,
+        options: Options,
+        rows: Mapping[str, Any],
+        *,
+        fraction: Fraction,
+        follow: str,
+        most: int,
+        laws: Mapping[str, FloatArray],
+        comm: Communicator,
+    ) -> None:
+        assert options.seed is not None
+        self._division, self._fraction, self._follow = division, fraction, follow
+        self._seed, self._size, self._most = options.seed, options.n, most
+        self._rows = dict(rows)
+        self._backend = open_backend(options.device, options.threads, comm)
+        try:
+            self._motion = NetworkMotion(division.network, options, rows, self._backend, comm, laws)
+            self._draw(laws)
+        except BaseException:
+            self._backend.close()
+            raise
+        self._round = self._thinned = self._divided = 0
+        self._next = options.n  # number of the next cell
+        self._log_weight = 0.0  # how many cells of the whole population one stands for
+        self._log_pairs = 0.0 if follow != "lineage" else math.nan
+        self._ended = 0
+        self._records: list[dict[str, Array]] = []
+        self._cells = self._begin()
+
+    def close(self) -> None:
+        """Give the device back."""
+        self._backend.close()
+
+    def run(self, times: Sequence[float]) -> PopulationResult:
+        """Look at all cells at each time."""
+        snapshots = []
+        for t in times:
+            self._advance(t)
+            snapshots.append(self._snapshot(t))
+            if self._follow == "population":
+                self._thin(self._size)
+        names = tuple(self._division.how)
+        return PopulationResult(
+            np.asarray(times, np.float64), tuple(snapshots),
+            Divisions(names, _joined(self._records, len(names))), self._ended, self._seed,
+        )  # fmt: skip
+
+    def _begin(self) -> Cells:
+        """Events at time 0, and the values with which cells begin."""
+        self._settle_round(0.0)
+        return Cells(self._motion.n, self._values(np.arange(self._motion.n))[:, :-1])
+
+    def _settle_round(self, t: float) -> Array:
+        word = int(draws.words(self._seed, draws.ROUNDS, self._round, 1)[0])
+        self._round += 1
+        # At time 0 nobody divides yet: who is to do so does it in the first step.
+        halt = self._division.halt if t > 0 else -1
+        return self._motion.advance(0.0, t, word, halt=halt)
+
+    def _advance(self, t: float) -> None:
+        if t == 0:
+            return
+        for _ in range(_MOST_ROUNDS):
+            status = self._settle_round(t)
+            divides = status == HALTED
+            ended = ~divides & (status >= _ENDED)
+            self._ended += int(ended.sum())
+            if ended.all():
+                raise ConfigError(
+                    f"all cells have ended before t = {t:g}: counts overflow, or values are no "
+                    "numbers, or their events are a cascade without end, or take more than "
+                    f"{opt('max_steps')}"
+                )
+            if not (divides.any() or ended.any()):
+                return
+            self._divide(divides, ended)
+            if self._follow == "population" and self._motion.n > 2 * self._size:
+                self._thin(self._size)
+        raise ConfigError(
+            f"cells divide without end before t = {t:g}: the division leaves its trigger to turn "
+            "true at once"
+        )
+
+    def _divide(self, divides: Array, ended: Array) -> None:
+        cells, mothers = self._cells, np.flatnonzero(divides)
+        both = self._follow != "lineage"
+        copies = np.where(ended, 0, np.where(divides & both, 2, 1))
+        size = int(copies.sum())
+        if self._follow == "tree" and size > self._most:
+            raise ConfigError(
+                f"the tree has more than {assigned('most')}{self._most} cells: ask for earlier "
+                f"times, or {opt('follow', 'population')}"
+            )
+        values = self._values(mothers)
+        index = np.repeat(np.arange(len(cells)), copies)
+        side = np.zeros(size, np.uint8)
+        number = np.zeros(size, np.int64)
+        daughters = divides[index]
+        second = daughters & (np.diff(index, prepend=-1) == 0)
+        side[daughters] = np.where(second[daughters], 2, 1)
+        order = np.cumsum(divides) - 1  # of a mother among those that divide in this round
+        number[daughters] = order[index[daughters]]
+        if not both and len(mothers):
+            kept = draws.uniform(self._seed, SIDES, self._divided, len(mothers))
+            side[daughters] = np.where(kept < 0.5, 1, 2)
+        parts = np.full(size, 0.5)
+        if len(mothers):
+            uniforms = draws.uniform(self._seed, FRACTIONS, self._divided, len(mothers))
+            parts[daughters] = self._fraction.at(uniforms)[number[daughters]]
+            self._record(mothers, values)
+        word = int(draws.words(self._seed, DIVISIONS, self._divided, 1)[0])
+        self._divided += 1
+        self._take(index)
+        if not len(mothers):
+            return
+        self._motion.divide(
+            side, number, parts, self._division.shares, seed=word, halt=self._division.halt
+        )
+        new = np.flatnonzero(daughters)
+        cells.mother[new] = cells.cell[new]
+        cells.cell[new] = self._next + np.arange(len(new))
+        self._next += len(new)
+        cells.generation[new] += 1
+        cells.born[new] = values[number[new], -1]
+        cells.birth[new] = self._values(new)[:, :-1]
+
+    def _take(self, index: IntArray) -> None:
+        self._motion.take(index)
+        self._cells.take(index)
+        if any(np.ndim(row) for row in self._rows.values()):
+            self._rows = {k: v[index] if np.ndim(v) else v for k, v in self._rows.items()}
+            self._motion.prepare(self._rows, len(index))
+
+    def _thin(self, size: int) -> None:
+        """Keep `size` cells by chance, all alike, so that none of them weighs more."""
+        n = len(self._cells)
+        if n <= size:
+            return
+        keys = draws.words(self._seed, THINNING, self._thinned, n)
+        self._thinned += 1
+        self._log_weight += value_of("log", n / size)
+        self._log_pairs += value_of("log", pairs_factor(n, size))
+        self._take(np.sort(np.argsort(keys, kind="stable")[:size]))
+
+    def _values(self, which: IntArray) -> FloatArray:
+        """Values ``[row, species]`` of cells, then their times."""
+        found = self._motion.rows_of(which)
+        return np.delete(found, self._division.halt, axis=1)
+
+    def _record(self, mothers: IntArray, values: FloatArray) -> None:
+        cells = self._cells
+        self._records.append({
+            "cell": cells.cell[mothers], "mother": cells.mother[mothers],
+            "founder": cells.founder[mothers], "generation": cells.generation[mothers],
+            "born": cells.born[mothers], "divided": values[:, -1],
+            "at_birth": cells.birth[mothers], "at_division": values[:, :-1],
+            "log_weight": np.full(len(mothers), self._log_weight),
+        })  # fmt: skip
+
+    def _snapshot(self, t: float) -> Snapshot:
+        cells, task = self._cells, self._motion.task
+        names = tuple(self._division.how)
+        table = self._values(np.arange(len(cells)))[:, :-1]
+        rules = [name for name in task.observables if name not in task.lowered.species]
+        if rules:
+            observed = self._motion.observe(t)
+            places = [task.observables.index(name) for name in rules]
+            table = np.concatenate([table, observed[:, places]], axis=1)
+        return Snapshot(
+            t, (*names, *rules), table, cells.cell.copy(), cells.mother.copy(),
+            cells.founder.copy(), cells.generation.copy(), t - cells.born,
+            self._log_weight + value_of("log", float(len(cells))), self._log_pairs,
+        )  # fmt: skip
+
+    def _draw(self, laws: Mapping[str, FloatArray]) -> None:
+        names, size = self._motion.task.species, self._size
+        self._motion.put({
+            name: draws.drawn(laws[name], self._seed, number, size)
+            for number, name in enumerate(names)
+            if name in laws
+        })  # fmt: skip
+
+
+def _joined(records: Sequence[Mapping[str, Array]], species: int) -> dict[str, Array]:
+    """All records, in the order of the times of division."""
+    if not records:
+        none = np.zeros(0, np.int64)
+        table = np.zeros((0, species))
+        return {
+            "cell": none, "mother": none, "founder": none, "generation": none,
+            "born": np.zeros(0), "divided": np.zeros(0), "at_birth": table, "at_division": table,
+            "log_weight": np.zeros(0),
+        }  # fmt: skip
+    joined = {name: np.concatenate([one[name] for one in records]) for name in records[0]}
+    order = np.lexsort((joined["cell"], joined["divided"]))
+    return {name: values[order] for name, values in joined.items()}

@@ -1,0 +1,78 @@
+"""The options of `tauslab.population` and ``tauslab population``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.keywords import device_option
+from tauslab.options.places import Device
+from tauslab.options.values.checks import whole
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import comm_option, initial_option, seed_option
+from tauslab.options.values.start_laws import StartLaw
+from tauslab.options.values.texts import count, named_texts
+
+FOLLOW = ("population", "tree", "lineage")
+_MOST_CELLS = MOST_TRAJECTORIES // 4
+
+
+@declared
+@dataclass(frozen=True)
+class PopulationKeywords:
+    """What `tauslab.population` takes beside a model."""
+
+    times: npt.ArrayLike
+    _: KW_ONLY
+    division: str = option(
+        "", "the event that divides a cell", flag="--division", group="model", metavar="EVENT",
+        doc="Needed: name of the event that divides a cell, after it has set what it sets.",
+    )  # fmt: skip
+    cells: int = option(
+        1000, "cells at the start (1000)", flag="--cells", group="sampling", type=count,
+        metavar="N", check=whole(1, _MOST_CELLS), doc="Cells at the start.",
+    )  # fmt: skip
+    follow: str = option(
+        "population", "both daughters, a tree of all, or one by chance (population)",
+        flag="--follow", group="sampling", choices=FOLLOW,
+        doc="``population``: both daughters; where there are more than twice as many cells as at "
+        "the start, and after each time, `cells` of them are kept by chance, all alike, so that "
+        "the rest has the distribution of the whole. ``tree``: both daughters and nothing is given "
+        "up. ``lineage``: one daughter by chance, as in a mother machine.",
+    )  # fmt: skip
+    partition: Mapping[str, str] | None = option(
+        None, "how daughters share: binomial, even, copy, first, share", flag="--partition",
+        group="model", action="append", metavar="NAME=HOW",
+        read=named_texts("partition", "NAME=HOW", "X=even"),
+        doc="By species. Of counts: ``binomial``, each molecule goes to the first daughter with "
+        "the probability `fraction`; ``even``, half and half, an odd one to either; ``copy``, both "
+        "have all; ``first``, the first has all. Of quantities: ``share``, by `fraction`; "
+        "``copy``; ``first``. By default counts are ``binomial``, quantities with a rate rule "
+        "``share``, others are copied.",
+    )  # fmt: skip
+    fraction: float | str = option(
+        0.5, "part of the first daughter: a number, or uniform(LO,HI) (0.5)",
+        flag="--fraction", group="model", metavar="PART",
+        doc='Part of the first daughter: a number, or ``"uniform(LO,HI)"``, drawn at each '
+        "division.",
+    )  # fmt: skip
+    most: int = option(
+        100_000, "cells of a tree at most (100000)", flag="--most", group="sampling", type=count,
+        metavar="N", check=whole(1, _MOST_CELLS), doc="Cells of a tree at most.",
+    )  # fmt: skip
+    parameters: Mapping[str, float | npt.ArrayLike] | None = option(
+        None, doc="Values of parameters and initial amounts by name: one for all cells, or an "
+        "array ``[cell]``; daughters inherit them.",
+    )  # fmt: skip
+    initial: Mapping[str, StartLaw] | None = initial_option()
+    seed: int | None = seed_option()
+    max_steps: int | None = option(
+        None, "events of a cell between two divisions at most", flag="--max-steps", type=count,
+        metavar="N", doc="As of `tauslab.Ensemble`.",
+    )  # fmt: skip
+    device: Device = device_option()
+    comm: Any = comm_option()

@@ -1,0 +1,432 @@
+"""What a population was at each time, who divided, and statistics of generations."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from tauslab.analysis.particles.sums import fixed_sum
+from tauslab.analysis.populations.families import Growth, descendants, growth
+from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt, warn
+from tauslab.model.network.counts import some
+from tauslab.store.checking.opening import POPULATION
+from tauslab.store.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.store.results.tables import ResultTable
+from tauslab.store.state import State
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TABLES = ("statistics", "trajectories", "final", "divisions")
+_MOST_LINES = 12
+# What a file has of each cell, in the order of `Snapshot`, and of each division: the name there,
+# and in `Divisions`.
+_OF_CELLS = ("cell", "mother", "founder", "generation", "age")
+_OF_DIVISIONS = {
+    "division_cell": "cell", "division_mother": "mother", "division_founder": "founder",
+    "division_generation": "generation", "born": "born", "divided": "divided",
+    "at_birth": "at_birth", "at_division": "at_division", "log_weight": "log_weight",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All cells at one time.
+
+    Attributes
+    ----------
+    time
+        In the model's unit.
+    names
+        Names of the columns of `values`: species and recorded rules.
+    values
+        f64 ``[cell, name]``.
+    cell, mother, founder, generation
+        int64 ``[cell]``: number of each cell, of its mother (-1 of those at the start), of the
+        first cell of its line, and how often its line divided.
+    age
+        f64 ``[cell]``: time since birth; of cells at the start, since then.
+    log_size
+        Logarithm of the number of cells that there are, those given up by chance with them.
+    log_pairs
+        What thinnings make of pairs of cells: `families.pairs_factor`. NaN where one daughter is
+        followed.
+    """
+
+    time: float
+    names: tuple[str, ...]
+    values: FloatArray
+    cell: IntArray
+    mother: IntArray
+    founder: IntArray
+    generation: IntArray
+    age: FloatArray
+    log_size: float
+    log_pairs: float = math.nan
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """Values ``[cell]`` of a species or rule."""
+        if name not in self.names:
+            known = some(dict.fromkeys(self.names))
+            raise ConfigError(f"{name!r} is not of this population; it has {known}")
+        return self.values[:, self.names.index(name)]
+
+    def __len__(self) -> int:
+        """Number of cells."""
+        return len(self.cell)
+
+    def mean(self, name: str) -> float:
+        """Mean over cells."""
+        return fixed_sum(self[name]) / len(self)
+
+    def var(self, name: str) -> float:
+        """Variance over cells; NaN of one, and where a value is not finite."""
+        if len(self) == 1:
+            return float("nan")
+        with np.errstate(invalid="ignore"):  # of a rule that is infinite in a cell: NaN
+            return fixed_sum((self[name] - self.mean(name)) ** 2) / (len(self) - 1)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Cells of one generation that divided.
+
+    Attributes
+    ----------
+    generation, divisions
+        Its number, and how many divided.
+    time_mean, time_sd
+        Of the time from birth to division.
+    birth_mean, birth_sd, division_mean, division_sd
+        Of each species by name, at birth and at division.
+    """
+
+    generation: int
+    divisions: int
+    time_mean: float
+    time_sd: float
+    birth_mean: Mapping[str, float]
+    birth_sd: Mapping[str, float]
+    division_mean: Mapping[str, float]
+    division_sd: Mapping[str, float]
+
+
+class Divisions:
+    """Cells that divided, in the order of their divisions.
+
+    Attributes
+    ----------
+    cell, mother, founder, generation
+        int64 ``[division]``, as of `Snapshot`.
+    born, divided
+        f64 ``[division]``: times.
+    at_birth, at_division
+        f64 ``[division, species]``; at division before the daughters share.
+    log_weight
+        f64 ``[division]``: logarithm of how many cells of the whole population it stands for.
+    names
+        Names of species.
+    """
+
+    def __init__(self, names: tuple[str, ...], arrays: Mapping[str, Array]) -> None:
+        self.names = names
+        self.cell: IntArray = arrays["cell"]
+        self.mother: IntArray = arrays["mother"]
+        self.founder: IntArray = arrays["founder"]
+        self.generation: IntArray = arrays["generation"]
+        self.born: FloatArray = arrays["born"]
+        self.divided: FloatArray = arrays["divided"]
+        self.at_birth: FloatArray = arrays["at_birth"]
+        self.at_division: FloatArray = arrays["at_division"]
+        self.log_weight: FloatArray = arrays["log_weight"]
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.cell)
+
+    def to_pandas(self) -> Any:
+        """A row per division."""
+        import pandas as pd
+
+        names = ("cell", "mother", "founder", "generation", "born", "divided", "log_weight")
+        columns = {name: getattr(self, name) for name in names}
+        for name, values in zip(self.names, self.at_birth.T, strict=True):
+            columns[f"{name} at birth"] = values
+        for name, values in zip(self.names, self.at_division.T, strict=True):
+            columns[f"{name} at division"] = values
+        return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True)
+class PopulationResult(ArrayResult):
+    """What `tauslab.population` gives.
+
+    Attributes
+    ----------
+    times
+        f64 ``[time]``.
+    snapshots
+        A `Snapshot` for each time.
+    divisions
+        All cells that divided and were not given up before.
+    ended
+        Cells that overflowed or met a NaN, which are left out.
+    seed
+        As given or drawn.
+    """
+
+    _METHODS = (POPULATION,)
+    _AXES: ClassVar = {
+        "time": "time", "name": "name", "mean": "time name", "variance": "time name",
+        "cells": "time", "log_size": "time", "log_pairs": "time", "values": "row name",
+        **dict.fromkeys((*_OF_CELLS, "row"), "row"), "species": "species",
+        "division": "division", **dict.fromkeys(_OF_DIVISIONS, "division"),
+        "at_birth": "division species", "at_division": "division species",
+    }  # fmt: skip
+    _OPTIONAL = ("log_pairs",)
+
+    times: FloatArray
+    snapshots: tuple[Snapshot, ...]
+    divisions: Divisions
+    ended: int
+    seed: int
+
+    @property
+    def log_size(self) -> FloatArray:
+        """Logarithm ``[time]`` of the number of cells that there are."""
+        return np.array([one.log_size for one in self.snapshots])
+
+    @cached_property
+    def growth(self) -> Growth:
+        """Rate of growth from the first time to the last, its error, or why they are not known."""
+        first, last = self.snapshots[0], self.snapshots[-1]
+        if len(self.times) == 1:
+            return Growth(math.nan, math.nan, math.nan, "of one time: give two or more")
+        if len(self.divisions) and last.log_size == first.log_size and math.isnan(last.log_pairs):
+            return Growth(math.nan, math.nan, math.nan, "where one daughter is followed")
+        known = self.divisions.cell, self.divisions.mother
+        cells, mothers = (
+            np.concatenate([*(getattr(one, of) for one in self.snapshots), more])
+            for of, more in zip(("cell", "mother"), known, strict=True)
+        )
+        return growth(
+            last.log_size - first.log_size, float(self.times[-1] - self.times[0]),
+            last.log_pairs - first.log_pairs, descendants(first.cell, last.cell, (cells, mothers)),
+        )  # fmt: skip
+
+    @property
+    def growth_rate(self) -> float:
+        """Slope of the logarithm of the mean number of cells, from the first time to the last.
+
+        That of `log_size`, and half its variance, by which a logarithm of few cells is too low. NaN
+        of one time and where one daughter is followed, with a warning.
+        """
+        if math.isnan(self.growth.rate):
+            warn(str(self.growth))
+        return self.growth.rate
+
+    @property
+    def growth_error(self) -> float:
+        """Standard error of `growth_rate`, from how unequal the descendants of cells are.
+
+        Widened for few families, so that 1.96 of it hold 95 %; a warning says where they are too
+        few for that. NaN where all are equal, for that bounds no error.
+        """
+        if self.growth.unknown or self.growth.doubt:
+            warn(str(self.growth))
+        return self.growth.error
+
+    def generations(self) -> list[Generation]:
+        """Statistics of each generation's divisions, weighted by what a cell stands for."""
+        found, all_ = [], self.divisions
+        for number in np.unique(all_.generation).tolist():
+            of = all_.generation == number
+            logs = all_.log_weight[of]
+            weights = np.exp(logs - logs.max())
+            weights = weights / fixed_sum(weights)
+            time_mean, time_sd = _moments((all_.divided - all_.born)[of][:, None], weights)
+            birth, birth_sd = _moments(all_.at_birth[of], weights)
+            end, end_sd = _moments(all_.at_division[of], weights)
+            named = [
+                dict(zip(all_.names, row.tolist(), strict=True))
+                for row in (birth, birth_sd, end, end_sd)
+            ]
+            found.append(
+                Generation(number, int(of.sum()), float(time_mean[0]), float(time_sd[0]), *named)
+            )
+        return found
+
+    def __repr__(self) -> str:
+        """One line: how many cells, when, and how they grow."""
+        last = self.snapshots[-1]
+        return (
+            f"<PopulationResult: {len(last)} cells at t = {last.time:g} ({len(self.times)} times), "
+            f"{len(self.divisions)} divisions, {self.growth}, "
+            f"seed {self.seed}>"
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them; cells of all times in one row."""
+        looks, names = self.snapshots, self.snapshots[0].names
+        found: dict[str, Array] = {
+            "time": self.times,
+            "name": np.array(names),
+            "mean": np.array([[one.mean(name) for name in names] for one in looks]),
+            "variance": np.array([[one.var(name) for name in names] for one in looks]),
+            "cells": np.array([len(one) for one in looks], np.int64),
+            "log_size": self.log_size,
+            "log_pairs": np.array([one.log_pairs for one in looks]),
+            "values": np.concatenate([one.values for one in looks]),  # noqa: PD011 - an array
+        }
+        found |= {of: np.concatenate([getattr(one, of) for one in looks]) for of in _OF_CELLS}
+        found["row"] = np.arange(len(found["cell"]))
+        found["species"] = np.array(self.divisions.names)
+        found["division"] = np.arange(len(self.divisions))
+        return found | {n: getattr(self.divisions, of) for n, of in _OF_DIVISIONS.items()}
+
+    def facts(self) -> dict[str, Any]:
+        """What people and programs want to know, for JSON; None for what is no number."""
+        arrays = self.arrays()
+        names = arrays["name"].tolist()
+        return {
+            "method": POPULATION,
+            "seed": self.seed,
+            "time": self.times.tolist(),
+            "cells": arrays["cells"].tolist(),
+            "log_size": self.log_size.tolist(),
+            "growth_rate": numbers_or_none(self.growth.rate),
+            "growth_error": numbers_or_none(self.growth.error),
+            "divisions": len(self.divisions),
+            "ended": self.ended,
+            **{
+                what: {n: numbers_or_none(arrays[what][:, i]) for i, n in enumerate(names)}
+                for what in ("mean", "variance")
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        last = self.snapshots[-1]
+        whole = math.exp(min(self.log_size[-1], 700.0))
+        since = f", from t = {self.times[0]:g} on" if len(self.times) > 1 else ""
+        lines = [
+            f"{len(last)} cells at t = {last.time:g}, which stand for {whole:.6g}",
+            f"{len(self.divisions)} divisions, {self.growth}{since}",
+        ]
+        for name in last.names[:_MOST_LINES]:
+            mean, sd = last.mean(name), np.sqrt(last.var(name))
+            lines.append(f"{name} at t = {last.time:g}: mean {mean:.6g}, sd {sd:.4g}")
+        if self.ended:
+            lines.append(f"{self.ended} cells ended early and are left out")
+        return [*lines, f"seed {self.seed}"]
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A table.
+
+        Parameters
+        ----------
+        what
+            ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
+            ``final``: those of the last time. ``divisions``: a row per division.
+
+        Raises
+        ------
+        ConfigError
+            Another word.
+        """
+        what = what or _TABLES[0]
+        if what not in _TABLES:
+            raise ConfigError(
+                f"{opt('what', what)}: of a population there are {', '.join(_TABLES)}"
+            )
+        arrays = self.arrays()
+        names = arrays["name"].tolist()
+        if what == "divisions":
+            header = [n for n in _OF_DIVISIONS if arrays[n].ndim == 1]
+            columns = [arrays[name] for name in header]
+            for when in ("at_birth", "at_division"):
+                header += [f"{name}_{when}" for name in self.divisions.names]
+                columns += list(arrays[when].T)
+        elif what == "statistics":
+            header, columns = ["time", "cells", "log_size"], []
+            columns += [arrays[name] for name in header]
+            for i, name in enumerate(names):
+                header += [f"{name}_mean", f"{name}_sd"]
+                columns += [arrays["mean"][:, i], np.sqrt(arrays["variance"][:, i])]
+        else:
+            first = len(arrays["row"]) - len(self.snapshots[-1]) if what == "final" else 0
+            header = ["time", *_OF_CELLS, *names]
+            times = np.repeat(arrays["time"], arrays["cells"])
+            own = [times, *(arrays[name] for name in _OF_CELLS), *arrays["values"].T]
+            columns = [column[first:] for column in own]
+        return ResultTable(tuple(header), iter([columns]))
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
+            "method": POPULATION, "seed": np.uint64(self.seed), "ended": np.uint64(self.ended),
+        }  # fmt: skip
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        if int(stored["cells"].sum()) != len(stored["row"]):
+            raise stored.damaged("its cells do not add up")
+        names, cuts = tuple(stored["name"].tolist()), np.cumsum(stored["cells"])[:-1]
+        values, *of_cells = (np.split(stored[name], cuts) for name in ("values", *_OF_CELLS))
+        log_pairs = stored.get("log_pairs", np.full(len(stored["time"]), math.nan))
+        snapshots = [
+            Snapshot(time, names, *rest)
+            for time, *rest in zip(
+                stored["time"].tolist(), values, *of_cells, stored["log_size"].tolist(),
+                log_pairs.tolist(), strict=True,
+            )
+        ]  # fmt: skip
+        divisions = Divisions(
+            tuple(stored["species"].tolist()), {of: stored[n] for n, of in _OF_DIVISIONS.items()}
+        )
+        seed, ended = stored.whole("seed"), stored.whole("ended")
+        return cls(stored["time"], tuple(snapshots), divisions, ended, seed)
+
+    def plot(
+        self,
+        names: Sequence[str] = (),
+        t: float | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """Draw mean and two standard deviations over time, or with `t` all cells as histograms.
+
+        Parameters
+        ----------
+        names
+            Species and rules; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name, time or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.views.states import plot_population
+
+        return plot_population(self, names, t, None if path is None else Path(path))
+
+
+def _moments(table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted means and standard deviations ``[column]``."""
+    means = np.array([fixed_sum(weights * column) for column in table.T])
+    squares = [
+        fixed_sum(weights * (column - mean) ** 2)
+        for column, mean in zip(table.T, means, strict=True)
+    ]
+    return means, np.sqrt(np.array(squares))

@@ -1,0 +1,271 @@
+"""What is known of a rare event in the end: an estimate, its error, and where it came from."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from tauslab.analysis.particles.sums import fixed_sum
+from tauslab.base.arrays import Array, FloatArray
+from tauslab.store.checking.opening import SPLITTING, WEIGHTED
+from tauslab.store.format.intervals import FEWEST_INFORMATIVE, unequal_runs
+from tauslab.store.results.arrays.result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.tables import ResultTable
+from tauslab.store.state import State
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_WHOLE = ("independent", "certain", "events", "seed")
+_SETTINGS = (
+    "model",
+    "target",
+    "coordinate",
+    "t_end",
+    "rounds",
+    "walkers",
+    "bins",
+    "kill",
+    "look_every",
+    "kept",
+    "asked_t_end",
+)
+_NUMBERS = ("t_end", "rounds", "walkers", "bins", "kill")
+_LEVEL = 0.95
+_ROUNDED = 1e-12
+
+
+@dataclass(frozen=True)
+class RareResult(ArrayResult):
+    """The probability, or the rate, of reaching a target.
+
+    Made by `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`.
+
+    Attributes
+    ----------
+    method
+        ``weighted_ensemble`` or ``multilevel_splitting``.
+    quantity
+        ``probability``, or ``rate`` in 1 / time of the model.
+    runs
+        f64 ``[run]``: what each independent run gave; their mean is `estimate`.
+    time
+        f64 ``[time]``: ends of the rounds.
+    reached
+        f64 ``[run, time]``: weight that had reached the target by each time; of a rate, weight per
+        time that reached it in each round. Empty of multilevel splitting.
+    lost
+        f64 ``[run]``: part of the probability of trajectories that overflowed, met a NaN or took
+        too many steps: the exact value may be larger by as much.
+    rounding
+        Largest distance of the sum of all weights of a run from 1, which only rounding makes.
+    independent
+        Independent trajectories that bound the probability where none reached the target.
+    certain
+        Whether the start is in the target, so that the probability is 1 without chance.
+    events
+        Reactions that fired, in all trajectories.
+    seed
+        As given or drawn.
+    settings
+        Model, target, coordinate, times and numbers, by name.
+    """
+
+    _METHODS = (WEIGHTED, SPLITTING)
+    _AXES: ClassVar = {
+        "run": "run", "estimate": "run", "lost": "run", "time": "time", "reached": "run time",
+    }  # fmt: skip
+    _OPTIONAL = ("time", "reached")
+
+    method: str
+    quantity: str
+    runs: FloatArray
+    time: FloatArray
+    reached: FloatArray
+    lost: FloatArray
+    rounding: float
+    independent: int
+    certain: bool
+    events: int
+    seed: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimate(self) -> float:
+        """The mean over runs: without bias, for a probability, whatever the number of walkers."""
+        mean: float = fixed_sum(self.runs) / len(self.runs)
+        return min(mean, 1.0) if self.quantity == "probability" else mean
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `estimate`, from how the runs differ.
+
+        NaN of one run, and where all runs gave the same: then `bounds` tells more.
+        """
+        if self.certain:
+            return 0.0
+        runs = self.runs
+        if len(runs) < 2 or (runs == runs[0]).all() or self._all_reached:
+            return math.nan
+        squares = fixed_sum((runs - self.estimate) ** 2)
+        return math.sqrt(squares / (len(runs) - 1) / len(runs))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """An interval of 95 %.
+
+        Of logarithms of few unequal runs: `intervals.unequal_runs`. Where no
+        run reached the target, the lower bound is 0 and the upper one that of so many
+        `independent` trajectories: ``1 - 0.05 ** (1 / independent)``; it is proved. What was
+        `lost` is added to the upper one.
+        """
+        if self.certain:
+            return 1.0, 1.0
+        lost = fixed_sum(self.lost) / len(self.lost)
+        most = 1.0 if self.quantity == "probability" else math.inf
+        if (self.runs == 0).all():
+            return 0.0, min(most, self._not_seen() + lost)
+        if self._all_reached:
+            return 1 - self._not_seen(), 1.0
+        low, high = unequal_runs(self.runs)
+        return low, min(most, high + lost)
+
+    @property
+    def effective_runs(self) -> float:
+        """How many runs of equal estimates would tell as much: from 1 to their number.
+
+        The square of their sum over the sum of their squares; NaN where all gave 0. Where it is
+        small, a few runs make the estimate: error and bounds are then themselves by chance.
+        """
+        most = float(self.runs.max(initial=0.0))
+        if not most > 0:
+            return math.nan
+        shares = self.runs / most
+        return float(fixed_sum(shares) ** 2 / fixed_sum(shares**2))
+
+    @property
+    def uneven(self) -> bool:
+        """Whether so few runs make the estimate that error and bounds may be far too small."""
+        few = min(FEWEST_INFORMATIVE, len(self.runs) / 2)
+        return not self.certain and len(self.runs) > 1 and self.effective_runs < few
+
+    @property
+    def _all_reached(self) -> bool:
+        """Whether all trajectories reached the target; sums of weights are rounded."""
+        near = np.abs(self.runs - 1) <= max(self.rounding, _ROUNDED)
+        return self.quantity == "probability" and bool(near.all())
+
+    def _not_seen(self) -> float:
+        """Largest value at which all trajectories miss with the probability 5 %."""
+        logarithm = math.log(1 - _LEVEL) / self.independent
+        if self.quantity == "probability":
+            return -math.expm1(logarithm)
+        return -logarithm / float(self.settings["kept"])
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"<RareResult: {self.told()}, {self.method}, seed {self.seed}>"
+
+    def told(self) -> str:
+        """The estimate with its error, or its bound, in words."""
+        what = f"{self.quantity} of {self.settings.get('target', 'the target')}"
+        if self.certain:
+            return f"{what} is 1: the start is in the target"
+        low, high = self.bounds
+        if not self.estimate > 0:
+            return f"{what} is at most {high:.3g} (95 %): no trajectory reached it"
+        if math.isnan(self.standard_error) or self.uneven:
+            return f"{what} = {self.estimate:.6g}, 95 %: {low:.4g} to {high:.4g}"
+        return f"{what} = {self.estimate:.6g} +- {self.standard_error:.2g}"
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines."""
+        low, high = self.bounds
+        chosen = ", ".join(f"{k} {v}" for k, v in self.settings.items() if k in _NUMBERS)
+        found = [
+            self.told(),
+            f"95 %: {low:.4g} to {high:.4g}, by {len(self.runs)} independent runs",
+            f"{self.method}: coordinate {self.settings.get('coordinate')}, {chosen}",
+            f"events: {self.events:.3g}, seed {self.seed}",
+        ]
+        if "asked_t_end" in self.settings:
+            asked, end = self.settings["asked_t_end"], self.settings["t_end"]
+            found.append(f"simulated until t = {end:g}: the flux was not at rest at t = {asked:g}")
+        if self.uneven:
+            found.insert(2, f"made by {self.effective_runs:.2g} of them: do not trust its error")
+        lost = fixed_sum(self.lost) / len(self.lost)
+        return [*found, f"lost: {lost:.3g} of the weight ended early"] if lost else found
+
+    def facts(self) -> dict[str, Any]:
+        """All that is one number or text, for JSON; None for what is no number."""
+        low, high = self.bounds
+        numbers = {
+            "estimate": self.estimate, "standard_error": self.standard_error, "low": low,
+            "high": high, "lost": fixed_sum(self.lost) / len(self.lost),
+            "rounding": self.rounding, "effective_runs": self.effective_runs,
+        }  # fmt: skip
+        return {
+            "method": self.method,
+            "quantity": self.quantity,
+            **{name: numbers_or_none(value) for name, value in numbers.items()},
+            "runs": self.runs.tolist(),
+            "events": self.events,
+            "seed": self.seed,
+            "certain": self.certain,
+            **self.settings,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        found: dict[str, Array] = {
+            "run": np.arange(len(self.runs)), "estimate": self.runs, "lost": self.lost,
+        }  # fmt: skip
+        return found | ({"time": self.time, "reached": self.reached} if self.reached.size else {})
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """What each run gave, and what it lost: a row per run."""
+        del what
+        return named_columns(
+            {k: v for k, v in self.arrays().items() if v.ndim == 1 and k != "time"}
+        )
+
+    def _attributes(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("method", "quantity", "rounding")}
+        return own | {name: np.uint64(getattr(self, name)) for name in _WHOLE} | self.settings
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        runs = stored["estimate"]
+        return cls(
+            method=stored.text("method"), quantity=stored.text("quantity"), runs=runs,
+            time=stored.get("time", np.zeros(0)),
+            reached=stored.get("reached", np.zeros((len(runs), 0))), lost=stored["lost"],
+            rounding=stored.real("rounding"), independent=stored.whole("independent"),
+            certain=bool(stored.whole("certain")), events=stored.whole("events"),
+            seed=stored.whole("seed"),
+            settings={n: stored.attributes[n] for n in _SETTINGS if n in stored.attributes},
+        )  # fmt: skip
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw what each run gave; of a weighted ensemble also the course over time.
+
+        Parameters
+        ----------
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            Another suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.views.estimates import plot_rare
+
+        return plot_rare(self, None if path is None else Path(path))

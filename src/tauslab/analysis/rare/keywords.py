@@ -1,0 +1,210 @@
+"""The options of `tauslab.weighted_ensemble`, `multilevel_splitting` and ``tauslab rare``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, opt
+from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.options.keywords import device_option
+from tauslab.options.places import Device, Name
+from tauslab.options.values.checks import whole
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import (
+    comm_option,
+    output_option,
+    quiet_option,
+    seed_option,
+    set_option,
+)
+from tauslab.options.values.texts import count
+
+DEFAULT_WALKERS, DEFAULT_PATHS, DEFAULT_LATTICES = 100, 500, 10
+_MOST_ROUNDS, _MOST_RUNS, _MOST_WALKERS = 1_000_000, 1_000_000, 10_000_000
+
+
+def parse_bins(text: str) -> int | str | list[float]:
+    """Bins as the command line spells them: a number, edges between commas, or ``adaptive:N``.
+
+    >>> parse_bins("20"), parse_bins("1,2.5,4"), parse_bins("adaptive")
+    (20, [1.0, 2.5, 4.0], 'adaptive')
+    """
+    if text.startswith("adaptive"):
+        return text
+    try:
+        if "," in text:
+            return [float(part) for part in text.split(",")]
+        return int(text)
+    except ValueError:
+        raise ConfigError(
+            f"{opt('bins', text)}: a number of bins, edges between commas, or adaptive:N is "
+            "expected"
+        ) from None
+
+
+def _share(option: str, value: object) -> None:
+    if not (isinstance(value, int | float) and 0 <= value < 1):
+        raise ConfigError(f"{assigned(option)}{value} is not allowed: a part from 0 to less than 1")
+
+
+def _time(option: str, value: object) -> None:
+    if not (isinstance(value, int | float) and value > 0 and math.isfinite(value)):
+        raise ConfigError(f"{assigned(option)}{value} is not allowed: a time above 0")
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class RareKeywords:
+    """What both methods take."""
+
+    target: str = option(
+        "", 'when it is reached: "X >= 100"', flag="--target", group="model", metavar="CONDITION",
+        doc='A condition of counts, such as ``"X >= 100"``. It absorbs: a trajectory stops with '
+        "the reaction that makes it true, whenever that is.",
+    )  # fmt: skip
+    coordinate: str | Callable[..., Any] | None = option(
+        None, "grows towards the target (what the target bounds)", flag="--coordinate",
+        group="model", metavar="EXPRESSION",
+        doc="How far a state is: an expression of species and parameters that grows towards the "
+        "target, or a function of ``values`` (``values('X')`` is an array) that gives one number "
+        "per state. By default what the target bounds; where it is that, it may also fall.",
+    )  # fmt: skip
+    t_end: float | None = option(
+        None, "reached by when; of --steady, time simulated", flag="--t-end", group="sampling",
+        type=float, metavar="T", unit="time of the model", check=_time,
+        doc="The target counts if it is reached by this time; by default the model's own end. "
+        "Of a steady rate, the time that is simulated.",
+    )  # fmt: skip
+    set: Mapping[str, float] | None = set_option(
+        "Values of parameters and initial amounts by name."
+    )
+    rounds: int = option(
+        100, "times at which walkers are split, up to the end (100)", flag="--rounds",
+        group="method", type=count, metavar="N", check=whole(1, _MOST_ROUNDS),
+        doc="Times, equally far apart up to `t_end`, at which walkers are split and merged, or "
+        "from which paths may branch.",
+    )  # fmt: skip
+    walkers: int | None = option(
+        None, f"in each bin ({DEFAULT_WALKERS}; of a lattice {DEFAULT_LATTICES}), or paths of a "
+        f"splitting ({DEFAULT_PATHS})",
+        flag="--walkers", group="method", type=count, metavar="N", check=whole(1, _MOST_WALKERS),
+        doc=f"Walkers in each bin of a weighted ensemble ({DEFAULT_WALKERS}; {DEFAULT_LATTICES} "
+        "where each is a lattice); paths of a run of "
+        f"multilevel splitting ({DEFAULT_PATHS}).",
+    )  # fmt: skip
+    runs: int = option(
+        20, "independent runs, which give the standard error (20)", flag="--runs",
+        group="sampling", type=count, metavar="N", check=whole(1, _MOST_RUNS),
+        doc="Independent runs: the estimate is their mean, and its standard error comes from how "
+        "they differ.",
+    )  # fmt: skip
+    seed: int | None = seed_option()
+    max_steps: int = option(
+        MAX_STEPS, "events of a trajectory between two rounds at most", flag="--max-steps",
+        type=count, metavar="N", check=whole(1, MAX_STEPS),
+        doc="Events after which a trajectory is given up between two rounds, or from its branch "
+        "on.",
+    )  # fmt: skip
+    device: Device = device_option()
+    checkpoint: Name | None = option(
+        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        group="output", type=Path, metavar="FILE",
+        doc="An HDF5 file that is written every `checkpoint_every` seconds, and at the end. The "
+        "same call again goes on from there, with the same bits; it needs a seed.",
+    )  # fmt: skip
+    checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
+    output: Name | None = output_option(
+        "File to write, which must be new; or `RareResult.save` it later."
+    )
+    quiet: bool = quiet_option()
+    comm: Any = comm_option()
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class BinChoices:
+    """What a weighted ensemble takes beside."""
+
+    bins: int | str | Sequence[float] | FloatArray | None = option(
+        None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
+        group="method", metavar="BINS", read=parse_bins,
+        doc="A number of equal bins between the start and the target (25), edges of bins "
+        '``[edge]`` in units of the coordinate, or ``"adaptive:N"``: minimal adaptive binning '
+        "with N bins. Adaptive by default where the target does not bound the coordinate.",
+    )  # fmt: skip
+    steady: bool = option(
+        False, "the steady rate: walkers in the target begin again", flag="--steady",
+        group="method", action="store_true",
+        doc="Find the steady rate, 1 over the mean time to the target: what reaches it begins "
+        "again at the start (Hill relation).",
+    )  # fmt: skip
+    look_every: int = option(
+        1, "of a lattice: steps between looks at the target (1)", flag="--look-every",
+        group="method", type=count, metavar="N", check=whole(1, 2**31 - 1),
+        doc="Of a lattice: steps between two looks at the target. With more than one, what reaches "
+        "it and leaves it in between is missed; the end of each round is one of them.",
+    )  # fmt: skip
+    extend: int = option(
+        8, "of --steady: how many times --t-end may be simulated, until the rate is steady (8)",
+        flag="--extend", group="method", type=count, metavar="N", check=whole(1, 1000),
+        doc="Of a steady rate of a network: how many times `t_end`, and `rounds`, may be simulated "
+        "where the flux into the target is not at rest; 1 for once. Lattices take once.",
+    )  # fmt: skip
+    discard: float = option(
+        0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",
+        group="method", type=float, metavar="PART", check=_share,
+        doc="Of a steady rate: the part of the time, at first, in which it is not steady yet.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class KillChoices:
+    """What multilevel splitting takes beside."""
+
+    kill: float = option(
+        0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
+        group="method", type=float, metavar="PART", check=_share,
+        doc="The part of the paths that give way in an iteration, at least one path; those that "
+        "came equally far give way together.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class WeightedKeywords(RareKeywords, BinChoices):
+    """What `tauslab.weighted_ensemble` takes."""
+
+
+def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
+    """Refuse options of a weighted ensemble that this one would not look at.
+
+    Raises
+    ------
+    ConfigError
+        Names one.
+    """
+    usual = WeightedKeywords()
+    ways = (
+        (not given.steady, ("discard", "extend"), f"is of {opt('steady')}"),
+        (lattice, ("max_steps",), "is of networks: a lattice goes in steps of its own"),
+        (lattice, ("extend",), "is of networks: a lattice is simulated once"),
+        (not lattice, ("look_every",), "is of lattices: in a network every reaction is looked at"),
+    )
+    for holds, names, why in ways:
+        for name in names:
+            value = getattr(given, name)
+            if holds and value != getattr(usual, name) and (name, value) != ("extend", 1):
+                raise ConfigError(f"{opt(name)} {why}: leave it out")
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class SplittingKeywords(RareKeywords, KillChoices):
+    """What `tauslab.multilevel_splitting` takes."""

@@ -1,0 +1,143 @@
+"""Exact trajectories on a grid of times, from any states: what both methods are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tauslab.base.arrays import Array, FloatArray, Int32Array
+from tauslab.base.errors import ModelError
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+from tauslab.runner.ensemble.run import build_engine
+from tauslab.runner.ensemble.task import Task, prepare
+
+_MOST_BYTES = 1 << 28  # of samples of one launch
+
+
+class Segments:
+    """Moves states by whole steps of one length; a rank moves its share and tells the others.
+
+    Attributes
+    ----------
+    events
+        Reactions that fired so far, on all ranks.
+    step
+        Length of a step, in the unit of the model.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        values: Mapping[str, float],
+        options: Options,
+        step: float,
+        backend: Backend,
+        comm: Communicator,
+    ) -> None:
+        self._backend, self._comm, self.step = backend, comm, step
+        options = replace(options, n=1, times=np.array([step]), set=dict(values))
+        self.task: Task = prepare(network, options)
+        if self.task.lowered.dynamics is not None:
+            raise ModelError(
+                f"{network.name}: its events, or laws that the time changes, cannot be split: "
+                "counts alone must say what happens next"
+            )
+        self.start: Int32Array = self.task.initial[0]
+        self._stream = backend.stream()
+        self._engines: dict[int, Engine] = {}
+        self._constants = backend.upload(self.task.constants)
+        self._fired = 0
+
+    @property
+    def events(self) -> int:
+        """Reactions that fired so far, on all ranks. Collective."""
+        return sum(self._comm.allgather(self._fired))
+
+    def go_on(self, events: int) -> None:
+        """Count on from so many events of all ranks."""
+        self._fired = events if self._comm.rank == 0 else 0
+
+    def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
+        """Move states by a step: counts int32 ``[row, species]``, -1 where it ended, and status."""
+        del turn  # all rounds are one step
+        found, status = self.run(states, 1, seed)
+        return found[:, 0], status
+
+    def run(self, states: Int32Array, steps: int, seed: int) -> tuple[Int32Array, Array]:
+        """Move states ``[row, species]``.
+
+        Returns
+        -------
+        Counts int32 ``[row, step, species]`` after each step, -1 after a trajectory ended; status
+        u8 ``[row]`` as in /status.
+        """
+        n, rank, size = len(states), self._comm.rank, self._comm.size
+        first, last = n * rank // size, n * (rank + 1) // size
+        found, status = self._own(states, first, last, steps, seed)
+        if size == 1:
+            return found, status
+        parts = self._comm.allgather((found, status))
+        return np.concatenate([p for p, _ in parts]), np.concatenate([s for _, s in parts])
+
+    def _own(
+        self, states: Int32Array, first: int, last: int, steps: int, seed: int
+    ) -> tuple[Int32Array, Array]:
+        species = states.shape[1]
+        found = np.empty((last - first, steps, species), np.int32)
+        status = np.empty(last - first, np.uint8)
+        most = max(1, _MOST_BYTES // (4 * steps * max(1, species)))
+        for start in range(first, last, most):
+            end = min(start + most, last)
+            own = slice(start - first, end - first)
+            found[own], status[own] = self._launch(states[start:end], start, steps, seed)
+        return found, status
+
+    def _launch(
+        self, states: Int32Array, first: int, steps: int, seed: int
+    ) -> tuple[Int32Array, Array]:
+        backend, rows = self._backend, len(states)
+        engine = self._engine(steps)
+        recorded = list(self.task.lowered.recorded)
+        counts = backend.empty((rows, steps, len(recorded)), np.int32)
+        status = backend.empty((rows,), np.uint8)
+        buffers = SampleBuffers(
+            counts=counts,
+            observables=None,
+            final=None,
+            status=status,
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+            work=backend.empty((len(WORK),), np.uint64),
+            scratch=engine.scratch(rows),
+        )
+        initial = backend.upload(np.ascontiguousarray(states, np.int32))
+        launch = Launch(first, rows, initial, self._constants)
+        most = self.task.options.max_steps
+        engine.start(launch, buffers, self._stream, seed=seed, max_steps=most)
+        self._stream.record().wait()
+        self._fired += int(self._host(buffers.work)[0])
+        moved = self._host(counts)
+        found = np.repeat(states[:, None], steps, axis=1)  # of what the kernel leaves out, too
+        found[(moved < 0).any(axis=2)] = -1
+        found[..., recorded] = moved
+        return found, self._host(status)
+
+    def _engine(self, steps: int) -> Engine:
+        if steps not in self._engines:
+            times: FloatArray = np.asarray(self.step * np.arange(1, steps + 1), np.float64)
+            task = replace(self.task, options=replace(self.task.options, times=times))
+            self._engines[steps] = build_engine(task, self._backend, None)
+        return self._engines[steps]
+
+    def _host(self, buffer: Any) -> Array:
+        mirror = self._backend.mirror(buffer)
+        self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
+        self._stream.record().wait()
+        return mirror.copy()

@@ -1,0 +1,163 @@
+"""What an error stands on: pairs that differ, and derivatives that are known to be 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.sensitivity.outputs import with_outputs
+from tauslab.analysis.sensitivity.result import SensitivityResult
+from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.option_names import opt, warn
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    substitute,
+    symbols,
+)
+from tauslab.model.network.network import Network
+from tauslab.store.format.intervals import FEWEST_INFORMATIVE, widening
+
+
+def errors_of(
+    variance: FloatArray,
+    square: FloatArray,
+    square_variance: FloatArray,
+    n: npt.NDArray[np.int64],
+    known: BoolArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Standard errors of means of `n` differences or products, and how many are informative.
+
+    The square of the sum of squares over the sum of fourth powers: of zeros and h equal differences
+    it is h. The error is widened for them. It is NaN where all are equal, for that bounds no error,
+    but for what is `known`.
+
+    Parameters
+    ----------
+    variance
+        Of the differences, f64 ``[..., parameter, time, output]``.
+    square, square_variance
+        Mean and variance of their squares.
+    """
+    fourth = square_variance * (n - 1) / np.maximum(n, 1) + square * square
+    with np.errstate(divide="ignore", invalid="ignore"):
+        informative = np.where(fourth > 0, n * square * square / fourth, 0.0)
+        error = np.sqrt(variance / np.maximum(n, 1)) * widening(informative)
+    return np.where(variance == 0, np.where(known, 0.0, np.nan), error), informative
+
+
+def certain(
+    network: Network, names: Sequence[str], outputs: Sequence[str], times: FloatArray
+) -> BoolArray:
+    """Where equal differences are a proof, ``[parameter, time, output]``.
+
+    At time 0, where a parameter has no way to an output through laws, rules and initial amounts,
+    and where no reaction changes what an output is made of.
+    """
+    extended, recorded = with_outputs(network, outputs)
+    used = _uses(extended)
+    changed = {
+        name
+        for reaction in network.reactions
+        for name, by in reaction.net_change().items()
+        if by and not network.species[name].fixed
+    }
+    reached = [_reached(used, name) for name in recorded]
+    kept = [_conserved(extended, name) for name in recorded]
+    proved = [
+        [
+            name not in all_ or not changed & all_ or same
+            for all_, same in zip(reached, kept, strict=True)
+        ]
+        for name in names
+    ]
+    return np.asarray(np.array(proved)[:, None, :] | (times == 0)[:, None], bool)
+
+
+def _conserved(network: Network, name: str) -> bool:
+    """Whether it is a sum of amounts, times numbers, that no reaction changes."""
+    weights = _weights(substitute(Symbol(name), network.rule_expressions()))
+    return weights is not None and all(
+        sum(
+            weights.get(one, 0.0) * by
+            for one, by in reaction.net_change().items()
+            if not network.species[one].fixed
+        )
+        == 0
+        for reaction in network.reactions
+    )
+
+
+def _weights(tree: Expression) -> dict[str, float] | None:
+    """Factors of names in a sum of them; None for what is no such sum."""
+    found: dict[int, dict[str, float] | None] = {}
+    for node in arguments_first(tree):
+        parts = [found[id(part)] for part in node.arguments] if isinstance(node, Call) else []
+        own: dict[str, float] | None = None
+        if isinstance(node, Symbol):
+            own = {node.name: 1.0}
+        elif (
+            isinstance(node, Call)
+            and node.function == "mul"
+            and isinstance(node.arguments[0], Number)
+        ):
+            own = parts[1] and {n: node.arguments[0].value * w for n, w in parts[1].items()}
+        elif isinstance(node, Call) and node.function in ("add", "sub") and None not in parts:
+            sign = -1.0 if node.function == "sub" else 1.0
+            own = dict(parts[0] or {})
+            for n, w in (parts[1] or {}).items():
+                own[n] = own.get(n, 0.0) + sign * w
+        found[id(node)] = own
+    return found[id(tree)]
+
+
+def _uses(network: Network) -> dict[str, set[str]]:
+    """Names that each name depends on: of a species, those in laws of reactions that change it."""
+    trees: dict[str, Expression] = {**network.parameters, **network.rule_expressions()}
+    used = {name: set(symbols(tree)) for name, tree in trees.items()}
+    for name, species in network.species.items():
+        used[name] = set(symbols(species.initial))
+    for reaction in network.reactions:
+        needed = symbols(reaction.law) | reaction.reactants.keys()
+        for name, by in reaction.net_change().items():
+            if by and not network.species[name].fixed:
+                used[name] |= needed
+    return used
+
+
+def _reached(used: dict[str, set[str]], start: str) -> set[str]:
+    """All names that `start` depends on, itself among them."""
+    found, left = {start}, [start]
+    while left:
+        more = used.get(left.pop(), set()) - found
+        found |= more
+        left += more
+    return found
+
+
+def warn_of_few(found: SensitivityResult, unit: str) -> None:
+    """Tell where an error is not known, or made by a few pairs or trajectories."""
+    if found.n < 2:  # all errors are NaN, and one pair was asked for
+        return
+    unknown = np.isnan(found.standard_error) & (found.valid > 1)[..., None]
+    few = (found.standard_error > 0) & (found.informative < FEWEST_INFORMATIVE)
+    advice = f"take a larger {opt('n')}"
+    if (found.high > found.low).any():
+        advice += f" or {opt('step')}"
+    for where, what, ends in (
+        (unknown, "all {n} {unit} give the same of", "its error is not known"),
+        (few, "about {number:.2g} of {n} {unit} tell something of", "its error is uncertain"),
+    ):
+        if where.any():
+            p, time, o = (int(index[0]) for index in np.nonzero(where))
+            number = float(found.informative[p, time, o])
+            warn(
+                f"{found.model}: {what.format(n=found.n, unit=unit, number=number)} the derivative "
+                f"of {found.outputs[o]} by {found.parameters[p]} at t = {found.time[time]:g}, so "
+                f"that {ends} ({int(where.sum())} of {where.size} are so): {advice}"
+            )

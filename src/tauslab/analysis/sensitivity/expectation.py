@@ -1,0 +1,170 @@
+"""Means of outputs as a function of parameters, which gradient methods may descend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.sensitivity.finite import differences
+from tauslab.analysis.sensitivity.steps import Step, steps_of
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.waiting.alike import require_same
+from tauslab.kernels.backends import Backend
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+from tauslab.runner.ensemble.task import with_settings
+
+
+class Expectation:
+    """Means of outputs at parameters, and their derivatives; made by `tauslab.expectation`.
+
+    Called with parameters ``[p]``, an array or a tensor of PyTorch, it gives means ``[time,
+    output]``, with conditions ``[condition, time, output]``: of a tensor one that knows its
+    gradient, so that a loss made of means can be differentiated and descended. Every call draws
+    anew: call number i has a seed made of `seed` and i. Under ``mpirun`` all ranks call together.
+
+    Attributes
+    ----------
+    parameters, outputs, conditions
+        Names of the parameters, outputs as texts, values ``[condition]`` by name.
+    time
+        f64 ``[time]``.
+    calls
+        How often it was called.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        parameters: Sequence[str],
+        outputs: Sequence[str],
+        options: Options,
+        conditions: Mapping[str, FloatArray],
+        step: float,
+        backend: Backend,
+        comm: Communicator,
+    ) -> None:
+        self.parameters, self.outputs = tuple(parameters), tuple(outputs)
+        self.conditions, self.time = dict(conditions), options.times
+        self.calls = 0
+        self._network, self._options, self._step = network, options, step
+        self._backend, self._comm = backend, comm
+
+    def __repr__(self) -> str:
+        """One line: from what to what."""
+        under = f" under {', '.join(self.conditions)}" if self.conditions else ""
+        return (
+            f"<Expectation of {self._network.name}: {', '.join(self.parameters)} to "
+            f"{', '.join(self.outputs)} at {len(self.time)} times{under}, {self._options.n} pairs, "
+            f"seed {self._options.seed}>"
+        )
+
+    def __call__(self, theta: npt.ArrayLike) -> Any:
+        """Means at `theta` ``[p]``: an array, or for a tensor one with a gradient."""
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        if tensor is not None and isinstance(theta, tensor):
+            from tauslab.analysis.sensitivity.torch_gradient import mean_with_gradient
+
+            return mean_with_gradient(self, theta)
+        return self.with_jacobian(theta)[0]
+
+    def with_jacobian(
+        self,
+        theta: npt.ArrayLike,
+        *,
+        seed: int | None = None,
+        conditions: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Means ``[..., time, output]`` and their derivatives ``[..., time, output, p]``.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameters, or initial amounts, ``[p]``.
+        seed
+            Of this call alone, which then does not count.
+        conditions
+            Values ``[condition]`` by name, of this call alone, in place of those given at first.
+
+        Raises
+        ------
+        ConfigError
+            `theta` or a condition has another shape, or a value that the model does not allow.
+        """
+        require_same(
+            self._comm, "a call of ts.expectation",
+            {"theta": theta, "seed": seed, "conditions": conditions},
+        )  # fmt: skip
+        held = self._held(conditions or {})
+        try:
+            given = np.asarray(theta, np.float64)
+        except (TypeError, ValueError):
+            given = np.zeros(0)
+        if given.shape != (len(self.parameters),) or not np.isfinite(given).all():
+            raise ConfigError(
+                f"theta must be {len(self.parameters)} finite numbers: {', '.join(self.parameters)}"
+            )
+        values = dict(zip(self.parameters, given.tolist(), strict=True))
+        network = with_settings(self._network, values)
+        network.validate()
+        options = replace(self._options, seed=self._seed_of_call() if seed is None else seed)
+        found = differences(
+            network, self._steps(network, held), self.outputs, options, "coupled",
+            self._backend, self._comm, held or None,
+        )  # fmt: skip
+        mean, jacobian = found.mean, np.moveaxis(found.value, 1, -1)
+        return (mean, jacobian) if self.conditions else (mean[0], jacobian[0])
+
+    def close(self) -> None:
+        """Give the device back; `with ts.expectation(...) as mean` does so at its end."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the device back."""
+        self.close()
+
+    def _held(self, conditions: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
+        """The conditions of a call."""
+        held = dict(self.conditions)
+        for name, given in conditions.items():
+            values = np.asarray(given, np.float64)
+            if name not in held or values.shape != held[name].shape:
+                raise ConfigError(
+                    f"conditions: {name} must be one of those given at first, and as long: "
+                    f"{', '.join(held) or 'none'}"
+                )
+            held[name] = values
+        return held
+
+    def _steps(self, network: Network, held: Mapping[str, FloatArray]) -> tuple[Step, ...]:
+        """Steps that every condition allows."""
+        number = len(next(iter(held.values()), (0,)))
+        for row in range(1, number):
+            other = with_settings(
+                network, {name: float(column[row]) for name, column in held.items()}
+            )
+            steps_of(other, self.parameters, self._step, "centred")
+        first = {name: float(column[0]) for name, column in held.items()}
+        return steps_of(with_settings(network, first), self.parameters, self._step, "centred")
+
+    def _seed_of_call(self) -> int:
+        state = np.random.SeedSequence([self._options.seed or 0, self.calls])
+        self.calls += 1
+        return int(state.generate_state(1, np.uint64)[0])

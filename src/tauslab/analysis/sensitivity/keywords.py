@@ -1,0 +1,157 @@
+"""The options of `tauslab.sensitivity` and ``tauslab sensitivity``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy.typing as npt
+
+from tauslab.analysis.sensitivity.result import METHODS
+from tauslab.analysis.sensitivity.steps import DEFAULT_STEP, DIFFERENCES
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, opt
+from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.keywords import device_option
+from tauslab.options.places import Device, Name
+from tauslab.options.values.checks import whole
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import (
+    comm_option,
+    output_option,
+    quiet_option,
+    seed_option,
+    set_option,
+)
+from tauslab.options.values.texts import add_once, count, names
+
+Estimator: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
+Difference: TypeAlias = Literal["centred", "forward", "backward"]
+
+DEFAULT_PAIRS = 10_000
+
+
+def parse_times(text: str) -> list[float]:
+    """Times between commas.
+
+    >>> parse_times("1,2.5")
+    [1.0, 2.5]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"{opt('t', text)}: write times between commas, such as {assigned('t')}1,5,10"
+        ) from None
+
+
+def one_of_two(times: npt.ArrayLike | None, t: npt.ArrayLike | None) -> npt.ArrayLike | None:
+    """What was given under one of two names; None if nothing was.
+
+    Raises
+    ------
+    ConfigError
+        Both are given.
+    """
+    if times is not None and t is not None:
+        raise ConfigError("times= and t= are two names of one thing: give one of them")
+    return t if times is None else times
+
+
+def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
+    """One part of all values, or steps by name.
+
+    >>> parse_steps(["0.05"]), parse_steps(["k1=1e-4", "A=2"])
+    (0.05, {'k1': 0.0001, 'A': 2.0})
+    """
+    found: dict[str, float] = {}
+    try:
+        if not all("=" in text for text in texts):
+            (part,) = texts
+            return float(part)
+        steps = [(name, float(value)) for name, value in (text.split("=") for text in texts)]
+    except ValueError:
+        raise ConfigError(
+            f"{opt('step', key=' '.join(texts))}: write one part of all values, such as 0.05, or "
+            "steps by name, such as k1=1e-4"
+        ) from None
+    for name, step in steps:
+        add_once(found, name.strip(), step, "step")
+    return found
+
+
+@declared
+@dataclass(frozen=True)
+class SensitivityKeywords:
+    """What `tauslab.sensitivity` takes beside a model."""
+
+    parameters: Sequence[str] | str | None = option(
+        None, "parameters, or species for initial amounts (all parameters but 0)",
+        flag="--parameters", group="model", metavar="A,B", read=names,
+        doc="Names of parameters, or of species for their initial amounts; by default all "
+        "parameters that are numbers other than 0.",
+    )  # fmt: skip
+    outputs: Sequence[str] | str | None = option(
+        None, "of which means: names or expressions (all species that change)",
+        flag="--outputs", group="model", metavar="A,B", read=names,
+        doc='Names of species and observables, or expressions of them such as ``"A * B"`` or '
+        '``"X > 10"`` for a probability; by default all species that reactions change.',
+    )  # fmt: skip
+    _: KW_ONLY
+    times: npt.ArrayLike | None = option(
+        None, unit="time of the model",
+        doc="One time or several ``[time]``, increasing; by default the model's own end.",
+    )  # fmt: skip
+    t: npt.ArrayLike | None = option(
+        None, "when: one time or several (the model's own end)", flag="--t", group="sampling",
+        metavar="T1,T2", read=parse_times, doc="Another name of `times`.",
+    )  # fmt: skip
+    n: int = option(
+        DEFAULT_PAIRS, f"pairs for each parameter; trajectories of a likelihood ratio "
+        f"({DEFAULT_PAIRS})", flag="-n", group="sampling", type=count,
+        check=whole(1, MOST_TRAJECTORIES),
+        doc="Number of pairs of trajectories for each parameter; of trajectories for all "
+        "parameters with ``likelihood-ratio``.",
+    )  # fmt: skip
+    method: Estimator = option(
+        "coupled", "coupled (default): split coupling; common: common reaction paths; "
+        "likelihood-ratio: no step", flag="--method", group="method", choices=METHODS,
+        doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
+        "default. ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. "
+        "Phys. 132, 034103, 2010). ``likelihood-ratio``: without step and bias, and with more "
+        "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
+    )  # fmt: skip
+    step: float | Mapping[str, float] = option(
+        DEFAULT_STEP, "part of every value (0.02), or a step by name; again for more",
+        flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
+        doc="Of differences: a part of each parameter's value; of initial amounts at least one "
+        "molecule. Or steps by name, in the parameter's unit; those not named take 2 %.",
+    )  # fmt: skip
+    difference: Difference = option(
+        "centred", "where the two sides lie (centred)", flag="--difference", group="method",
+        choices=DIFFERENCES,
+        doc="``centred``, ``forward`` or ``backward``. A centred one whose lower side would be "
+        "negative is forward.",
+    )  # fmt: skip
+    seed: int | None = seed_option()
+    set: Mapping[str, float] | None = set_option(
+        "Values of parameters and initial amounts by name, one number each."
+    )
+    max_steps: int = option(
+        MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
+        check=whole(1, MAX_STEPS),
+        doc="Events after which a trajectory, and its pair, are left out.",
+    )  # fmt: skip
+    device: Device = device_option()
+    output: Name | None = output_option(
+        "File to write, which must be new; or `SensitivityResult.save` it later."
+    )
+    quiet: bool = quiet_option()
+    comm: Any = comm_option()
+
+    def __post_init__(self) -> None:
+        """Make one of the two names of `times`."""
+        object.__setattr__(self, "times", one_of_two(self.times, self.t))
+        object.__setattr__(self, "t", None)

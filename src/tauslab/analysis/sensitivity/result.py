@@ -1,0 +1,294 @@
+"""What `tauslab.sensitivity` gives."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.errors import ConfigError
+from tauslab.store.checking.opening import SENSITIVITY
+from tauslab.store.format.intervals import widening
+from tauslab.store.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.store.results.digest import canonical_bytes
+from tauslab.store.results.tables import ResultTable
+from tauslab.store.state import State
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIKELIHOOD_RATIO = "likelihood-ratio"
+_MOST_LINES = 50  # that are printed
+METHODS = ("coupled", "common", LIKELIHOOD_RATIO)
+
+
+@dataclass(frozen=True, eq=False)
+class SensitivityResult(ArrayResult):
+    """Derivatives of means by parameters, with standard errors; made by `tauslab.sensitivity`.
+
+    Parameters
+    ----------
+    model, method, seed, n
+        Name of the model, and what was asked for.
+    time
+        f64 ``[time]``.
+    parameters, outputs
+        Names, in the order of the first and the last axis.
+    values
+        f64 ``[parameter]``: where the derivatives were taken.
+    low, high
+        f64 ``[parameter]``: the two sides of each difference; both `values` where there is none.
+    value, standard_error
+        f64 ``[parameter, time, output]``: the derivative, in units of the output over those of the
+        parameter, and the standard error of its chance, widened where few pairs differ, so that
+        1.96 of it hold 95 %. NaN where all pairs give the same, but 0 where it is proved that they
+        must. That of a difference lacks the bias of the step.
+    informative
+        f64 ``[parameter, time, output]``: how many pairs, or trajectories, of equal differences
+        would tell as much; below 8 the error is uncertain itself.
+    mean
+        f64 ``[time, output]``: mean of each output; of a difference the mean over all sides.
+    sides_variance
+        f64 ``[parameter, time, output]``: of a difference, the variances of both sides together,
+        which is that of the difference of two independent trajectories; NaN without sides.
+    valid
+        int64 ``[parameter, time]``: pairs, or trajectories, that reached the time with outputs that
+        are finite; n, unless some ended early.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X")
+    >>> net.add_parameter("k", 2.0)
+    >>> net.add_reaction("-> X", rate="k")
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> found = ts.sensitivity(net, ["k"], ["X"], times=5.0, n=2000, seed=1, device="cpu")
+    >>> bool(abs(found["k", "X"][0] - 0.99326) < 4 * found.error("k", "X")[0])
+    True
+    """
+
+    _METHODS = (SENSITIVITY,)
+    _AXES: ClassVar = {
+        "time": "time", "parameter": "parameter", "output": "output",
+        "value": "parameter time output", "standard_error": "parameter time output",
+        "informative": "parameter time output", "mean": "time output",
+        "sides_variance": "parameter time output", "valid": "parameter time",
+        "parameter_value": "parameter", "low": "parameter", "high": "parameter",
+    }  # fmt: skip
+    _OPTIONAL = ("informative",)
+
+    model: str
+    method: str
+    seed: int
+    n: int
+    time: FloatArray
+    parameters: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: FloatArray
+    low: FloatArray
+    high: FloatArray
+    value: FloatArray
+    standard_error: FloatArray
+    informative: FloatArray
+    mean: FloatArray
+    sides_variance: FloatArray
+    valid: IntArray
+
+    def __repr__(self) -> str:
+        """One line: what by what, and how."""
+        return (
+            f"<SensitivityResult of {self.model}: {len(self.outputs)} outputs by "
+            f"{len(self.parameters)} parameters at {len(self.time)} times, {self.method}, "
+            f"n {self.n}, seed {self.seed}>"
+        )
+
+    def __str__(self) -> str:
+        """A line for each derivative, at the last time; the first 50."""
+        lines = [
+            f"d {output} / d {parameter}: {self[parameter, output][-1]:.6g} +- "
+            f"{self.error(parameter, output)[-1]:.2g}"
+            for parameter in self.parameters
+            for output in self.outputs
+        ]
+        more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
+        return "\n".join([f"{self!r} at {self.time[-1]:g}:", *lines[:_MOST_LINES], *more])
+
+    def __getitem__(self, names: tuple[str, str]) -> FloatArray:
+        """Derivative ``[time]``: ``result["k", "X"]`` is that of the mean of X by k."""
+        return self._at(self.value, names)
+
+    def error(self, parameter: str, output: str) -> FloatArray:
+        """Standard error ``[time]`` of that derivative."""
+        return self._at(self.standard_error, (parameter, output))
+
+    @property
+    def elasticity(self) -> FloatArray:
+        """Relative change of the mean by that of the parameter, ``[parameter, time, output]``.
+
+        d log mean / d log parameter; NaN where the mean is 0.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.value * self.values[:, None, None] / self.mean
+        return np.where(np.isfinite(found), found, np.nan)
+
+    @property
+    def variance_reduction(self) -> FloatArray:
+        """How many times less a difference varies than that of independent trajectories.
+
+        f64 ``[parameter, time, output]``; infinite where both sides are equal by proof, NaN where
+        no pairs differ otherwise, nothing varies, or there are no sides.
+        """
+        error = self.standard_error / widening(self.informative)
+        variance = self.valid[:, :, None] * (error * self._width()) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.sides_variance / variance)
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+        return {
+            "time": self.time,
+            "parameter": np.array(self.parameters),
+            "output": np.array(self.outputs),
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "informative": self.informative,
+            "mean": self.mean,
+            "sides_variance": self.sides_variance,
+            "valid": self.valid,
+            "parameter_value": self.values,
+            "low": self.low,
+            "high": self.high,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """All of it for JSON; None for what is no number.
+
+        Derivatives are lists ``[time]`` by output, and by parameter.
+        """
+        parts = {
+            "value": self.value, "standard_error": self.standard_error,
+            "elasticity": self.elasticity,
+        }  # fmt: skip
+        derivatives = {
+            output: {
+                parameter: {name: numbers_or_none(of[p, :, o]) for name, of in parts.items()}
+                for p, parameter in enumerate(self.parameters)
+            }
+            for o, output in enumerate(self.outputs)
+        }
+        return {
+            "method": SENSITIVITY,
+            "estimator": self.method,
+            "model": self.model,
+            "n": self.n,
+            "seed": self.seed,
+            "time": self.time.tolist(),
+            "parameters": dict(zip(self.parameters, self.values.tolist(), strict=True)),
+            "mean": {name: numbers_or_none(self.mean[:, o]) for o, name in enumerate(self.outputs)},
+            "derivatives": derivatives,
+        }
+
+    def lines(self) -> list[str]:
+        """What people want to know, in lines: at the last time, for each output the mean first."""
+        lines = []
+        for o, output in enumerate(self.outputs):
+            lines.append(f"mean of {output} at t = {self.time[-1]:g}: {self.mean[-1, o]:.6g}")
+            lines += [self._line(p, o) for p in range(len(self.parameters))]
+        more = [f"and {len(lines) - _MOST_LINES} lines more"] if len(lines) > _MOST_LINES else []
+        if lost := int((self.n - self.valid).max()):
+            more.append(f"{lost} of {self.n} ended early, or are not finite, and are left out")
+        times = f", {len(self.time)} times" if len(self.time) > 1 else ""
+        told = f"{self.model}: {self.method}, n {self.n}, seed {self.seed}{times}"
+        return [*lines[:_MOST_LINES], *more, told]
+
+    def _line(self, p: int, o: int) -> str:
+        """A derivative at the last time, and what is to be said of it."""
+        error, elasticity = self.standard_error[p, -1, o], self.elasticity[p, -1, o]
+        line = f"  by {self.parameters[p]}: {self.value[p, -1, o]:.6g} +- {error:.2g}"
+        if error == 0:
+            return line + ", exact"
+        if self.n > 1 and math.isnan(error):
+            return line + ", no two differ: a larger n or step may tell"
+        known = math.isfinite(elasticity) and self.values[p] != 0
+        return line + (f", elasticity {elasticity:.4g}" if known else "")
+
+    def table(self, what: str | None = None) -> ResultTable:
+        """A row for each parameter, time and output."""
+        del what
+        axes = np.meshgrid(self.parameters, self.time, self.outputs, indexing="ij")
+        numbers = (self.value, self.standard_error, self.elasticity)
+        header = ("parameter", "time", "output", "value", "standard_error", "elasticity")
+        return ResultTable(header, iter([[one.ravel() for one in (*axes, *numbers)]]))
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
+            "method": SENSITIVITY, "model": self.model, "estimator": self.method,
+            "seed": np.uint64(self.seed), "n": np.uint64(self.n),
+        }  # fmt: skip
+
+    @classmethod
+    def _of(cls, stored: State) -> Self:
+        return cls(
+            model=stored.text("model"), method=stored.text("estimator"),
+            seed=stored.whole("seed"), n=stored.whole("n"), time=stored["time"],
+            parameters=tuple(stored["parameter"].tolist()),
+            outputs=tuple(stored["output"].tolist()), values=stored["parameter_value"],
+            low=stored["low"], high=stored["high"], value=stored["value"],
+            standard_error=stored["standard_error"], mean=stored["mean"],
+            informative=stored.get("informative", np.full(stored["value"].shape, np.inf)),
+            sides_variance=stored["sides_variance"], valid=stored["valid"],
+        )  # fmt: skip
+
+    def plot(
+        self, outputs: Sequence[str] = (), path: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw derivatives by the logarithm of each parameter, with two standard errors.
+
+        Parameters
+        ----------
+        outputs
+            Those with a panel; by default the first four.
+        path
+            File to write: PNG, SVG or PDF by its suffix.
+
+        Raises
+        ------
+        ConfigError
+            An unknown output or suffix, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        from tauslab.views.estimates import plot_derivatives
+
+        return plot_derivatives(self, outputs, None if path is None else Path(path))
+
+    def digest(self) -> str:
+        """SHA-256 of values, errors and means: equal on any device and any number of ranks."""
+        digest = hashlib.sha256(self.method.encode())
+        for array in (self.time, self.value, self.standard_error, self.mean, self.sides_variance):
+            digest.update(canonical_bytes(array))
+        return digest.hexdigest()
+
+    def _width(self) -> FloatArray:
+        return (self.high - self.low)[:, None, None]
+
+    def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
+        if not isinstance(names, tuple) or len(names) != 2:
+            raise ConfigError(
+                f"result[{names!r}] is not known: take a parameter and an output, such as "
+                f"result[{self.parameters[0]!r}, {self.outputs[0]!r}]"
+            )
+        parameter, output = names
+        for name, known in ((parameter, self.parameters), (output, self.outputs)):
+            if name not in known:
+                raise ConfigError(f"{name!r} is not among {', '.join(known)}")
+        found = array[self.parameters.index(parameter), :, self.outputs.index(output)]
+        return np.asarray(found)

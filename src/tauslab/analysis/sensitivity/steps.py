@@ -1,0 +1,173 @@
+"""The two sides of a finite difference: values of a parameter, or of an initial amount."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import assigned, opt
+from tauslab.model.expressions.expression import Number
+from tauslab.model.network.network import Network
+from tauslab.options.values.texts import some
+from tauslab.runner.ensemble.task import with_settings
+
+DIFFERENCES = ("centred", "forward", "backward")
+DEFAULT_STEP = 0.02  # of a parameter's value
+
+
+@dataclass(frozen=True)
+class Step:
+    """A parameter, or an initial amount, with its value and those of the two sides."""
+
+    name: str
+    value: float
+    high: float
+    low: float
+
+    @property
+    def width(self) -> float:
+        """What a difference of outputs is divided by."""
+        return self.high - self.low
+
+    @property
+    def difference(self) -> str:
+        """How the sides lie: ``centred``, ``forward`` or ``backward``."""
+        if self.low == self.value:
+            return "forward"
+        return "backward" if self.high == self.value else "centred"
+
+
+def chosen_names(network: Network, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of parameters and species as given; by default all parameters that are numbers but 0.
+
+    Raises
+    ------
+    ConfigError
+        A name that the model does not have, or twice, or none at all.
+    """
+    if names is None:
+        trees = network.parameters
+        names = [n for n, t in trees.items() if isinstance(t, Number) and t.value != 0]
+    for name in names:
+        if name not in network.parameters and name not in network.species:
+            raise ConfigError(
+                f"{opt('parameters')}: {name!r} is neither a parameter nor a species of "
+                f"{network.name}; it has {some([*network.parameters, *network.species])}"
+            )
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"{opt('parameters')}: one name or more, each once")
+    return tuple(names)
+
+
+def steps_of(
+    network: Network,
+    names: Sequence[str],
+    step: float | Mapping[str, float],
+    difference: str,
+) -> tuple[Step, ...]:
+    """Both sides for every name.
+
+    Parameters
+    ----------
+    step
+        A part of each value; or steps by name, in units of the parameter, where others take 2 %.
+    difference
+        One of `DIFFERENCES`. Centred ones of an amount that would fall below 0 are forward.
+
+    Raises
+    ------
+    ConfigError
+        A step that is not allowed, or that gives initial amounts which are not whole.
+    """
+    one_of("difference", difference, DIFFERENCES)
+    own = dict(step) if isinstance(step, Mapping) else {}
+    for name in own:
+        if name not in names:
+            raise ConfigError(
+                f"{opt('step', key=name)}: it is not among the parameters {', '.join(names)}"
+            )
+    part = DEFAULT_STEP if isinstance(step, Mapping) else step
+    if not (isinstance(part, int | float) and 0 < part < 1):
+        raise ConfigError(
+            f"{assigned('step')}{part!r} is not allowed: a part of the value, above 0 and below 1"
+        )
+    parameters = network.parameter_values()
+    amounts = network.initial_amounts(parameters)
+    found = []
+    for name in names:
+        is_amount = name in network.species
+        value = amounts[name] if is_amount else parameters[name]
+        width = _width(name, value, part, own.get(name), is_amount=is_amount)
+        found.append(_sides(name, value, width, difference, is_amount=is_amount))
+        _require_whole(network, found[-1])
+    return tuple(found)
+
+
+def side_rows(
+    steps: Sequence[Step], conditions: Mapping[str, FloatArray] | None = None
+) -> dict[str, FloatArray]:
+    """Values ``[2 * condition * step]`` of every name: of each step the high side, then the low.
+
+    `conditions` are values of other names ``[condition]``; without any there is one.
+    """
+    held = conditions or {}
+    shape = (len(next(iter(held.values()), (0,))), len(steps), 2)
+    rows = {name: np.broadcast_to(v[:, None, None], shape).ravel() for name, v in held.items()}
+    for number, step in enumerate(steps):
+        column = np.full(shape, step.value)
+        column[:, number] = step.high, step.low
+        rows[step.name] = column.ravel()
+    return rows
+
+
+def _width(name: str, value: float, part: float, given: float | None, *, is_amount: bool) -> float:
+    if given is not None:
+        whole = not is_amount or given == math.floor(given)
+        if not (isinstance(given, int | float) and math.isfinite(given) and given > 0 and whole):
+            kind = "a whole number of molecules" if is_amount else "a finite number"
+            raise ConfigError(f"step of {name}: {given!r} is not allowed: {kind} above 0")
+        return float(given)
+    if is_amount:
+        return max(1.0, float(round(part * value)))
+    if value == 0:
+        raise ConfigError(
+            f"{name} is 0, and a part of 0 is no step: give one, for example "
+            f"{assigned('step', key=name)}0.01"
+        )
+    return abs(value) * part
+
+
+def _sides(name: str, value: float, width: float, difference: str, *, is_amount: bool) -> Step:
+    low = value if difference == "forward" else value - width
+    high = value if difference == "backward" else value + width
+    # Amounts end at 0, and so do rates: a parameter does not change its sign.
+    if low < 0 <= value:
+        if difference == "backward":
+            raise ConfigError(f"{name}: a step of {width:g} below {value:g} ends below 0")
+        low, high = value, value + width
+    if is_amount and (value != math.floor(value) or high > 2**31 - 1):
+        raise ConfigError(f"{name}: the initial amount is {value:g}, not a count")
+    step = Step(name, value, high, low)
+    if not step.width > 0 or (difference == "centred" and value in (low, high) and low == high):
+        raise ConfigError(f"step of {name}: {value:g} plus {width:g} is the same number")
+    return step
+
+
+def _require_whole(network: Network, step: Step) -> None:
+    """Refuse steps that rounding of initial amounts would change."""
+    sides = []
+    for value in (step.high, step.low):
+        moved = with_settings(network, {step.name: value})
+        sides.append(moved.initial_amounts(moved.parameter_values()))
+    for name, high in sides[0].items():
+        low = sides[1][name]
+        if high != low and not (high.is_integer() and low.is_integer()):
+            raise ConfigError(
+                f"{step.name}: its step changes the initial amount of {name} to {low:g} and "
+                f"{high:g}: give a {assigned('step', key=step.name)}... with which they are whole"
+            )

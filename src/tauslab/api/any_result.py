@@ -1,0 +1,28 @@
+"""The type of what `tauslab.open` gives."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tauslab.analysis.cme.law import CmeResult
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.analysis.filters.chains import Chain
+from tauslab.analysis.filters.result import FilterResult, FilterResults
+from tauslab.analysis.populations.result import PopulationResult
+from tauslab.analysis.rare.estimate import RareResult
+from tauslab.analysis.sensitivity.result import SensitivityResult
+from tauslab.store.results.lattice.result import LatticeResult
+from tauslab.store.results.result import Result
+
+AnyResult: TypeAlias = (
+    Result
+    | LatticeResult
+    | DynamicNetwork
+    | RareResult
+    | FilterResult
+    | FilterResults
+    | Chain
+    | SensitivityResult
+    | PopulationResult
+    | CmeResult
+)

@@ -1,0 +1,207 @@
+"""The Python interface: read a model, run it, open a result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauslab.api.model_reading import read_together
+from tauslab.api.typed import chosen, runs, takes
+from tauslab.base.errors import ConfigError, NoValidTrajectory
+from tauslab.base.option_names import warn
+from tauslab.decomposition.ranks.all_ranks import ranks, ranks_for, ranks_of
+from tauslab.formats import read as readers
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import PYTHON_COMMAND, Options
+from tauslab.options.keywords import NetworkKeywords
+from tauslab.options.lattice import LatticeKeywords
+from tauslab.options.places import device_settings, executor_settings, output_settings
+from tauslab.options.values.unknown import checks_keywords
+from tauslab.store.targets import require_no_input
+
+if TYPE_CHECKING:
+    from tauslab.api.any_result import AnyResult
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.model import Model
+    from tauslab.store.results.lattice.result import LatticeResult
+    from tauslab.store.results.result import Result
+
+__all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
+
+
+@checks_keywords
+def read(path: str | os.PathLike[str]) -> Model:
+    """Read a `Network` or `Lattice`.
+
+    From SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, TOML, ``.lm``, or our files.
+
+    Returns
+    -------
+    A `Network`; a `Lattice` where the file holds one: TOML with a table ``[lattice]``, ``.lm``, a
+    model that `Lattice.write` wrote, the result of ``tauslab rdme``.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read or is malformed; file and element are named.
+    """
+    return readers.read(_path(path, "read takes the path of a model"))
+
+
+@checks_keywords
+def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
+    path: str | os.PathLike[str],
+) -> AnyResult:
+    """Open a result file; nothing is read before it is asked for.
+
+    Returns
+    -------
+    A `Result`; a `LatticeResult` where the file is that of a lattice run, a `DynamicNetwork` where
+    it is one that ``tauslab dbn`` made; else what wrote the file: a `RareResult`, `FilterResult`,
+    `FilterResults`, `Chain`, `SensitivityResult`, `PopulationResult` or `CmeResult`.
+
+    Raises
+    ------
+    InputFileError
+        The file is missing, not ours, or a part of it is gone.
+    """
+    from tauslab.api.kinds.registry import kind_at
+
+    path = _path(path, "open takes the path of a result")
+    result: AnyResult = kind_at(path).open(path)
+    return result
+
+
+def _path(given: object, wanted: str) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(f"{wanted}, not {type(given).__name__}")
+    return Path(given)
+
+
+@runs(NetworkKeywords, LatticeKeywords)
+def run(
+    model: Network | Lattice | str | os.PathLike[str], **options: Any
+) -> Result | LatticeResult:
+    """Run a network or a lattice, or a model file; under ``mpirun`` on all ranks together.
+
+    A network and a lattice have keywords of their own.
+
+    Parameters
+    ----------
+    model
+        A `Network` or `Lattice`, or the path of a file that `tauslab.read` reads.
+    {options}
+
+    Returns
+    -------
+    A `Result` of a network; a `LatticeResult` of a lattice, also where its file is given.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; one sentence says what is.
+    DecompositionError
+        The lattice cannot be cut over the ranks as asked.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> result = ts.run(net, n=500, times=[0, 1, 2], seed=1, device="cpu")
+    >>> result.counts("X").shape
+    (500, 3)
+    >>> float(result.mean("X")[0])
+    100.0
+    """
+    comm = ranks_of(options.get("comm", "world"), "ts.run", model=model, **options)
+    options["comm"] = comm
+    if isinstance(model, str | os.PathLike):
+        model = read_together(comm, Path(model))
+    if isinstance(model, Network):
+        from tauslab.store.results.validity import told_of_early_ends
+
+        result = run_ensemble(model, **options)
+        if comm.rank == 0 and (told := told_of_early_ends(result)):
+            warn(told)
+        return result
+    from tauslab.api.lattice import run_on_lattice
+    from tauslab.model.lattice.lattice import Lattice
+
+    if not isinstance(model, Lattice):
+        raise ConfigError(
+            f"run takes a Network, a Lattice or the path of a model, not {type(model).__name__}"
+        )
+    return run_on_lattice(model, **options)
+
+
+@takes(NetworkKeywords)
+def run_ensemble(model: Network, **options: Any) -> Result:
+    """Simulate an ensemble of trajectories; under ``mpirun`` on all ranks together.
+
+    Parameters
+    ----------
+    model
+        A network.
+    {options}
+
+    Returns
+    -------
+    The result; for a file, opened for reading. A warning tells where no trajectory, or none of a
+    point, reached its last sample time; `Result.status` says how each ended.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; one sentence says what is.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> swept = ts.run(net, n=200, times=[0, 1], sweep={"k": [0.5, 2.0]}, seed=1, device="cpu")
+    >>> swept.mean("X").shape  # [point, time]
+    (2, 2)
+    """
+    from tauslab.api.executor import run_job
+    from tauslab.store.results.validity import warning_of
+
+    given = chosen(NetworkKeywords, options, "run")
+    comm = ranks_of(given.comm, "ts.run", **options)
+    result = run_job(model, _settings(model, given, options), comm)
+    try:
+        found = warning_of(result)
+    except NoValidTrajectory as error:
+        found = str(error)
+    if found and comm.rank == 0:
+        warn(found)
+    return result
+
+
+def _settings(network: Network, given: NetworkKeywords, options: Mapping[str, Any]) -> Options:
+    """The keywords of `run_ensemble`, checked."""
+    from tauslab.runner.ensemble.request import ensemble_options
+
+    output = output_settings(given.output)
+    if not given.resume and given.append is None and given.append_to is None:
+        read = [given.table, network.source_path]
+        inputs = [path for path in read if isinstance(path, str | os.PathLike)]
+        require_no_input(output["output"], inputs)
+    place = {
+        **device_settings(given.device),
+        **output,
+        "dask": executor_settings(given.executor),
+        "command": PYTHON_COMMAND,
+    }
+    asked = {name: value for name, value in options.items() if name != "comm"}
+    return ensemble_options(network, asked, place)

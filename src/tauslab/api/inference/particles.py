@@ -1,0 +1,554 @@
+"""Models against time courses: `tauslab.particle_filter`, its kin, and `pmmh`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tauslab.analysis.exact_filter import exactly_filtered
+from tauslab.analysis.filters.chains import Chain, Walk
+from tauslab.analysis.filters.filtering import (
+    Course,
+    check_threshold,
+)
+from tauslab.analysis.filters.keywords import (
+    ChainKeywords,
+    FilterKeywords,
+    FiltersKeywords,
+    HiddenKeywords,
+)
+from tauslab.analysis.filters.observing import Observations, Observe
+from tauslab.analysis.filters.result import FilterResult, FilterResults
+from tauslab.analysis.particles.checkpoints import Checkpoint, FilterCheckpoint, digest_of
+from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.weights import SCHEMES, words
+from tauslab.api.cme import model_of, network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError, ModelError, one_of
+from tauslab.base.host_memory import require_memory
+from tauslab.base.option_names import assigned, opt, said
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.model.lattice.canonical import lattice_canonical_text
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.values import lattice_values
+from tauslab.model.network.canonical import canonical_text
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.values.checks import within
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.priors import Prior
+from tauslab.options.values.python_values import numbers
+from tauslab.options.values.start_laws import StartLaw, start_laws
+from tauslab.options.values.unknown import checks_keywords
+
+_FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
+_CHAIN_BYTES = 1000  # of its generator and its proposal
+
+
+@takes(FilterKeywords)
+def particle_filter(
+    model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
+) -> FilterResult:
+    """Estimate the likelihood of a time course, and the states behind it, with n particles.
+
+    The bootstrap filter (Gordon, Salmond and Smith 1993): particles run freely to each row, are
+    weighted by its density, and are copied by weight where few carry most of it. The estimate of
+    the likelihood, not of its logarithm, has no bias. The same seed gives the same bits on any
+    device and on any number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network or a lattice, or a model file, of which `tauslab.Ensemble` makes particles.
+    data
+        Columns by name as a mapping or a data frame: ``time``, increasing and 0 or above, and what
+        was seen; NaN where something is missing.
+    {options}
+
+    Returns
+    -------
+    A `FilterResult`. Where no particle can explain a row, its `log_likelihood` is -inf.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data or an option is not allowed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 10)
+    >>> net.add_reaction("-> X", rate=4.0)
+    >>> net.add_reaction("X ->", rate=0.2)
+    >>> data = {"time": [1.5, 3.0, 4.5], "X": [14.5, float("nan"), 12.0]}
+    >>> found = ts.particle_filter(net, data, observe={"X": "normal(sd=2.5)"}, seed=1, device="cpu")
+    >>> found.mean.shape
+    (3, 1)
+    """
+    network = model_of(model, "ts.particle_filter")
+    given = chosen(FilterKeywords, {"data": data, **options}, "particle_filter")
+    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    for name, row in rows.items():
+        if np.ndim(row) and np.shape(row) != (given.n,):
+            raise ConfigError(
+                f"parameters {name}: one value, or one per particle ({given.n}); many filters at "
+                "once are ts.particle_filters"
+            )
+    return _filters(network, given, rows, 1)[0]
+
+
+@takes(FiltersKeywords)
+def particle_filters(
+    model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
+) -> FilterResults:
+    """Estimate the likelihoods of a time course at many values of parameters, in one launch a row.
+
+    Filters of n particles each run side by side. Each has draws of its own: filter f gives the bits
+    that `tauslab.particle_filter` gives alone with ``number=f``, however many run beside it.
+
+    Parameters
+    ----------
+    model, data
+        As of `tauslab.particle_filter`.
+    {options}
+
+    Returns
+    -------
+    `FilterResults`, whose `log_likelihood` is an array ``[filter]``.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data or an option is not allowed.
+    DeviceError
+        The device lacks memory for all particles.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 10)
+    >>> net.add_parameter("k", 4.0)
+    >>> net.add_reaction("-> X", rate="k")
+    >>> net.add_reaction("X ->", rate=0.2)
+    >>> data = {"time": [1.5, 3.0], "X": [14.5, 12.0]}
+    >>> found = ts.particle_filters(
+    ...     net,
+    ...     data,
+    ...     observe={"X": "normal(sd=2.5)"},
+    ...     parameters={"k": [2, 3, 4]},
+    ...     seed=1,
+    ...     device="cpu",
+    ... )
+    >>> found.log_likelihood.shape
+    (3,)
+    """
+    network = model_of(model, "ts.particle_filters")
+    given = chosen(FiltersKeywords, {"data": data, **options}, "particle_filters")
+    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    for name, row in rows.items():
+        if np.ndim(row) > 1 or not np.size(row):
+            raise ConfigError(
+                f"parameters {name}: one value, or one per filter, not an array of shape "
+                f"{np.shape(row)}"
+            )
+    lengths = {len(row) for row in rows.values() if isinstance(row, np.ndarray)}
+    if given.filters is not None:
+        lengths.add(given.filters)
+    if len(lengths) != 1:
+        raise ConfigError(
+            "parameters= gives no array, and filters= is missing: how many filters?"
+            if not lengths
+            else "parameters= and filters= must say one number of filters, not "
+            + " and ".join(map(str, sorted(lengths)))
+        )
+    count = lengths.pop()
+    rows = {k: np.repeat(v, given.n) if np.ndim(v) else v for k, v in rows.items()}
+    return _filters(network, given, rows, count)
+
+
+def _filters(
+    network: Network | Lattice, given: FilterKeywords, rows: Mapping[str, Any], count: int
+) -> FilterResults:
+    """`count` filters; `rows` hold one value for all particles, or one each."""
+    check_values(given)
+    observed = _observations(given)
+    ranks = ranks_of(
+        given.comm, "a particle filter",
+        **vars(given) | {"model": network, "data": observed.digest(), "parameters": rows},
+    )  # fmt: skip
+    check_threshold(given.threshold)
+    one_of("resample", given.resample, SCHEMES)
+    n, number, most = given.n, given.number, MOST_TRAJECTORIES // (given.n * count) - 1
+    if most < 0:
+        raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
+    within("number", number, 0, most)
+    digest = b"" if given.checkpoint is None else digest_of(
+        _text_of(network), observed.digest(), rows, given.seed, n, count, number,
+        _said(given.initial), repr(given.method), given.resample, given.threshold, given.states,
+    )  # fmt: skip
+    file = FilterCheckpoint(
+        given.checkpoint, given.checkpoint_every, digest, ranks, "particles", "file of particles"
+    )
+
+    def opened(values: Mapping[str, Any], total: int) -> Ensemble:
+        observed.check(_constants(network, values, observed))
+        return Ensemble(
+            network, total, seed=given.seed, device=given.device, parameters=values,
+            initial=given.initial, method=given.method, comm=ranks,
+        )  # fmt: skip
+
+    with file.held(), _naming_rows(opened, rows, n, count) as particles:
+        particles.in_groups(n, number)
+        course = Course(
+            particles, observed, count=count, number=number, scheme=given.resample,
+            threshold=given.threshold, states=given.states,
+        )  # fmt: skip
+        file.particles = particles
+        if kept := file.take_up():
+            course.go_on(kept)
+        now = {**rows, **particles.given}
+        return course.run(
+            _constants(network, now, observed),
+            lambda: file.save(course.kept, last=course.row == len(observed)),
+        )
+
+
+def _observations(given: HiddenKeywords) -> Observations:
+    """What was seen, and how.
+
+    Raises
+    ------
+    ConfigError
+        Nobody says how.
+    """
+    if given.observe is None:
+        example = said('"X=normal(10)"', '{"X": "normal(sd=10)"}')
+        raise ConfigError(
+            f"{opt('observe')} is missing: what is compared with the data, such as "
+            f"{assigned('observe')}{example}"
+        )
+    return Observations(given.data, given.observe)
+
+
+def _naming_rows(
+    opened: Callable[[Mapping[str, Any], int], Ensemble],
+    rows: Mapping[str, Any],
+    n: int,
+    count: int,
+) -> Ensemble:
+    """An ensemble of `count` filters; an error names the first row of values that fails."""
+    each = {name: row[::n] for name, row in rows.items() if np.ndim(row)} if count > 1 else {}
+
+    def failing(low: int, high: int) -> ModelError | ConfigError | None:
+        one = high - low == 1
+        given = {name: row[low].item() if one else row[low:high] for name, row in each.items()}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # told before
+                opened({**rows, **given}, high - low).close()
+        except (ModelError, ConfigError) as error:
+            return error
+        return None
+
+    try:
+        return opened(rows, n * count)
+    except (ModelError, ConfigError) as error:
+        low, high = 0, count
+        while each and high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if failing(low, middle) else (middle, high)
+        alone = failing(low, high) if each else None
+        of_all = low == 0 and str(failing(count - 1, count)) == str(alone)
+        if alone is None or of_all:
+            raise
+        values = ", ".join(f"{name} = {row[low]:g}" for name, row in each.items())
+        told = type(error)(f"parameters= row {low} ({values}): {alone}")
+        told.raised_by = error.raised_by
+        raise told from None
+
+
+@checks_keywords
+def exact_filter(
+    model: Network | str | os.PathLike[str],
+    data: Any,
+    *,
+    observe: Observe,
+    parameters: Mapping[str, float] | None = None,
+    initial: Mapping[str, StartLaw] | None = None,
+    tolerance: float = 1e-8,
+    max_states: int | None = None,
+    max_seconds: float = 600.0,
+) -> FilterResult:
+    """The likelihood of a time course of a small network without chance: the forward algorithm.
+
+    Between rows `tauslab.cme`'s projection moves the law, each row weighs it.
+
+    Parameters
+    ----------
+    model, data, observe
+        As of `tauslab.particle_filter`.
+    parameters, initial, tolerance, max_states, max_seconds
+        As of `tauslab.cme`, where `parameters` is called `set`.
+
+    Returns
+    -------
+    A `FilterResult` whose `bound` says by how much `log_likelihood` is too small at most.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        As of `tauslab.cme` and `tauslab.particle_filter`.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 1)
+    >>> net.add_reaction("X ->", rate=1.0)
+    >>> data = {"time": [1.0], "X": [1]}
+    >>> found = ts.exact_filter(net, data, observe={"X": "binomial(p=0.5)"})
+    >>> round(found.log_likelihood, 6)  # log(exp(-1) / 2)
+    -1.693147
+    """
+    network = network_of(model, "ts.exact_filter")
+    values = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+    for name, value in values.items():
+        if not isinstance(value, int | float):
+            raise ConfigError(f"parameters {name}: one number, for a law has no particles")
+    return exactly_filtered(
+        network,
+        Observations(data, observe),
+        values,
+        start_laws(initial, network),
+        tolerance=tolerance,
+        max_states=max_states,
+        max_seconds=max_seconds,
+    )
+
+
+@takes(ChainKeywords)
+def pmmh(
+    model: Network | Lattice | str | os.PathLike[str],
+    data: Any,
+    priors: Mapping[str, str],
+    **options: Any,
+) -> Chain:
+    """Draw parameters given a time course: particle marginal Metropolis-Hastings.
+
+    Andrieu, Doucet and Holenstein (2010). Exact for any n; with few particles it moves seldom.
+    Chains run side by side, all their filters in one launch; the first is the chain that runs
+    alone.
+
+    Parameters
+    ----------
+    model, data
+        As of `tauslab.particle_filter`.
+    priors
+        Of the parameters that are not known, by name: ``uniform(LO,HI)``, ``loguniform(LO,HI)``,
+        ``normal(MEAN,SD)``, ``lognormal(MU,SIGMA)`` with mean and deviation of the logarithm, or
+        ``lognormal(median=...,sigma=...)``. Values that the model cannot take, such as a negative
+        rate constant, have the likelihood 0.
+    {options}
+
+    Returns
+    -------
+    A `Chain`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model, the data, a prior or an option is not allowed, or the chain cannot start.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> data = {"time": [0.5, 1.0], "X": [60, 38]}
+    >>> chain = ts.pmmh(
+    ...     net,
+    ...     data,
+    ...     {"k": "loguniform(0.1,10)"},
+    ...     observe={"X": "normal(sd=2)"},
+    ...     n=50,
+    ...     steps=100,
+    ...     warm_up=50,
+    ...     device="cpu",
+    ... )
+    >>> chain["k"].shape
+    (100,)
+    """
+    network = model_of(model, "ts.pmmh")
+    laws = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
+    check_values(given)
+    steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains or 1
+    start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
+    proposal = None if given.proposal is None else np.asarray(given.proposal, np.float64)
+    places = 2 * (steps + warm_up) * (8 * len(laws) + 9)  # with likelihoods, and the result
+    states = n * (64 + 24 * (len(network.species) + len(laws))) + _CHAIN_BYTES
+    require_memory(
+        count * (places + states),
+        f"chains={count} with steps={steps}, warm_up={warm_up} and n={n}",
+    )
+    if proposal is not None and np.shape(proposal) != (len(laws),):
+        raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
+    _require_parameters(network, laws, start, count)
+    rows = _observations(given)
+    ranks = ranks_of(
+        given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
+    )
+    digest = b"" if given.checkpoint is None else digest_of(
+        _text_of(network), rows.digest(), laws, n, warm_up, count, given.seed, start, proposal,
+        _said(given.initial), repr(given.method), *_named_numbers(laws),
+    )  # fmt: skip
+    what = "file of chains, which ts.pmmh writes"
+    file = Checkpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
+    middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
+    with file.held(), Ensemble(
+        network, count * n, seed=0, device=given.device, parameters=middle,
+        initial=given.initial, method=given.method, comm=ranks,
+    ) as particles:  # fmt: skip
+        particles.in_groups(n)
+        course = Course(particles, rows, count=count, states=False)
+        likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
+        walk = Walk(
+            laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
+            start=start, proposal=proposal,
+        )  # fmt: skip
+        if kept := file.take_up():
+            particles.go_on_by(kept.text("solver"))
+            walk.go_on(kept)
+        else:
+            walk.begin()
+
+        def kept_now() -> dict[str, Any]:
+            return {**walk.kept(), "solver": np.bytes_(particles.solver)}
+
+        walk.run(lambda: file.save(kept_now, last=walk.step == steps + warm_up))
+        values, logs, moved = walk.result()
+    if given.chains is None:
+        values, logs, moved = values[0], logs[0], moved[0]
+    return Chain(tuple(laws), values, logs, moved)
+
+
+class _Likelihood:
+    """Log-likelihoods ``[chain]`` by filters, -inf at values that the model or a noise cannot take.
+
+    Called with values ``[chain]`` by name and the number of the step; at the start, step 0, such
+    values are errors.
+    """
+
+    def __init__(
+        self,
+        network: Network | Lattice,
+        rows: Observations,
+        particles: Ensemble,
+        course: Course,
+        chains: int,
+        seed: int,
+    ) -> None:
+        self._network, self._rows, self._seed = network, rows, seed
+        self._particles, self._course, self._chains = particles, course, chains
+
+    def __call__(self, values: Mapping[str, FloatArray], step: int) -> FloatArray:
+        good = np.ones(self._chains, bool)
+        try:
+            constants = self._begin(values, step)
+        except (ModelError, ConfigError):
+            good = np.array([self._allows(values, chain) for chain in range(self._chains)])
+            if step == 0 or good.all():
+                raise
+            if not good.any():
+                return np.full(self._chains, -np.inf)
+            one = int(np.argmax(good))  # in place of the others, whose filters are not looked at
+            values = {k: np.where(good, v, v[one]) for k, v in values.items()}
+            constants = self._begin(values, step)
+        self._course.begin()
+        return np.where(good, self._course.run(constants).log_likelihood, -np.inf)
+
+    def _begin(self, values: Mapping[str, FloatArray], step: int) -> dict[str, Any]:
+        """Put particles at the start with these values; what noises take of them."""
+        word = int(words(self._seed, _FILTER_SEEDS, step, 1)[0])
+        each = {k: np.repeat(v, self._particles.n // self._chains) for k, v in values.items()}
+        self._particles.reset(seed=word, parameters=each)
+        constants = _constants(self._network, each, self._rows)
+        self._rows.check(constants)
+        return constants
+
+    def _allows(self, values: Mapping[str, FloatArray], chain: int) -> bool:
+        try:
+            self._begin({k: np.full(self._chains, v[chain]) for k, v in values.items()}, 0)
+        except (ModelError, ConfigError):
+            return False
+        return True
+
+
+def _named_numbers(laws: Mapping[str, Prior]) -> set[str]:
+    """What parts ``lognormal`` from that of older checkpoints, whose first number is a median."""
+    return {"lognormal(mu, sigma)" for law in laws.values() if law.kind == "lognormal"}
+
+
+def _require_parameters(
+    network: Network | Lattice, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
+) -> None:
+    """Refuse names without a prior or a parameter, and starts of another number of chains."""
+    for name in (*laws, *start):
+        if name not in network.parameters or name not in laws:
+            raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior")
+    if not laws:
+        raise ConfigError("priors= names no parameter: there is nothing to draw")
+    for name, given in start.items():
+        if np.shape(given) not in ((), (chains,)):
+            raise ConfigError(f"start {name}: one value, or one per chain ({chains})")
+
+
+def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
+    """Laws of initial counts as a digest takes them."""
+    return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
+
+
+def _constants(
+    network: Network | Lattice, given: Mapping[str, Any], data: Observations
+) -> dict[str, Any]:
+    """Values of all parameters that the model can tell, and those that are given.
+
+    Parameters of noises that follow from others have a value for each particle, where those do.
+    """
+    held = {name: value for name, value in given.items() if name in network.parameters}
+    first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}
+    found: dict[str, Any] = {**_parameter_values(network, first), **given}
+    arrays = {name: value for name, value in held.items() if np.ndim(value)}
+    followers = [name for name in data.constants if name in network.parameters and name not in held]
+    if not arrays or not followers:
+        return found
+    table = np.stack([np.asarray(value, np.float64) for value in arrays.values()], axis=1)
+    unique, which = np.unique(table, axis=0, return_inverse=True)
+    values = [
+        _parameter_values(network, {**first, **dict(zip(arrays, row, strict=True))})
+        for row in unique.tolist()
+    ]
+    for name in followers:
+        found[name] = np.array([value[name] for value in values])[which.ravel()]
+    return found
+
+
+def _parameter_values(model: Network | Lattice, given: Mapping[str, float]) -> dict[str, float]:
+    """Values of all parameters, where some are given."""
+    if isinstance(model, Network):
+        return model.parameter_values(given)
+    return dict(lattice_values(model, given).parameters)
+
+
+def _text_of(model: Network | Lattice) -> str:
+    """All that the model says, in its normal form."""
+    return canonical_text(model) if isinstance(model, Network) else lattice_canonical_text(model)

@@ -1,0 +1,182 @@
+"""`tauslab.sensitivity` and `tauslab.expectation`: derivatives of means by parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.sensitivity.expectation import Expectation
+from tauslab.analysis.sensitivity.keywords import SensitivityKeywords, one_of_two
+from tauslab.analysis.sensitivity.result import SensitivityResult
+from tauslab.analysis.sensitivity.run import checked_options, run_sensitivity
+from tauslab.analysis.sensitivity.steps import DEFAULT_STEP
+from tauslab.api.cme import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.job import open_backend
+from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.places import Device
+from tauslab.options.values.checks import within
+from tauslab.options.values.python_values import names_of, numbers, whole
+from tauslab.options.values.unknown import checks_keywords
+from tauslab.runner.ensemble.task import with_settings
+from tauslab.store.results.arrays.file import writing_result
+
+
+@takes(SensitivityKeywords)
+def sensitivity(
+    model: Network | str | os.PathLike[str],
+    parameters: Sequence[str] | str | None = None,
+    outputs: Sequence[str] | str | None = None,
+    **options: Any,
+) -> SensitivityResult:
+    """Estimate derivatives of means by parameters and initial amounts, from exact trajectories.
+
+    Centred differences have a bias of the order of the step's square: the third derivative times
+    step² / 6; forward and backward ones of its first power. The standard error is of chance alone.
+    The same seed gives the same bits on any device and on any number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file, without events, delays, rate rules and laws of time, of up to
+        128 reactions.
+    {options}
+
+    Returns
+    -------
+    A `SensitivityResult`.
+
+    Raises
+    ------
+    ModelError
+        The model has an element that the method cannot honour, or all trajectories ended early.
+    ConfigError
+        A name that the model does not have, or an argument that is not allowed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("dimers")
+    >>> net.add_species("A", 200)
+    >>> net.add_species("D")
+    >>> net.add_parameter("k1", 0.01)
+    >>> net.add_parameter("k2", 1.0)
+    >>> net.add_reaction("2 A -> D", rate="k1")
+    >>> net.add_reaction("D -> 2 A", rate="k2")
+    >>> found = ts.sensitivity(net, outputs=["D"], times=3.0, n=1000, seed=1, device="cpu")
+    >>> found.value.shape, bool(abs(found["k2", "D"][0] + 16.65) < 4 * found.error("k2", "D")[0])
+    ((2, 1, 1), True)
+    """
+    given = chosen(
+        SensitivityKeywords,
+        {"parameters": parameters, "outputs": outputs, **options},
+        "sensitivity",
+    )
+    ranks = ranks_of(
+        given.comm, "ts.sensitivity", model=model, parameters=parameters, outputs=outputs, **options
+    )
+    with writing_result(given.output, ranks) as write:
+        found = run_sensitivity(network_of(model, "ts.sensitivity"), given, ranks)
+        write(found.save)
+    return found
+
+
+@checks_keywords
+def expectation(  # noqa: PLR0913 - keywords
+    model: Network | str | os.PathLike[str],
+    parameters: Sequence[str] | str,
+    outputs: Sequence[str] | str | None = None,
+    *,
+    times: npt.ArrayLike | None = None,
+    t: npt.ArrayLike | None = None,
+    n: int = 1000,
+    conditions: Mapping[str, npt.ArrayLike] | None = None,
+    step: float = DEFAULT_STEP,
+    seed: int = 0,
+    device: Device = "auto",
+    set: Mapping[str, float] | None = None,  # noqa: A002 - as of `tauslab.run`
+    max_steps: int = MAX_STEPS,
+    comm: Comm = "world",
+) -> Expectation:
+    """Make means of outputs a function of parameters that can be differentiated.
+
+    For fits by stochastic gradients: called with a tensor of PyTorch that needs a gradient, the
+    function gives means through which a loss is differentiated. Derivatives are those of
+    `tauslab.sensitivity` with coupled pairs.
+
+    Parameters
+    ----------
+    model, outputs, times, t, step, device, set, max_steps, comm
+        As of `tauslab.sensitivity`.
+    parameters
+        Names of parameters, or of species for their initial amounts: the elements of theta.
+    n
+        Pairs of trajectories for each parameter, and condition, in a call.
+    conditions
+        Values of other parameters and initial amounts by name, arrays of one length: theta is the
+        same under all, as a rate is that several experiments share.
+    seed
+        Where the seeds of the calls come from, 64 bits.
+
+    Returns
+    -------
+    An `Expectation`, to be called with theta ``[p]``.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        As of `tauslab.sensitivity`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tauslab as ts
+    >>> net = ts.Network("decay")
+    >>> net.add_species("X", 100)
+    >>> net.add_parameter("k", 1.0)
+    >>> net.add_reaction("X ->", rate="k")
+    >>> doses = {"X": [50, 100]}
+    >>> left = ts.expectation(net, ["k"], times=1.0, n=400, device="cpu", conditions=doses)
+    >>> k = 0.3
+    >>> for _ in range(30):  # Newton's method for half of them left
+    ...     mean, slope = left.with_jacobian([k])
+    ...     k -= 0.3 * float(np.mean((mean[:, 0, 0] - [25, 50]) / slope[:, 0, 0, 0]))
+    >>> bool(abs(k - np.log(2)) < 0.05)
+    True
+    """
+    ranks = ranks_of(
+        comm, "ts.expectation", model=model, parameters=parameters, outputs=outputs, times=times,
+        t=t, n=n, conditions=conditions, step=step, seed=seed, set=set, max_steps=max_steps,
+    )  # fmt: skip
+    within("n", whole(n), 1, MOST_TRAJECTORIES)
+    network, options, names, recorded = checked_options(
+        network_of(model, "ts.expectation"), names_of(parameters), outputs,
+        times=one_of_two(times, t), n=whole(n),
+        seed=seed, device=device, settings=set, max_steps=whole(max_steps),
+        what="ts.expectation", comm=ranks,
+    )  # fmt: skip
+    held: dict[str, npt.NDArray[np.float64]] = {}
+    for name, given in (conditions or {}).items():
+        held[name] = np.asarray(numbers(name, given), np.float64)
+        first = next(iter(held.values()))
+        if (
+            name in names
+            or held[name].ndim != 1
+            or held[name].shape != first.shape
+            or not first.size
+        ):
+            raise ConfigError(
+                f"conditions: {name} must be an array as long as the others, of one value or more, "
+                "and none of the parameters"
+            )
+    with_settings(network, {name: float(column[0]) for name, column in held.items()})
+    backend = open_backend(options.device, options.threads, ranks)
+    return Expectation(network, names, recorded, options, held, step, backend, ranks)

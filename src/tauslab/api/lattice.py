@@ -1,0 +1,66 @@
+"""The Python interface to lattices: what `tauslab.run` does with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from tauslab.api.typed import chosen, takes
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.options.ensemble import PYTHON_COMMAND
+from tauslab.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
+from tauslab.options.places import GPU, device_settings, file_settings
+from tauslab.options.values.python_values import points_of
+from tauslab.runner.lattice.run import run_lattice
+from tauslab.store.results.lattice.result import LatticeResult
+
+
+@takes(LatticeKeywords)
+def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
+    """Simulate particles that hop and react on a lattice; under ``mpirun`` on all ranks together.
+
+    Parameters
+    ----------
+    model
+        A lattice; `tauslab.run` also takes its file.
+    {options}
+
+    Returns
+    -------
+    The result, opened for reading.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; one sentence says what is.
+    DecompositionError
+        The lattice cannot be cut over the ranks as asked.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> cube = ts.Lattice("cube", shape=(8, 8, 8), spacing=32e-9, boundary="periodic", t_end=0.001)
+    >>> cube.add_species("A")
+    >>> cube.add_diffusion("A", 1e-12)
+    >>> cube.place("A", count=100)
+    >>> int(ts.run(cube, seed=1, device="cpu").counts("A")[-1])
+    100
+    """
+    given = chosen(LatticeKeywords, options, "run for a lattice")
+    comm = ranks_of(given.comm, "ts.run", **options)
+    same = {one.name: getattr(given, one.name) for one in fields(LatticeChoices)}
+    settings = LatticeOptions(
+        **same,
+        set=dict(given.set or {}),
+        sweep=points_of(given.sweep, given.table, given.design),
+        hooks=tuple(given.hooks) if isinstance(given.hooks, Iterable) else (given.hooks,),
+        share_gpu=isinstance(given.device, GPU) and given.device.share,
+        **device_settings(given.device),
+        **file_settings(given.output),
+        command=PYTHON_COMMAND,
+    )
+    return run_lattice(model, settings, comm, given.stop or (lambda: False))

@@ -1,0 +1,112 @@
+"""Growing, dividing cells: `tauslab.population`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.analysis.populations.division import Division, Fraction
+from tauslab.analysis.populations.growth import Population
+from tauslab.analysis.populations.keywords import FOLLOW, PopulationKeywords
+from tauslab.analysis.populations.result import PopulationResult
+from tauslab.api.cme import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import opt, warn
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.model.network.diagnosis.events import begins_true
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+from tauslab.options.methods import SSA
+from tauslab.options.places import device_settings
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.python_values import numbers
+from tauslab.options.values.sample_times import sample_times
+from tauslab.options.values.start_laws import start_laws
+
+
+@takes(PopulationKeywords)
+def population(
+    model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options: Any
+) -> PopulationResult:
+    """Simulate cells that grow and divide, exactly, each by the model of one cell.
+
+    The model says what a cell does and when it divides: an event, for instance where a volume with
+    a rate rule reaches a size, or a species that a reaction makes. At the event a cell becomes two;
+    its species are shared as `partition` says. The same seed gives the same bits on any device and
+    on any number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file, of one cell, that ``ssa`` can run.
+    times
+        When to look at all cells, one time or ``[time]``, increasing, of 0 or more.
+    {options}
+
+    Returns
+    -------
+    A `PopulationResult`: snapshots of all cells, divisions, statistics of generations.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an argument is not allowed, a tree is too large, cells divide without end.
+    DeviceError
+        The device lacks memory.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> cell = ts.Network("cell")
+    >>> cell.add_species("X", 0)
+    >>> cell.add_species("V", 1.0)
+    >>> cell.add_rate("V", "0.5 * V")
+    >>> cell.add_reaction("-> X", law="10 * V")
+    >>> cell.add_event("divide", trigger="V >= 2")
+    >>> found = ts.population(cell, [0, 2], division="divide", cells=50, seed=1, device="cpu")
+    >>> len(found.snapshots[1]), len(found.divisions)
+    (100, 50)
+    """
+    given = chosen(PopulationKeywords, {"times": times, **options}, "population")
+    ranks = ranks_of(given.comm, "ts.population", **vars(given) | {"model": model})
+    network = network_of(model, "ts.population")
+    check_values(given)
+    one_of("follow", given.follow, FOLLOW)
+    if not given.division:
+        events = ", ".join(one.name for one in network.events) or "none"
+        raise ConfigError(
+            f"{opt('division')} is missing: the event that divides a cell; {network.name} has "
+            f"{events}"
+        )
+    dividing = Division(network, given.division, given.partition or {})
+    laws = start_laws(given.initial, network)
+    steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
+    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    for name, row in rows.items():
+        if np.shape(row) not in ((), (given.cells,)):
+            raise ConfigError(f"parameters {name}: one value, or one per cell ({given.cells})")
+    if not laws and all(np.ndim(row) == 0 for row in rows.values()):
+        own = {name: float(row) for name, row in rows.items() if name in network.parameters}
+        if begins_true(network, given.division, network.parameter_values(own)):
+            warn(
+                f"cells begin with the trigger of {given.division} true, and it comes when it "
+                "turns true: it must be false first, or have initial=False"
+            )
+    looks = sample_times(given.times)
+    settings = Options(
+        times=np.zeros(1), n=given.cells, seed=agreed_seed(given.seed, lambda: None, ranks),
+        set=rows, method=SSA(), **device_settings(given.device), **steps,
+    )  # fmt: skip
+    grown = Population(
+        dividing, settings, rows, fraction=Fraction.parse(given.fraction), follow=given.follow,
+        most=given.most, laws=laws, comm=ranks,
+    )  # fmt: skip
+    try:
+        return grown.run(looks.tolist())
+    finally:
+        grown.close()

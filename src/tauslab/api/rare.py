@@ -1,0 +1,129 @@
+"""Rare events: `tauslab.weighted_ensemble` and `tauslab.multilevel_splitting`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tauslab.analysis.rare.estimate import RareResult
+from tauslab.analysis.rare.keywords import SplittingKeywords, WeightedKeywords
+from tauslab.analysis.rare.run import run_splitting, run_weighted
+from tauslab.analysis.rare.spatial import run_spatial
+from tauslab.api.cme import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.decomposition.ranks.all_ranks import ranks_of
+from tauslab.formats import read as readers
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.store.results.arrays.file import writing_result
+
+
+@takes(WeightedKeywords)
+def weighted_ensemble(
+    model: Network | Lattice | str | os.PathLike[str], **options: Any
+) -> RareResult:
+    """Probability of having reached a target by a time, or the steady rate of reaching it.
+
+    The weighted ensemble (Huber and Kim, Biophys. J. 70, 97 (1996)): walkers with weights that sum
+    to 1 are moved by the exact method; after every round each bin of the coordinate gets the same
+    number of walkers, by copies of some and by giving up others, so that the mean of the weight
+    stays what it was anywhere. Few walkers then reach far, and many of small weight. The
+    probability has no bias, whatever the bins. Each target is a first passage: it absorbs, so that
+    none is missed between two rounds. The same seed gives the same bits on any device and on any
+    number of ranks.
+
+    Parameters
+    ----------
+    model
+        A network, or a model file, that ``ssa`` can run and whose counts say what happens next: no
+        events, delays and laws of time. Or a lattice: a walker is then the whole lattice, and the
+        target and the coordinate read the number of particles of a species, ``A``, or of those in
+        sites of a type, ``A_in_membrane``, after every step of the model; it should be small.
+    {options}
+
+    Returns
+    -------
+    A `RareResult`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed, or the coordinate is no number in some state.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 20)
+    >>> net.add_reaction("-> X", rate=10.0)
+    >>> net.add_reaction("X ->", rate=0.5)
+    >>> found = ts.weighted_ensemble(net, target="X >= 48", t_end=10, seed=1, device="cpu")
+    >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 4e-7
+    True
+    """
+    given = chosen(WeightedKeywords, options, "weighted_ensemble")
+    ranks = ranks_of(given.comm, "ts.weighted_ensemble", model=model, **options)
+    with writing_result(given.output, ranks) as write:
+        checked = model if isinstance(model, Lattice) else _read(model)
+        if isinstance(checked, Lattice):
+            found = run_spatial(checked, given, ranks)
+        else:
+            found = run_weighted(network_of(checked, "ts.weighted_ensemble"), given, ranks)
+        write(found.save)
+    return found
+
+
+@takes(SplittingKeywords)
+def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any) -> RareResult:
+    """Probability of having reached a target by a time, by adaptive multilevel splitting.
+
+    Cerou and Guyader, Stoch. Anal. Appl. 25, 417 (2007); for discrete coordinates as Brehier,
+    Gazeau, Goudenege, Lelievre and Rousset, Ann. Appl. Probab. 26, 3559 (2016). Paths are simulated
+    to the end. Those that came least far give way, with all that came equally far, to branches of
+    the others, from where these first went further; until enough reach the target. Levels need not
+    be chosen. The estimate has no bias, whatever the coordinate.
+
+    Parameters
+    ----------
+    model
+        As of `tauslab.weighted_ensemble`.
+    {options}
+
+    Returns
+    -------
+    A `RareResult`.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        As of `tauslab.weighted_ensemble`.
+    DeviceError, DeviceFailed, KernelCompileError, OutputError
+        The machine lacks something, or failed.
+
+    Examples
+    --------
+    >>> import tauslab as ts
+    >>> net = ts.Network("immigration")
+    >>> net.add_species("X", 20)
+    >>> net.add_reaction("-> X", rate=10.0)
+    >>> net.add_reaction("X ->", rate=0.5)
+    >>> found = ts.multilevel_splitting(net, target="X >= 48", t_end=10, seed=1, device="cpu")
+    >>> abs(found.estimate - 4.2957e-6) < 3 * found.standard_error < 2e-6
+    True
+    """
+    given = chosen(SplittingKeywords, options, "multilevel_splitting")
+    ranks = ranks_of(given.comm, "ts.multilevel_splitting", model=model, **options)
+    with writing_result(given.output, ranks) as write:
+        found = run_splitting(network_of(model, "ts.multilevel_splitting"), given, ranks)
+        write(found.save)
+    return found
+
+
+def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:
+    """What a file holds; of anything else `network_of` says what is wrong."""
+    if isinstance(model, str | os.PathLike):
+        return readers.read(Path(model))
+    return model

@@ -1,0 +1,133 @@
+"""Functions that take the fields of a dataclass of options as keywords, also for type checkers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from tauslab.options.methods import METHOD_CLASSES
+from tauslab.options.places import CPU, GPU, Dask, Output
+from tauslab.options.values.definition import definitions, with_options
+from tauslab.options.values.python_values import whole
+from tauslab.options.values.texts import count
+from tauslab.options.values.unknown import unknown_keyword
+
+if TYPE_CHECKING:
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.model.network.network import Network
+    from tauslab.options.keywords import Numbers, Table
+    from tauslab.options.places import Device, Name
+    from tauslab.store.results.lattice.result import LatticeResult
+    from tauslab.store.results.result import Result
+
+T = TypeVar("T")
+M_contra = TypeVar("M_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+
+_SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
+
+
+class Run(Protocol[P, Q]):
+    """The type of `tauslab.run`: the keywords depend on the kind of model.
+
+    A file may hold either.  Keywords that only one kind has tell which result comes; with keywords
+    that both have, a type checker knows no more than that it is one of two.
+    """
+
+    @overload
+    def __call__(self, model: Network, *args: P.args, **options: P.kwargs) -> Result: ...
+
+    @overload
+    def __call__(self, model: Lattice, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
+
+    @overload
+    def __call__(
+        self,
+        model: Name,
+        *,
+        t_end: float | None = ...,
+        seed: int | None = ...,
+        set: Mapping[str, float] | None = ...,
+        sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = ...,
+        design: tuple[str, int] | str | None = ...,
+        table: Table | None = ...,
+        device: Device = ...,
+        output: Name | Output | None = ...,
+        resume: bool = ...,
+        quiet: bool = ...,
+        comm: Any = ...,
+    ) -> Result | LatticeResult: ...
+
+    @overload
+    def __call__(self, model: Name, *args: P.args, **options: P.kwargs) -> Result: ...
+
+    @overload
+    def __call__(self, model: Name, *args: Q.args, **options: Q.kwargs) -> LatticeResult: ...
+
+
+class OfModel(Protocol[M_contra, P, R_co]):
+    """The type of a function of a model with the keywords of a dataclass."""
+
+    def __call__(self, model: M_contra, *args: P.args, **options: P.kwargs) -> R_co:
+        """Call it."""
+        ...
+
+
+def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
+    """An object of the class `keywords` with these options; 1e3 stands for 1000 where it counts.
+
+    Raises
+    ------
+    UnknownKeyword
+        One that it does not have; the message says where it belongs, or which may be meant.
+    """
+    allowed = [one.name for one in fields(keywords)]  # type: ignore[arg-type]
+    for name in options:
+        if name not in allowed:
+            raise unknown_keyword(name, allowed, what, _SETTINGS)
+    counted = {one.name for one, told in definitions(keywords) if told.type is count}
+    return keywords(**{k: whole(v) if k in counted else v for k, v in options.items()})
+
+
+def runs(
+    network: Callable[P, object], lattice: Callable[Q, object]
+) -> Callable[[Callable[..., Any]], Run[P, Q]]:
+    """Type a function as `Run`, and tell its keywords: those of `network`, then of `lattice`."""
+
+    def decorate(function: Callable[..., Any]) -> Run[P, Q]:
+        made: Run[P, Q] = documented(function, network, lattice)
+        return made
+
+    return decorate
+
+
+def takes(
+    keywords: Callable[P, object],
+) -> Callable[[Callable[Concatenate[M_contra, ...], R_co]], OfModel[M_contra, P, R_co]]:
+    """Type a function of a model as one with the fields of `keywords` as its keywords."""
+
+    def decorate(
+        function: Callable[Concatenate[M_contra, ...], R_co],
+    ) -> OfModel[M_contra, P, R_co]:
+        made: OfModel[M_contra, P, R_co] = documented(function, keywords)
+        return made
+
+    return decorate
+
+
+def documented(function: Callable[..., Any], *classes: Callable[..., object]) -> Any:
+    """Write the keywords of dataclasses into signature and docstring."""
+    own = inspect.signature(function)
+    found = {n: one for n, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for made in classes:
+        for name, one in inspect.signature(made).parameters.items():
+            found.setdefault(name, one.replace(kind=one.KEYWORD_ONLY))
+    wrapped: Any = function
+    wrapped.__signature__ = own.replace(parameters=list(found.values()))
+    kinds = [made for made in classes if isinstance(made, type)]
+    wrapped.__doc__ = with_options(function.__doc__ or "", *kinds)
+    return wrapped

@@ -1,0 +1,150 @@
+"""The exceptions tauslab raises on purpose.
+
+::
+
+    TauslabError
+    |-- ModelError            a model that is wrong, or that an engine cannot honour  (ValueError)
+    |-- ConfigError           an option, a name or a value the user gave              (ValueError)
+    |   `-- UnknownKeyword    a keyword that a function does not have                 (TypeError)
+    |-- DecompositionError    work that cannot be cut over the ranks there are        (ValueError)
+    |-- DeviceError           a device, compiler or driver that is not there          (RuntimeError)
+    |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
+    |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
+    |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
+    |-- LawsDiffer            trajectories that the master equation contradicts       (RuntimeError)
+    |-- NoValidTrajectory     a run in which every trajectory ended early             (RuntimeError)
+    |-- OutputError           a file that cannot be written, read or trusted          (OSError)
+    |   `-- InputFileError    a result file given by the user that is missing or foreign
+    `-- StoppedEarly          stopped on request; what is on disk can be resumed      (RuntimeError)
+
+Each message is one sentence that names the file and the element, says what was given and what is
+allowed.  ``exit_code`` is what the command line returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tauslab.base.option_names import assigned
+
+
+class TauslabError(Exception):
+    """Base of every error that tauslab raises on purpose."""
+
+    exit_code = 1
+    raised_by = 1  # so many ranks that agreed on it: one of them tells it
+
+
+class ModelError(TauslabError, ValueError):
+    """A model is malformed, or asks for something the chosen engine cannot honour.
+
+    ``where`` names the table and key of a file that it is about, where these are known; the message
+    begins with it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str = "", *, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
+
+
+class ConfigError(TauslabError, ValueError):
+    """An option, name or value given by the user is not allowed."""
+
+    exit_code = 2
+
+
+class UnknownKeyword(ConfigError, TypeError):
+    """A function has no keyword of that name."""
+
+
+class DecompositionError(TauslabError, ValueError):
+    """Work or space cannot be cut over the ranks as asked."""
+
+    exit_code = 2
+
+
+class DeviceError(TauslabError, RuntimeError):
+    """A device, compiler or driver that was asked for is not there."""
+
+    exit_code = 2
+
+
+class DeviceFailed(TauslabError, RuntimeError):
+    """A device reported an error while it worked; what is on disk can be resumed."""
+
+
+class ExecutorError(TauslabError, RuntimeError):
+    """Workers that run launches, or their scheduler, are gone."""
+
+
+class KernelCompileError(TauslabError, RuntimeError):
+    """A kernel does not compile; the message holds flags, source path and the first error."""
+
+
+class LawsDiffer(TauslabError, RuntimeError):
+    """Trajectories that do not have the law of the master equation."""
+
+
+class NoValidTrajectory(TauslabError, RuntimeError):
+    """Every trajectory overflowed, met a NaN or used up its steps; the result says which."""
+
+
+class OutputError(TauslabError, OSError):
+    """A result file cannot be written, read or trusted."""
+
+
+class InputFileError(OutputError):
+    """A result file given by the user is missing, foreign or unfinished."""
+
+    exit_code = 2
+
+
+class StoppedEarly(TauslabError, RuntimeError):
+    """The run was stopped on request before its end; it can be resumed.
+
+    ``done`` says how far it came; the message also says how to go on.
+    """
+
+    exit_code = 75
+
+    def __init__(self, done: str, how: str = "") -> None:
+        super().__init__(f"{done}: {how}" if how else done)
+        self.done = done
+
+
+class StoppedAtOnce(BaseException):
+    """A request to stop that came before there was anything to keep.
+
+    A signal raises it wherever this process is, so it is no `Exception`: nobody who handles the
+    errors of a library, a thread or a file may take it for one.
+    """
+
+    exit_code = 75
+
+
+def reason_of(error: BaseException) -> str:
+    """What an exception of a library says, in one line; its class where it says nothing.
+
+    >>> reason_of(KeyError("no entry")), reason_of(ValueError()), reason_of(ValueError("not 'x'"))
+    ('no entry', 'ValueError', "not 'x'")
+    """
+    text = str(error).strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return " ".join(text.split()) or type(error).__name__
+
+
+def first_line_of(error: BaseException) -> str:
+    """As `reason_of`, of libraries whose messages go on with lines for their own developers."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def one_of(option: str, value: object, allowed: Iterable[str]) -> None:
+    """A `ConfigError` that names the option of field `option`, unless `value` is in `allowed`."""
+    words = list(allowed)
+    if not isinstance(value, str) or value not in words:
+        raise ConfigError(
+            f"{assigned(option)}{value!r} is not known; allowed are {', '.join(words)}"
+        )

@@ -1,0 +1,43 @@
+"""``tauslab check``: what a model holds, and which methods can run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from tauslab.base.errors import ConfigError
+from tauslab.cli.pipes import model_given
+from tauslab.cli.tools import telling_warnings
+from tauslab.formats import read as readers
+from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.model.network.check import check_facts, report
+from tauslab.model.network.molecules import as_chosen
+from tauslab.model.network.net_laws import with_net_laws
+from tauslab.model.network.network import Network
+from tauslab.options.lattice import set_parameters
+from tauslab.options.values.texts import assignments
+from tauslab.runner.ensemble.choices.method_choice import outlook
+
+
+def process_check(arguments: argparse.Namespace) -> None:
+    """``tauslab check``: what the model holds, and which methods can run it."""
+    with telling_warnings(), model_given(arguments):
+        model = readers.read(arguments.model)
+    if isinstance(model, Lattice):
+        given = assignments(arguments.set)
+        max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop
+        chosen = (model, max_hop, set_parameters(model, given))
+        found, lines = lattice_facts(*chosen), lattice_report(*chosen)
+    elif arguments.set or arguments.max_hop is not None:
+        raise ConfigError(f"{arguments.model} holds no lattice: --set and --max-hop are for those")
+    else:
+        model = as_chosen(model, arguments.molecules, arguments.amounts)
+        model = with_net_laws(model) if arguments.net_laws else model
+        found, lines = check_facts(model), _network(model)
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines))
+
+
+def _network(network: Network) -> list[str]:
+    return report(network) + outlook(network)

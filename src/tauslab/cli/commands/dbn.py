@@ -1,0 +1,111 @@
+"""What ``tauslab dbn`` does."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tauslab.analysis.dbn.build import build_network
+from tauslab.analysis.dbn.results.file import is_network, load
+from tauslab.analysis.dbn.results.info import network_summary
+from tauslab.api.model_reading import read_telling
+from tauslab.cli.options import given_options
+from tauslab.cli.tools import ignored, tell_what_begins, telling_warnings
+from tauslab.decomposition.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.stopping import PATIENCE, stop_on_signals
+from tauslab.model.network.network import Network
+from tauslab.options.dbn import (
+    DbnChoices,
+    DbnOptions,
+    parse_intervals,
+)
+from tauslab.options.dbn_keywords import DbnKeywords
+from tauslab.options.methods import ODE, method_as_in
+from tauslab.options.places import CPU, OverwriteFlag
+from tauslab.options.values.sample_times import sample_times
+from tauslab.options.values.stored import taken
+from tauslab.options.values.texts import drawn_again, names
+
+# Of whose options the arguments are made.
+OPTIONS = (DbnKeywords, ODE, CPU, OverwriteFlag)
+
+
+def process_dbn(arguments: argparse.Namespace) -> None:
+    """``tauslab dbn``: read, count, write, say what came out."""
+    comm = ranks()
+    stop = stop_on_signals(comm, patience=PATIENCE)
+    with telling_warnings(comm.rank):
+        network, options = on_root(comm, lambda: _job(arguments))
+        built = build_network(network, options, comm, stop)
+    if built is not None and not arguments.quiet:
+        print("\n".join(network_summary(built, str(options.output))))
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
+    network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    options = _options(arguments, network)
+    if options.output is not None:
+        tell_what_begins(options.output, resume=options.resume, quiet=options.quiet)
+    return network, options
+
+
+def _options(arguments: argparse.Namespace, network: Network) -> DbnOptions:
+    asked = given_options(arguments, DbnKeywords)
+    own = given_options(arguments, ODE)
+    stored, held = (
+        _taken_from_result(arguments.model, asked) if is_network(arguments.model) else ({}, {})
+    )
+    asked = {**stored, **asked}
+    every, some = parse_intervals(arguments.intervals)
+    times = sample_times(
+        asked.get("times"), asked.get("t_end"), asked.get("points"), model_t_end=network.t_end
+    )
+    plain = {one.name for one in fields(DbnChoices)}
+    method = method_as_in({**held, "method": ODE.word}, ODE.word, own)
+    assert isinstance(method, ODE)
+    return DbnOptions(
+        times=times,
+        unknown=names(asked["unknown"]) if asked.get("unknown") else (),
+        ranges=asked.get("ranges", {}),
+        sample=tuple(asked.get("sample", ())),
+        method=method,
+        intervals=every,
+        own_intervals=some,
+        edges=asked.get("edges", {}),
+        set=asked.get("set", {}),
+        device=arguments.device,
+        threads=arguments.threads,
+        output=arguments.output or Path(arguments.model.stem + ".dbn.h5"),
+        overwrite=arguments.overwrite,
+        command=shlex.join(["tauslab", *sys.argv[1:]]),
+        **{name: value for name, value in asked.items() if name in plain - {"quiet"}},
+        quiet=arguments.quiet,
+    )
+
+
+def _taken_from_result(
+    model: Path, asked: Mapping[str, Any]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """A file reruns from itself: what the command does not say is as in the file.
+
+    Returns what it says, and the attributes of its root.
+    """
+    found = load(model, unfinished=True)
+    taken_over = taken(found.attributes, asked, DbnKeywords)
+    if asked.keys() & {"ranges", "unknown"}:  # which say what is drawn, and from where
+        taken_over.pop("sample", None)
+    if "sample" in taken_over:
+        taken_over["sample"] = drawn_again(str(found.attributes["sample"]), model)
+    if not asked.keys() & {"ranges", "intervals", "edges", "unknown"}:
+        taken_over["edges"] = {
+            name: edges for name, edges in found.edges.items() if edges[0] < edges[-1]
+        }
+    if not asked.keys() & {"times", "t_end", "points"}:
+        taken_over["times"] = found.times
+    return taken_over, found.attributes

@@ -1,0 +1,128 @@
+"""``tauslab run``: an ensemble of trajectories."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+
+from tauslab.api.executor import run_job
+from tauslab.api.model_reading import read_telling
+from tauslab.base.errors import ConfigError
+from tauslab.cli.commands.answer import facts_of_run, summary
+from tauslab.cli.options import given_options
+from tauslab.cli.pipes import model_given
+from tauslab.cli.rerun import own_output, taken_from_result
+from tauslab.cli.tools import (
+    ignored,
+    mpi_hints,
+    tell_what_begins,
+    telling_warnings,
+    warn_on_rank_0,
+)
+from tauslab.decomposition.ranks.all_ranks import ranks_for
+from tauslab.decomposition.ranks.job import prepare
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.stopping import stop_in_order
+from tauslab.model.network.molecules import as_chosen
+from tauslab.model.network.net_laws import with_net_laws
+from tauslab.model.network.network import Network
+from tauslab.options.dask import dask_options
+from tauslab.options.ensemble import Options
+from tauslab.options.keywords import (
+    AnswerFlags,
+    CrossCheckFlag,
+    MoleculesFlag,
+    NetworkKeywords,
+    TimeLimitFlag,
+)
+from tauslab.options.methods import METHOD_CLASSES, ODE, SSA, TauLeaping
+from tauslab.options.places import CPU, Dask, ExecutorFlags, Output
+from tauslab.runner.ensemble.request import ensemble_options
+from tauslab.store.results.result import Result
+from tauslab.store.results.validity import warning_of
+
+# Of whose options the arguments are made.
+OPTIONS = (
+    NetworkKeywords, MoleculesFlag, SSA, TauLeaping, ODE, CPU, ExecutorFlags, Dask, Output,
+    AnswerFlags, CrossCheckFlag, TimeLimitFlag,
+)  # fmt: skip
+_DASK = ("executor", "scheduler", "workers", "sbatch")
+_PLACE = ("device", "threads", "overwrite", "writer", "compress", "verbose")
+
+
+def process_run(arguments: argparse.Namespace) -> None:
+    """``tauslab run``: read, simulate, write, say what came out."""
+    if arguments.model.suffix.lower() == ".omex":
+        from tauslab.exchange.sedml.command import run_experiments
+
+        with telling_warnings():
+            lines = run_experiments(arguments)
+        if not arguments.quiet:
+            print("\n".join(lines))
+        return
+    arguments.quiet = arguments.quiet or arguments.json
+    comm = ranks_for(arguments.executor)
+    if arguments.executor != "dask":
+        prepare(arguments.device, comm)
+    stop = stop_in_order(arguments.max_time, comm)
+    with telling_warnings(comm.rank):
+        # What reads models takes more memory than all else: rank 0 reads for all.
+        network, options = on_root(comm, lambda: _job(arguments))
+        result = run_job(network, options, comm, stop)
+    if comm.rank == 0:
+        _answer(arguments, result)
+    with result:
+        if (found := warning_of(result)) and comm.rank == 0:
+            warn_on_rank_0(found)
+        if arguments.cross_check:
+            from tauslab.api.cross_check import cross_check
+
+            told = on_root(comm, lambda: cross_check(network, options, result))
+            if comm.rank == 0:
+                print(told, file=sys.stderr)
+
+
+def _answer(arguments: argparse.Namespace, result: Result) -> None:
+    """What a run prints in the end."""
+    with telling_warnings():
+        if arguments.json:
+            print(json.dumps(facts_of_run(result), indent=2))
+        elif not arguments.quiet:
+            print("\n".join(summary(result, verbose=arguments.verbose)))
+
+
+def _job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    with model_given(arguments):
+        return _read_job(arguments)
+
+
+def _read_job(arguments: argparse.Namespace) -> tuple[Network, Options]:
+    network = read_telling(arguments.model, ignored if arguments.quiet else print)
+    network = as_chosen(network, arguments.molecules, arguments.amounts)
+    network = with_net_laws(network) if arguments.net_laws else network
+    options = _options(arguments, network)
+    if options.output is not None:
+        tell_what_begins(options.output, resume=options.resume, quiet=arguments.quiet)
+    return network, options
+
+
+def _options(arguments: argparse.Namespace, network: Network) -> Options:
+    for flag, grows in (("--append", arguments.append), ("--append-to", arguments.append_to)):
+        if grows is not None and arguments.n is not None:
+            raise ConfigError(f"-n and {flag} exclude each other: {flag} says how many to add")
+    asked = given_options(arguments, NetworkKeywords, *METHOD_CLASSES)
+    asked["quiet"] = arguments.quiet
+    stored, sweep = taken_from_result(arguments.model, asked)
+    place = {
+        **{name: getattr(arguments, name) for name in _PLACE},
+        "output": arguments.output or own_output(arguments),
+        "dask": dask_options(
+            **{name: getattr(arguments, name) for name in _DASK},
+            tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
+        ),
+        "hints": mpi_hints(arguments.mpi_hint),
+        "command": shlex.join(["tauslab", *sys.argv[1:]]),
+    }
+    return ensemble_options(network, {**stored, **asked}, place, sweep)

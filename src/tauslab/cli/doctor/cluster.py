@@ -1,0 +1,146 @@
+"""Doctor's report on a cluster: MPI, copies between GPUs, clocks, the folder for results."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import choose_backend, peer_matrix
+from tauslab.store.writers.mpio import why_not
+
+Facts = dict[str, Any]
+
+_ROUNDS = 9  # of meetings that compare clocks
+_WRITTEN_BYTES = 16 << 20  # by each rank
+_MIB = 1 << 20
+
+
+def cluster_facts(comm: Communicator, folder: Path) -> Facts:
+    """Sections ``peers``, ``clocks`` and ``storage``. Collective; rank 0's hold what is compared.
+
+    Parameters
+    ----------
+    folder
+        Where results will be written; every rank writes a file there, and removes it.
+    """
+    return {
+        "peers": _peers(comm),
+        "clocks": _clocks(comm),
+        "storage": _storage(comm, folder),
+    }
+
+
+def cuda_aware() -> bool | None:
+    """What the MPI that this process has loaded says of itself; None where it does not say."""
+    maps = Path("/proc/self/maps")
+    text = maps.read_text(encoding="utf-8", errors="replace") if maps.exists() else ""
+    for name in sorted(set(re.findall(r"(/\S*/libmpi[a-z]*\.so\S*)", text))):
+        try:
+            query = ctypes.CDLL(name).MPIX_Query_cuda_support
+        except (OSError, AttributeError):
+            continue
+        query.restype = ctypes.c_int
+        return bool(query())
+    return None
+
+
+def _peers(comm: Communicator) -> Facts:
+    """Measured by the first rank of a node, while the others wait."""
+    facts: Facts = {"gigabytes_per_second": []}
+    if comm.rank == 0:
+        try:
+            facts["gigabytes_per_second"] = peer_matrix(choose_backend("auto"))
+        except Exception as error:  # noqa: BLE001 - a broken driver is what doctor reports
+            facts["error"] = f"not usable: {type(error).__name__}: {error}"
+    comm.barrier()
+    return facts
+
+
+def _clocks(comm: Communicator) -> Facts:
+    """Seconds by which the clock of each rank is before that of rank 0.
+
+    All look at their clocks right after a barrier, some times; the median counts.
+    """
+    seen = []
+    for _ in range(_ROUNDS):
+        comm.barrier()
+        seen.append(time.time())
+    everyone = comm.allgather(seen)
+    offsets = [
+        statistics.median(b - a for a, b in zip(everyone[0], times, strict=True))
+        for times in everyone
+    ]
+    largest = max(offsets) - min(offsets)
+    return {"offsets_s": [round(x, 6) for x in offsets], "largest_skew_s": round(largest, 6)}
+
+
+def _storage(comm: Communicator, folder: Path) -> Facts:
+    """Every rank writes a file in the folder at the same time."""
+    data = os.urandom(_MIB)  # made before the clock runs: it takes as long as a fast disk
+    comm.barrier()
+    began = time.perf_counter()
+    problem = _write(folder, data)
+    told = comm.allgather((time.perf_counter() - began, problem))
+    problems = [f"rank {rank}: {text}" for rank, (_, text) in enumerate(told) if text]
+    reason = why_not(comm)
+    facts: Facts = {
+        "folder": str(folder.resolve()),
+        "writable": not problems,
+        "writer": "mpio"
+        if comm.size > 1 and reason is None
+        else "parts"
+        if comm.size > 1
+        else "single",
+        "mpio": reason is None,
+    }
+    if reason is not None:
+        facts["why_no_mpio"] = reason
+    if problems:
+        return {**facts, "reason": "; ".join(problems)}
+    speed = len(told) * _WRITTEN_BYTES / max(seconds for seconds, _ in told)
+    return {**facts, "megabytes_per_second": round(speed / 1e6, 1)}
+
+
+def _write(folder: Path, data: bytes) -> str:
+    """Write and sync a file that has no name afterwards; what went wrong, or nothing."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            for _ in range(_WRITTEN_BYTES // _MIB):
+                file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def peer_lines(facts: Facts) -> list[str]:
+    """The matrix for people."""
+    matrix = facts["gigabytes_per_second"]
+    if not matrix:
+        return [facts.get("error", "no GPUs to copy between")]
+    head = "GB/s from each GPU (row) to each (column); - where there is no direct way"
+    cells = (["     -" if x is None else f"{x:6.0f}" for x in row] for row in matrix)
+    return [head, *(" ".join(row) for row in cells)]
+
+
+def clock_lines(facts: Facts) -> list[str]:
+    """Skew for people."""
+    return [f"at most {facts['largest_skew_s'] * 1e3:.2f} ms apart over the ranks"]
+
+
+def storage_lines(facts: Facts) -> list[str]:
+    """The write test for people."""
+    if not facts["writable"]:
+        return [f"{facts['folder']}: not writable: {facts['reason']}"]
+    how = "several ranks write one file together (mpio)"
+    if not facts["mpio"]:
+        how = f"several ranks write parts, not one file together: {facts['why_no_mpio']}"
+    return [f"{facts['folder']}: {facts['megabytes_per_second']:.0f} MB/s with all ranks; {how}"]

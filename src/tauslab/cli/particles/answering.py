@@ -1,0 +1,69 @@
+"""What the commands of particles, pairs and cells have in common: model, device, file, answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tauslab.api.model_reading import read_telling
+from tauslab.cli.pipes import model_given
+from tauslab.cli.tools import ignored, telling_warnings
+from tauslab.decomposition.ranks.all_ranks import ranks
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.formats import read as readers
+from tauslab.kernels.backends import choose_backend
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
+from tauslab.options.places import CPU, Device
+from tauslab.store.results.arrays.file import writing_result
+from tauslab.store.results.arrays.result import ArrayResult
+
+# A result, what a file and JSON say beside it, and what is said last.
+Found = tuple[ArrayResult, Mapping[str, Any], list[str]]
+
+
+def answer(
+    arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Communicator], Found]
+) -> None:
+    """Do the work on all ranks, write the result, and say it."""
+    comm = ranks()
+    arguments.quiet = arguments.quiet or arguments.json
+    with (
+        telling_warnings(comm.rank),
+        writing_result(arguments.output, comm, overwrite=arguments.overwrite) as write,
+    ):
+        result, settings, last = work(arguments, comm)
+        write(lambda path: result.save(path, settings))
+
+    def say() -> None:
+        if arguments.json:
+            print(json.dumps({**settings, **result.facts()}, indent=2, ensure_ascii=False))
+        elif not arguments.quiet:
+            print("\n".join([*result.lines(), *last]))
+
+    on_root(comm, say)
+
+
+def network_given(arguments: argparse.Namespace) -> Network:
+    """The network that a command names; on one rank."""
+    with model_given(arguments):
+        return read_telling(arguments.model, ignored if arguments.quiet else print)
+
+
+def model_named(arguments: argparse.Namespace) -> Network | Lattice:
+    """The network or lattice that a command names; on one rank."""
+    with model_given(arguments):
+        if arguments.model.suffix.lower() == ".bngl":
+            return read_telling(arguments.model, ignored if arguments.quiet else print)
+        return readers.read(arguments.model)
+
+
+def device_of(arguments: argparse.Namespace) -> Device:
+    """The device, and the threads where it is a CPU."""
+    name: Device = arguments.device
+    if arguments.threads and choose_backend(arguments.device) == CPU.word:
+        return CPU(threads=arguments.threads)
+    return name

@@ -1,0 +1,58 @@
+"""Options that commands of particles, pairs and cells have beside those of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tauslab.analysis.sensitivity.keywords import parse_times
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import output_option, set_option
+
+RARE_METHODS = ("weighted", "splitting")
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class JsonFlag:
+    """What every command has whose answer is a few numbers."""
+
+    json: bool = option(
+        False, "for programs: the result as JSON, and nothing else", flag="--json",
+        group="output", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class AnswerFlags(JsonFlag):
+    """What commands have whose function writes no file, and calls `set` its parameters."""
+
+    set: Mapping[str, float] | None = set_option(python=False)
+    output: Path | None = output_option(python=False)
+    quiet: bool = option(
+        False, "no summary", flag="--quiet", group="output", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class RareFlags(JsonFlag):
+    """What the command line has beside the keywords of both methods."""
+
+    method: str = option(
+        "weighted", "weighted ensemble (default), or adaptive multilevel splitting",
+        flag="--method", group="method", choices=RARE_METHODS, python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class LookFlag:
+    """When ``tauslab population`` looks at cells."""
+
+    t: Sequence[float] | None = option(
+        None, "when to look at all cells (the model's own end)", flag="--t", group="sampling",
+        metavar="T1,T2", read=parse_times, python=False,
+    )  # fmt: skip

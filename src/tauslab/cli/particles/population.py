@@ -1,0 +1,41 @@
+"""What ``tauslab population`` does."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tauslab.analysis.populations.keywords import PopulationKeywords
+from tauslab.api.populations import population
+from tauslab.base.errors import ConfigError
+from tauslab.cli.options import given_options
+from tauslab.cli.particles.answering import Found, answer, device_of, network_given
+from tauslab.cli.particles.keywords import AnswerFlags, LookFlag
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.options.places import CPU, OverwriteFlag
+
+# Of whose options the arguments are made.
+OPTIONS = (AnswerFlags, LookFlag, PopulationKeywords, CPU, OverwriteFlag)
+
+
+def process_population(arguments: argparse.Namespace) -> None:
+    """Read a model of a cell, let cells grow and divide, write them, say it."""
+    answer(arguments, _grown)
+
+
+def _grown(arguments: argparse.Namespace, comm: Communicator) -> Found:
+    given: dict[str, Any] = given_options(arguments, PopulationKeywords)
+    if "most" in given and arguments.follow != "tree":
+        raise ConfigError(f"--most is not for --follow {arguments.follow}: leave it out")
+    network = on_root(comm, lambda: network_given(arguments))
+    own = given_options(arguments, AnswerFlags, LookFlag)
+    when = own.get("t", network.t_end)
+    if when is None:
+        raise ConfigError("--t is missing: when to look at all cells, in model units")
+    given |= {"parameters": own.get("set"), "device": device_of(arguments)}
+    settings = {
+        "model": network.name, "division": arguments.division, "follow": arguments.follow,
+        "cells_at_start": arguments.cells, "fraction": str(arguments.fraction),
+    }  # fmt: skip
+    return population(network, when, **given), settings, []

@@ -1,0 +1,1 @@
+"""Standards for simulation experiments: SED-ML and PEtab."""

@@ -1,0 +1,504 @@
+"""A PEtab problem: its objective, and what it simulates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.exchange.petab.courses import Courses, Experiment, Steady
+from tauslab.exchange.petab.formulas import Formula, formula, placeholder
+from tauslab.exchange.petab.likelihood import log_density, log_prior, residuals, scaled, unscaled
+from tauslab.exchange.petab.stochastic import CourseFilter, require_courses
+from tauslab.exchange.petab.tables import Given, Measurement, Tables, read_tables
+from tauslab.model.network.molecules import amounts_of, as_chosen
+from tauslab.options.methods import ODE, Method, MethodWord
+
+STEP = 1e-4
+_TIME = "time"
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Measurements of one observable: their rows, experiments and times by number."""
+
+    name: str
+    rows: npt.NDArray[np.int64]
+    experiments: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    endless: npt.NDArray[np.int64]
+    value: Formula
+    noise: Formula
+
+
+class Problem:
+    """Parameters of a model, and measurements to estimate them from; made by `tauslab.petab.load`.
+
+    A vector ``[p]`` holds the estimated parameters, in the order of `names`, on their
+    parameterScale (``lin``, ``log``, ``log10``); vectors are ``[n, p]``, and all of them, in all
+    conditions, run together as one ODE ensemble.
+
+    A steady state (preequilibration, and measurements at the time ``inf``) is the state at the
+    first time T = 1e4, 1e5, ..., 1e10 at which every variable x differs from its value at T / 10 by
+    no more than 1e-9 + 1e-6 |x|; where there is none, values are NaN and the objective infinite.
+
+    Attributes
+    ----------
+    names
+        The estimated parameters.
+    scales
+        Their parameterScale.
+    nominal, lower, upper
+        Nominal values and bounds ``[p]``, on their parameterScale.
+    files
+        The file of the problem, and those that it names.
+    """
+
+    def __init__(self, tables: Tables, method: ODE, device: Any, comm: Comm = "world") -> None:
+        self._tables, self._device, self._comm = tables, device, comm
+        self.files = tables.files
+        estimated = [one for one in tables.parameters.values() if one.estimated]
+        self.names = tuple(one.name for one in estimated)
+        self.scales = tuple(one.scale for one in estimated)
+        self.nominal, self.lower, self.upper = (
+            np.array([float(scaled(np.array(getattr(p, at)), p.scale)) for p in estimated])
+            for at in ("nominal", "lower", "upper")
+        )
+        rows = tables.measurements
+        self._experiments = list(dict.fromkeys(Experiment(m.before, m.condition) for m in rows))
+        ends = [Experiment(m.before, m.condition) for m in rows if math.isinf(m.time)]
+        self._endless = list(dict.fromkeys(ends))
+        finite = {m.time for m in rows if math.isfinite(m.time)}
+        self._times = np.array(sorted(finite or {0.0}))
+        self._groups = self._grouped()
+        read = {n for group in self._groups for n in (*group.value.names, *group.noise.names)}
+        self._courses = Courses(tables, read, method, Steady(), device, comm)
+
+    def __repr__(self) -> str:
+        """One line: what is estimated from what."""
+        return (
+            f"<Problem of {self._tables.network.name}: {len(self.names)} parameters, "
+            f"{len(self._tables.measurements)} measurements, "
+            f"{len(self._experiments)} experiments>"
+        )
+
+    # ---------------------------------------------------------------- the objective
+
+    def log_likelihood(self, vectors: npt.ArrayLike | None = None) -> Any:
+        """Logarithm of the likelihood of all measurements.
+
+        Parameters
+        ----------
+        vectors
+            ``[p]`` or ``[n, p]``; the nominal vector by default.
+
+        Returns
+        -------
+        A float, or ``[n]``; minus infinity where it has no value.
+
+        Raises
+        ------
+        ConfigError, ModelError
+            Vectors of another length, or a model that equations cannot honour.
+        """
+        table = self._table(vectors)
+        simulated, sigma = self._values(table)
+        found = np.zeros(len(table))
+        for group in self._groups:
+            one, at = self._tables.observables[group.name], group.rows
+            terms = log_density(
+                self._measured()[at], simulated[:, at], sigma[:, at], one.scale, one.noise
+            )
+            found += terms.sum(axis=1)
+        return _like(vectors, np.where(np.isnan(found), -np.inf, found))
+
+    def stochastic_log_likelihood(
+        self,
+        vectors: npt.ArrayLike | None = None,
+        *,
+        n: int = 1000,
+        seed: int | None = None,
+        method: MethodWord | Method | None = None,
+        molecules: bool = False,
+        amounts: float | None = None,
+    ) -> Any:
+        """Estimate the logarithm of the likelihood of the model by chance, not by equations.
+
+        Measurements of one condition and one ``replicateId`` are of one course, a realisation of
+        the model; courses are independent. A particle filter (`tauslab.particle_filters`) finds the
+        likelihood of each. Its estimate of the likelihood, not of its logarithm, has no bias; its
+        error falls with `n`, and shows between seeds. All filters of a course run side by side.
+
+        Parameters
+        ----------
+        vectors
+            ``[p]`` or ``[n, p]``; the nominal vector by default.
+        n
+            Particles for each vector and course.
+        seed
+            Of all draws; by default one by chance.
+        method
+            How particles move, as of `tauslab.Ensemble`: exact by default.
+        molecules
+            Convert the amounts of a model whose unit is not the molecule, such as mole, as
+            `tauslab.in_molecules` does.
+        amounts
+            Counts of a unit of the file's amounts, in place of that: 1 reads amounts as counts. It
+            chooses the size of the system, and with it the noise.
+
+        Returns
+        -------
+        A float, or ``[n]``; minus infinity where no particle can explain a measurement.
+
+        Raises
+        ------
+        ConfigError
+            A measurement of a steady state (preequilibration, time ``inf``), or vectors of another
+            length.
+        ModelError
+            A model that cannot run by chance, such as one with amounts in mole.
+        """
+        rows = self._tables.measurements
+        require_courses(rows)
+        table = self._table(vectors)
+        found = np.zeros(len(table))
+        if not len(table):
+            return found
+        values = self._linear(table)
+        formulas = {group.name: (group.value, group.noise) for group in self._groups}
+        names = list(dict.fromkeys((row.condition, row.replicate) for row in rows))
+        network = as_chosen(self._courses.network, molecules, amounts)
+        unit = 1.0
+        if network is not self._courses.network:
+            unit = amounts or self._tables.network.molecules_per_unit or 1.0
+        counted = amounts_of(self._tables.network)
+        ranks = ranks_of(self._comm, "a likelihood of PEtab", vectors=table, n=n, seed=seed)
+        drawn = agreed_seed(seed, lambda: None, ranks)
+        for number, (condition, replicate) in enumerate(names):
+            own = [row for row in rows if (row.condition, row.replicate) == (condition, replicate)]
+            course = CourseFilter(
+                network, own, self._tables.observables, formulas,
+                self._courses.recorded,
+            )  # fmt: skip
+            constants = [
+                {
+                    name: self._given(name, row, values)
+                    for made in formulas[row.observable]
+                    for name in made.names
+                    if name != _TIME and name not in self._courses.recorded
+                }
+                for row in own
+            ]
+            start = self._courses.start(Experiment("", condition), values, {})
+            found += course.log_likelihood(
+                {k: v * unit if k in counted else v for k, v in start.items()}, constants,
+                count=len(table), n=n, seed=drawn, number=number, device=self._device,
+                method=method, comm=ranks,
+            )  # fmt: skip
+        return _like(vectors, found)
+
+    def log_prior(self, vectors: npt.ArrayLike | None = None) -> Any:
+        """Logarithm of the density of the priors (objectivePriorType), 0 where there are none.
+
+        Densities are not cut off at the bounds. A prior ``parameterScale...`` is a density of the
+        value on its scale, any other of the value itself.
+        """
+        table = self._table(vectors)
+        found = np.zeros(len(table))
+        for i, (name, scale) in enumerate(zip(self.names, self.scales, strict=True)):
+            prior = self._tables.parameters[name].prior
+            if prior is not None:
+                found += log_prior(*prior, unscaled(table[:, i], scale), scale)
+        return _like(vectors, found)
+
+    def log_posterior(self, vectors: npt.ArrayLike | None = None) -> Any:
+        """Logarithm of likelihood times prior, as `log_likelihood` and `log_prior` give them."""
+        return self.log_likelihood(vectors) + self.log_prior(vectors)
+
+    def objective(self, vectors: npt.ArrayLike | None = None, *, prior: bool = False) -> Any:
+        """Negative log-likelihood, which a fit makes small.
+
+        Parameters
+        ----------
+        vectors
+            ``[p]`` or ``[n, p]``; the nominal vector by default.
+        prior
+            The negative log-posterior instead.
+
+        Returns
+        -------
+        A float, or ``[n]``; infinite where the equations or a steady state have no solution.
+        """
+        return -(self.log_posterior(vectors) if prior else self.log_likelihood(vectors))
+
+    def gradient(
+        self, vectors: npt.ArrayLike | None = None, *, step: float = STEP, prior: bool = False
+    ) -> FloatArray:
+        """Gradient of `objective` by central differences, all of their vectors in one ensemble.
+
+        Parameters
+        ----------
+        vectors
+            ``[p]`` or ``[n, p]``; the nominal vector by default.
+        step
+            Half of the distance: on ``log`` and ``log10`` scales the step itself, on ``lin`` it is
+            times the value's size, or a thousandth of the width of the bounds where that is larger.
+            A point beyond a bound is moved to the bound.
+        prior
+            Of the negative log-posterior instead.
+
+        Returns
+        -------
+        ``[p]`` or ``[n, p]``, by the parameters on their scales.
+
+        Raises
+        ------
+        ConfigError
+            The step is not above 0.
+        """
+        if not step > 0:
+            raise ConfigError(f"step={step:g} must be above 0")
+        table = self._table(vectors)
+        width = np.nan_to_num(self.upper - self.lower, nan=0.0, posinf=0.0)
+        floor = np.where(width > 0, 1e-3 * width, 1.0)
+        linear = np.array([scale == "lin" for scale in self.scales])
+        sizes = step * np.where(linear, np.maximum(np.abs(table), floor), 1.0)
+        ends = []
+        for sign in (1.0, -1.0):
+            points = table + sign * sizes
+            beyond = points > self.upper if sign > 0 else points < self.lower
+            bound = self.upper if sign > 0 else self.lower
+            ends.append(np.where(beyond & (sign * (bound - table) >= 0), bound, points))
+        count, p = table.shape
+        moved = np.repeat(table[None, :, None, :], 2, axis=0).repeat(p, axis=2)
+        for i in range(p):
+            moved[0, :, i, i], moved[1, :, i, i] = ends[0][:, i], ends[1][:, i]
+        found = self.objective(moved.reshape(-1, p), prior=prior).reshape(2, count, p)
+        with np.errstate(invalid="ignore"):
+            slopes = (found[0] - found[1]) / (ends[0] - ends[1])
+        return np.asarray(slopes if _several(vectors) else slopes[0])
+
+    def chi2(self, vectors: npt.ArrayLike | None = None) -> Any:
+        """Sum of squared residuals over noise, on the observables' scales: float or ``[n]``."""
+        table = self._table(vectors)
+        simulated, sigma = self._values(table)
+        found = np.zeros(len(table))
+        for group in self._groups:
+            scale, at = self._tables.observables[group.name].scale, group.rows
+            scores = residuals(self._measured()[at], simulated[:, at], sigma[:, at], scale)
+            found += np.square(scores).sum(axis=1)
+        return _like(vectors, found)
+
+    # ---------------------------------------------------------------- what is simulated
+
+    def simulate(self, vectors: npt.ArrayLike | None = None) -> FloatArray:
+        """Values of the observables, on the linear scale, a number for each measurement.
+
+        Returns
+        -------
+        ``[m]``, or ``[n, m]`` for vectors ``[n, p]``, in the order of the measurement table.
+        """
+        found = self._values(self._table(vectors))[0]
+        return found if _several(vectors) else found[0]
+
+    def simulation_table(self, vector: npt.ArrayLike | None = None) -> Any:
+        """PEtab's simulation table at a vector ``[p]``, as a DataFrame of pandas.
+
+        It is the measurement table with the column ``simulation`` in place of ``measurement``.
+        """
+        if _several(vector):
+            raise ConfigError("a simulation table is of one vector")
+        frame = self._tables.frame.rename(columns={"measurement": "simulation"})
+        return frame.assign(simulation=self.simulate(vector))
+
+    def scaled(self, values: Mapping[str, float]) -> FloatArray:
+        """A vector ``[p]`` of values on the linear scale by name; others are nominal.
+
+        Raises
+        ------
+        ConfigError
+            A name is no estimated parameter, a value has no logarithm, or there is none.
+        """
+        self._require_values(nominal=True, but=values)
+        vector = self.nominal.copy()
+        for name, value in values.items():
+            if name not in self.names:
+                raise ConfigError(f"{name!r} is no estimated parameter of the problem")
+            i = self.names.index(name)
+            vector[i] = scaled(np.array(float(value)), self.scales[i])
+            if not np.isfinite(vector[i]):
+                raise ConfigError(f"{name} is {value:g}, which has no place on its scale")
+        return vector
+
+    # ---------------------------------------------------------------- inside
+
+    def _measured(self) -> FloatArray:
+        return np.array([row.value for row in self._tables.measurements])
+
+    def _table(self, vectors: npt.ArrayLike | None) -> FloatArray:
+        """Vectors ``[n, p]``."""
+        self._require_values(nominal=vectors is None)
+        try:
+            given = self.nominal if vectors is None else np.asarray(vectors, np.float64)
+        except (TypeError, ValueError):
+            raise ConfigError("vectors must be numbers") from None
+        table = np.atleast_2d(given)
+        if table.ndim != 2 or table.shape[1] != len(self.names):
+            raise ConfigError(
+                f"vectors have the shape {given.shape}; they must be [n, {len(self.names)}], with "
+                f"the columns {', '.join(self.names)}"
+            )
+        return table
+
+    def _require_values(self, *, nominal: bool, but: Container[str] = ()) -> None:
+        """Refuse a parameter without a value that is not estimated; with `nominal` any."""
+        for name, one in self._tables.parameters.items():
+            place = float(scaled(np.array(one.nominal), one.scale))
+            needed = name not in but and (nominal or not one.estimated)
+            if needed and not math.isfinite(place):
+                why = "is missing" if math.isnan(one.nominal) else f"{one.nominal:g} has no place"
+                raise ConfigError(
+                    f"parameter {name}: its nominalValue {why} on the scale {one.scale}"
+                )
+
+    def _grouped(self) -> list[_Group]:
+        """Measurements by observable, with their formulas."""
+        tables = self._tables
+        found = []
+        for name, one in tables.observables.items():
+            rows = [i for i, row in enumerate(tables.measurements) if row.observable == name]
+            if not rows:
+                continue
+            own = [tables.measurements[i] for i in rows]
+            experiments = [Experiment(row.before, row.condition) for row in own]
+            times = [np.searchsorted(self._times, min(row.time, self._times[-1])) for row in own]
+            endless = [
+                self._endless.index(experiment) if math.isinf(row.time) else -1
+                for row, experiment in zip(own, experiments, strict=True)
+            ]
+            found.append(
+                _Group(
+                    name,
+                    np.array(rows),
+                    np.array([self._experiments.index(one) for one in experiments]),
+                    np.array(times),
+                    np.array(endless),
+                    formula(one.formula, f"observable {name}"),
+                    formula(one.noise_formula, f"noise of {name}"),
+                )
+            )
+        return found
+
+    def _values(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Simulated values and noise ``[vector, measurement]``."""
+        shape = (len(table), len(self._tables.measurements))
+        simulated, sigma = np.empty(shape), np.empty(shape)
+        if not len(table):
+            return simulated, sigma
+        values = self._linear(table)
+        courses, ends = self._courses.run(
+            self._experiments, self._times, values, endless=self._endless
+        )
+        for group in self._groups:
+            known = {
+                name: self._known(name, group, values, courses, ends)
+                for name in {*group.value.names, *group.noise.names}
+            }
+            own = (len(table), len(group.rows))
+            simulated[:, group.rows] = group.value(known, own)
+            sigma[:, group.rows] = group.noise(known, own)
+        return simulated, sigma
+
+    def _linear(self, table: FloatArray) -> dict[str, FloatArray]:
+        """Values ``[vector]`` of all parameters of the problem, on the linear scale."""
+        values = {
+            name: np.full(len(table), one.nominal) for name, one in self._tables.parameters.items()
+        }
+        for i, (name, scale) in enumerate(zip(self.names, self.scales, strict=True)):
+            values[name] = unscaled(table[:, i], scale)
+        return values
+
+    def _known(
+        self,
+        name: str,
+        group: _Group,
+        values: Mapping[str, FloatArray],
+        courses: Mapping[str, FloatArray],
+        ends: Mapping[str, FloatArray],
+    ) -> FloatArray:
+        """Values ``[vector, measurement]`` of a name in the formulas of an observable."""
+        rows = [self._tables.measurements[i] for i in group.rows]
+        if name == _TIME:
+            return np.array([[row.time for row in rows]])
+        if name in self._courses.recorded:
+            found = courses[name][group.experiments, :, group.times].T
+            if name in ends:
+                found = np.where(group.endless >= 0, ends[name][group.endless, :, 0].T, found)
+            return np.asarray(found)
+        return np.stack([self._given(name, row, values) for row in rows], axis=1)
+
+    def _given(self, name: str, row: Measurement, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Values ``[vector]`` of a name that is not of the model, for a measurement."""
+        place = placeholder(name)
+        given: Given = name
+        if place is not None:
+            kind, number = place
+            overrides = row.noise_parameters if kind == "noise" else row.observable_parameters
+            if number >= len(overrides):
+                raise ConfigError(f"a measurement of {row.observable} gives no {name}")
+            given = overrides[number]
+        if isinstance(given, str):
+            given = self._tables.conditions[row.condition].get(given, given)
+        return self._courses.number(given, values)
+
+
+def _several(vectors: npt.ArrayLike | None) -> bool:
+    """Whether vectors ``[n, p]`` are given, not one ``[p]``."""
+    return vectors is not None and np.ndim(vectors) > 1
+
+
+def _like(vectors: npt.ArrayLike | None, found: FloatArray) -> Any:
+    """A float for a single vector."""
+    return found if _several(vectors) else float(found[0])
+
+
+def load(
+    problem: str | Path, *, method: ODE | None = None, device: Any = "auto", comm: Comm = "world"
+) -> Problem:
+    """Read a PEtab problem (Version 1, SBML), and check it by the linter of the package petab.
+
+    Parameters
+    ----------
+    problem
+        Its file, ``.yaml``.
+    method
+        How equations are solved; by default `tauslab.ODE` with ``rtol=1e-8`` and ``atol=1e-12``.
+    device
+        ``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.
+    comm
+        As of `tauslab.run`: the ranks that call the problem together.
+
+    Returns
+    -------
+    The problem.
+
+    Raises
+    ------
+    ConfigError
+        The extra ``petab`` is not installed, or the problem is of another version or language.
+    ModelError
+        A table or the model is malformed.
+    """
+    if method is not None and not isinstance(method, ODE):
+        raise ConfigError("a PEtab problem is solved by equations: method= is tauslab.ODE(...)")
+    solver = ODE(rtol=1e-8, atol=1e-12) if method is None else method
+    return Problem(read_tables(Path(problem)), solver, device, comm)

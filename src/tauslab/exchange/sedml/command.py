@@ -1,0 +1,35 @@
+"""``tauslab run ARCHIVE.omex``: a COMBINE archive, whose experiments say themselves what to run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
+from tauslab.decomposition.ranks.all_ranks import ranks
+from tauslab.exchange.sedml.reports import run_archive
+
+# What SED-ML does not say.
+_HONOURED = ("model", "process", "device", "seed", "output", "overwrite", "quiet")
+_UNSAID: tuple[object, ...] = (None, False, [], (), {}, "")
+_USUAL = {"executor": "mpi", "writer": "auto"}
+
+
+def run_experiments(arguments: argparse.Namespace) -> list[str]:
+    """Run what the SED-ML of an archive asks for; returns a line for each output."""
+    given = [
+        name
+        for name, value in vars(arguments).items()
+        if name not in _HONOURED and value not in (*_UNSAID, _USUAL.get(name))
+    ]
+    if given:
+        raise ConfigError(
+            f"{opt(given[0])} is not for {arguments.model}: an archive says itself what to run"
+        )
+    if ranks().size > 1:
+        raise ConfigError(f"{arguments.model}: COMBINE archives run on one rank")
+    options = {"device": arguments.device, "seed": arguments.seed}
+    folder = arguments.output or Path(arguments.model.stem)
+    given_here = {name: value for name, value in options.items() if value is not None}
+    return run_archive(arguments.model, folder, given_here, overwrite=arguments.overwrite)

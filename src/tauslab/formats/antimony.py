@@ -1,0 +1,106 @@
+"""Antimony, a language for models, by the package of its authors, which takes and gives SBML."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tauslab.base.errors import ConfigError, ModelError
+from tauslab.formats.limited import Limits, run_limited
+from tauslab.formats.sbml.writer import sbml_text
+from tauslab.formats.text_files import write_text
+from tauslab.model.network.data import NetworkData
+
+_SECONDS, _STATEMENTS = 8, 400  # of a core; statements for each second more
+_MEMORY = 8 << 30
+_SAYS = "antimony: "
+# It may go round for hours, or end with its process, and answers no Ctrl-C: so it has its own.
+_PROGRAM = f"""
+import sys, antimony
+if antimony.loadAntimonyString(open("model.ant", encoding="utf-8").read()) < 0:
+    sys.stdout.write({_SAYS!r} + antimony.getLastError())
+    sys.exit(1)
+with open("model.xml", "w", encoding="utf-8") as file:
+    file.write(antimony.getSBMLString(antimony.getMainModuleName()))
+"""
+
+
+def import_antimony() -> Any:
+    """Return the module ``antimony``.
+
+    Raises
+    ------
+    ConfigError
+        It is not installed.
+    """
+    try:
+        return importlib.import_module("antimony")
+    except ImportError:
+        raise ConfigError(
+            "Antimony needs the package antimony, which is not installed: "
+            'pip install "tauslab[antimony]"'
+        ) from None
+
+
+def write_antimony(network: NetworkData, path: str | Path | None = None) -> str:
+    """Antimony of a network, written to a file if there is one; see `Network.to_antimony`."""
+    return write_text(antimony_text(network), path, (".ant",))
+
+
+def antimony_text(network: NetworkData) -> str:
+    """Antimony of a network.
+
+    Raises
+    ------
+    ModelError
+        The network cannot be written as SBML, or the package refuses that.
+    ConfigError
+        The package is not installed.
+    """
+    antimony = import_antimony()
+    antimony.clearPreviousLoads()
+    if antimony.loadSBMLString(sbml_text(network)) < 0:
+        raise ModelError(f"{network.name}: antimony cannot take it: {_error(antimony)}")
+    return str(antimony.getAntimonyString(antimony.getMainModuleName()))
+
+
+def sbml_of_antimony(text: str, label: str) -> str:
+    """SBML of a model in Antimony, submodels put together; `label` names it in messages.
+
+    Raises
+    ------
+    ModelError
+        The package's message, with the line.
+    ConfigError
+        The package is not installed.
+    """
+    if importlib.util.find_spec("antimony") is None:
+        import_antimony()
+    computing = max(_SECONDS, (text.count("\n") + text.count(";")) // _STATEMENTS)
+    limits = Limits(10 * computing, _MEMORY, computing=computing)
+    places = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    with tempfile.TemporaryDirectory(prefix="tauslab-") as name:
+        folder = Path(name)
+        (folder / "work").mkdir()
+        (folder / "work" / "model.ant").write_text(text, encoding="utf-8")
+        done = run_limited([sys.executable, "-c", _PROGRAM], folder, limits, places)
+        if done.code == 0:
+            return (folder / "work" / "model.xml").read_text(encoding="utf-8")
+    if done.code == 1 and done.out.startswith(_SAYS):
+        raise ModelError(f"{label}: {' '.join(done.out.removeprefix(_SAYS).split())}")
+    if done.overdue or done.code in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise ModelError(
+            f"{label}: antimony has not read it in {computing} s: it takes the square of the terms "
+            "of a formula, and more of rules that use each other; SBML is read faster"
+        )
+    raise ModelError(f"{label}: antimony ended by code {done.code}, without a word: {done.error}")
+
+
+def _error(antimony: Any) -> str:
+    return " ".join(str(antimony.getLastError()).split())

@@ -1,0 +1,198 @@
+"""Read a model file in any of the formats, chosen by its suffix.
+
+The reader of a format is imported when a file of that format is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauslab.base.errors import ModelError
+from tauslab.base.files.alike import beside
+from tauslab.base.files.damaged import reading
+from tauslab.base.files.locking import open_h5
+from tauslab.base.files.seals import require_format, require_undamaged, safe_attributes
+from tauslab.base.files.text import plain
+from tauslab.model.expressions.expression import DEEPEST
+from tauslab.model.names import check_names
+from tauslab.model.network.network import Network
+
+if TYPE_CHECKING:
+    from tauslab.model.lattice.lattice import Lattice
+
+
+def read(path: str | Path) -> Network | Lattice:
+    """Read a model: SBML, Antimony, BioNetGen, TOML, ``.lm``, or that in our own files.
+
+    `Network.source_text` holds the model as it was given, `Network.source_path` its name.
+
+    Raises
+    ------
+    ModelError
+        The suffix is not one of `READERS`, or the file is missing, malformed or not a model.
+    """
+    path = Path(path)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        given = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
+        known = ", ".join(READERS)
+        raise ModelError(f"{path}: {given}; a model is one of {known}{beside(path, READERS)}")
+    try:
+        if not path.is_file():
+            trouble = "it is a folder"
+            if not path.is_dir():
+                trouble = f"there is no such file{beside(path, READERS)}"
+            raise ModelError(f"{path}: cannot be read: {trouble}")
+    except OSError as error:  # its folder may not be looked into, or no file has so long a name
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        with reading(path):
+            model = reader(path)
+    except RecursionError:
+        raise ModelError(f"{path}: operations are nested more than {DEEPEST} deep") from None
+    if isinstance(model, Network):
+        try:
+            check_names(model)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+    return model
+
+
+def read_network(path: str | Path) -> Network:
+    """Read a well-stirred model.
+
+    Raises
+    ------
+    ModelError
+        As `read`, or the file holds a lattice.
+    """
+    return well_stirred(read(path), path)
+
+
+def well_stirred(model: Network | Lattice, path: str | Path) -> Network:
+    """Return the model that was read from `path`, if it is not a lattice.
+
+    Raises
+    ------
+    ModelError
+        It is one.
+    """
+    if not isinstance(model, Network):
+        raise ModelError(f"{path} is a lattice: run it with tauslab rdme")
+    return model
+
+
+def _read_sbml(path: Path) -> Network:
+    from tauslab.formats.sbml.reader import read_sbml
+
+    return read_sbml(path)
+
+
+def _read_antimony(path: Path) -> Network:
+    from tauslab.formats.antimony_reader import read_antimony
+
+    return read_antimony(path)
+
+
+def _read_net(path: Path) -> Network:
+    from tauslab.formats.bionetgen.net import read_net
+
+    return read_net(path)
+
+
+def _read_bngl(path: Path) -> Network:
+    from tauslab.formats.bionetgen.generate import read_bngl
+
+    return read_bngl(path)
+
+
+def _read_lm(path: Path) -> Network | Lattice:
+    from tauslab.formats.lattice_microbes.lattice import read_lm
+
+    return read_lm(path)
+
+
+def _read_own_toml(path: Path) -> Network | Lattice:
+    """TOML of a network, or of a lattice if it has a table ``[lattice]``."""
+    from tauslab.formats.toml.network import read_toml_bytes, read_toml_text
+    from tauslab.formats.toml.values import is_lattice_text
+
+    text = read_toml_bytes(path)
+    if not is_lattice_text(text):
+        return read_toml_text(text, path)
+    from tauslab.formats.toml.lattice import read_lattice_text
+
+    return read_lattice_text(text, path)
+
+
+def _read_hdf5(path: Path) -> Network | Lattice:
+
+    try:
+        with open_h5(path) as file, reading(path):
+            require_undamaged(path, file)
+            lattice = "model/canonical" in file and "model/sites" in file
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    if not lattice:
+        return read_result_model(path)
+    from tauslab.formats.lattice_hdf5 import read_lattice_file
+
+    return read_lattice_file(path)
+
+
+_UNITS = ("amount_unit", "time_unit")  # that a result names beside its model
+
+
+def read_result_model(path: str | Path) -> Network:
+    """Read the model that a result file was made with.
+
+    The network comes from the normal form in the file, so that it gives the same bits even where
+    the reader of the source's format has changed since.  `Network.source_text` is the original
+    source and `Network.source_path` its bare name.
+
+    Raises
+    ------
+    ModelError
+        The file is not HDF5, not one of ours, or holds no model.
+    """
+    from tauslab.formats.toml.network import read_toml_text
+
+    path = Path(path)
+    try:
+        with open_h5(path) as file, reading(path):
+            require_undamaged(path, file)
+            require_format(path, safe_attributes(file), "a result", ModelError)
+            if "model/canonical" not in file or "model/source" not in file:
+                raise ModelError(f"{path}: holds no model, as /model/canonical and /model/source")
+            canonical = _decoded(file["model/canonical"][()])
+            source = _decoded(file["model/source"][()])
+            name = plain(file["model/source"].attrs.get("name", ""))
+            units = {key: plain(file.attrs[key]) for key in _UNITS if key in file.attrs}
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read as HDF5: {error}") from None
+    original = Path(Path(name or path.name).name)
+    network = read_toml_text(canonical, path)
+    network.name = original.stem
+    network.source_path, network.source_text = original, source
+    for key, unit in units.items():
+        setattr(network, key, str(unit))
+    return network
+
+
+def _decoded(value: Any) -> str:
+    """Text of an HDF5 attribute or data set, which h5py gives as bytes or as text."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+READERS: Mapping[str, Callable[[Path], Network | Lattice]] = {
+    ".xml": _read_sbml,
+    ".sbml": _read_sbml,
+    ".ant": _read_antimony,
+    ".net": _read_net,
+    ".bngl": _read_bngl,
+    ".toml": _read_own_toml,
+    ".lm": _read_lm,
+    ".h5": _read_hdf5,
+}

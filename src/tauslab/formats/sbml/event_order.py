@@ -1,0 +1,179 @@
+"""Events whose times are known before a run, as a list of times and what is set at each.
+
+Such events need no root finding, and every integrator can take them. Events that come at the same
+time are executed one after another, by priority. Each sets values that were computed when its
+trigger turned true, which is before any of them is executed, unless it says
+``useValuesFromTriggerTime="false"``. A `Network` executes events at times in the order in which
+they are listed, each with the values that it then finds: so events at one time become one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tauslab.base.errors import ModelError
+from tauslab.formats.sbml.triggers import holds_at_start, switch_times
+from tauslab.model.expressions.expression import Expression, Number, call, substitute, symbols
+from tauslab.model.expressions.time_relations import folded
+from tauslab.model.network.diagnosis.events import trigger_holds
+from tauslab.model.network.network import Event, Network, TimedEvent
+from tauslab.model.network.parts import Doubt
+from tauslab.model.portable.host_math import evaluate
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """An event at a time, an expression of parameters.
+
+    `early` says whether its values are computed before any other event at this time.
+    """
+
+    name: str
+    time: Expression
+    values: Mapping[str, Expression]
+    early: bool
+    priority: Expression | None
+
+
+def timed_events(network: Network, events: Sequence[Event]) -> list[TimedEvent] | None:
+    """The events as a list of times; None where that cannot say what they mean.
+
+    It cannot where a trigger reads what the model computes, where a delay keeps values or may be
+    taken back, and where events come at one time, disturb each other, and their order is left to
+    chance or computed. Events are simultaneous where their times are the same expression, or are
+    equal with the parameters' values.
+    """
+    groups: dict[Expression, list[_Timed]] = {}
+    never: list[Doubt] = []
+    for event in events:
+        found = _times(network, event)
+        if found is None:
+            return None
+        never += [] if found else [_never(event)]
+        for timed in found:
+            groups.setdefault(timed.time, []).append(timed)
+    merged: list[_Timed] = []
+    for group in groups.values():
+        executed = _executed(network, group)
+        if executed is None:
+            return None
+        merged += executed
+    if _disturb_by_chance(network, merged):
+        return None
+    network.notes += never
+    return [TimedEvent(event.name, event.time, event.values, switched=True) for event in merged]
+
+
+def _never(event: Event) -> Doubt:
+    """Why an event has no times."""
+    if holds_at_start(event.trigger) == Number(0.0):
+        return Doubt(f"event {event.name} never comes: its trigger is never true after time 0")
+    return Doubt(trigger_holds(event.name, "never comes"))
+
+
+def _times(network: Network, event: Event) -> list[_Timed] | None:
+    """An event, as often as it comes; None where that is not known."""
+    times = switch_times(event.trigger, network.parameters)
+    if times is None:
+        return None
+    if not event.initial:
+        at_start = holds_at_start(event.trigger)
+        if not (isinstance(at_start, Number) and at_start.value == 0):
+            return None
+    delay = event.delay
+    if delay is not None and not (isinstance(delay, Number) and delay.value == 0):
+        if not symbols(delay) <= network.parameters.keys() or not event.persistent:
+            return None
+        values = event.assignments.values()
+        if event.early and not all(symbols(tree) <= network.parameters.keys() for tree in values):
+            return None
+        times = [_delayed(time, delay) for time in times]
+    return [
+        _Timed(
+            event.name if i == 0 else f"{event.name}_{i + 1}",
+            time,
+            event.assignments,
+            event.early,
+            event.priority,
+        )
+        for i, time in enumerate(times)
+    ]
+
+
+def _delayed(time: Expression, delay: Expression) -> Expression:
+    """A delayed time; one that never comes (0 or less) stays so."""
+    late = folded(call("add", time, delay))
+    if isinstance(time, Number):
+        return late if time.value > 0 else time
+    return call("if", call("gt", time, 0.0), late, 0.0)
+
+
+def _executed(network: Network, group: list[_Timed]) -> list[_Timed] | None:
+    """Events of one time as the network is to have them."""
+    rules = network.rule_expressions()
+    if not any(_disturbs(a, b, rules) for a, b in itertools.combinations(group, 2)):
+        return group
+    sizes = {species.compartment for species in network.species.values()}
+    if any(event.values.keys() & sizes for event in group):
+        return None  # then what a concentration is depends on which comes first
+    apart = not any(a.values.keys() & b.values.keys() for a, b in itertools.combinations(group, 2))
+    early = all(event.early for event in group)
+    ordered = group if early and apart else _by_priority(group)
+    if ordered is None:
+        return None
+    late = [event for event in ordered if not event.early]
+    if len(late) == len(ordered):
+        return ordered
+    if late:
+        return None
+    values: dict[str, Expression] = {}
+    for event in ordered:
+        values.update(event.values)
+    first = ordered[0]
+    return [_Timed(first.name, first.time, values, first.early, first.priority)]
+
+
+def _by_priority(group: list[_Timed]) -> list[_Timed] | None:
+    """Events in the order of execution; None where it is computed or left to chance."""
+    keys = []
+    for event in group:
+        if not (event.priority is None or isinstance(event.priority, Number)):
+            return None
+        keys.append(math.inf if event.priority is None else -event.priority.value)
+    if len(set(keys)) < len(keys):
+        return None
+    return [group[i] for i in sorted(range(len(group)), key=lambda i: keys[i])]
+
+
+def _disturb_by_chance(network: Network, events: Sequence[_Timed]) -> bool:
+    """Whether events of unlike times come at the same time and disturb each other."""
+    values, rules = _parameter_values(network), network.rule_expressions()
+    found: dict[float, list[_Timed]] = {}
+    for event in events:
+        if symbols(event.time) <= values.keys() and (time := evaluate(event.time, values)) > 0:
+            found.setdefault(time, []).append(event)
+    return any(
+        one.time != other.time and _disturbs(one, other, rules)
+        for together in found.values()
+        for one, other in itertools.combinations(together, 2)
+    )
+
+
+def _parameter_values(network: Network) -> dict[str, float]:
+    try:
+        return network.parameter_values()
+    except ModelError:  # what is missing is refused by name elsewhere
+        return {}
+
+
+def _disturbs(one: _Timed, other: _Timed, rules: Mapping[str, Expression]) -> bool:
+    """Whether the order of two events decides: one sets what the other sets or reads."""
+    sets = one.values.keys(), other.values.keys()
+    reads = [
+        {name for tree in event.values.values() for name in symbols(substitute(tree, rules))}
+        for event in (one, other)
+    ]
+    return bool(sets[0] & sets[1] or sets[0] & reads[1] or sets[1] & reads[0])

@@ -1,0 +1,246 @@
+"""The settings of ``tauslab dbn``, checked; an error names option, value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import assigned, opt
+from tauslab.kernels.dbn.count_tables import MOST_BINS
+from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
+from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
+from tauslab.options.methods import ODE
+from tauslab.options.values.checks import within
+from tauslab.options.values.definition import Stored, declared, option
+from tauslab.options.values.recurring import quiet_option
+from tauslab.options.values.texts import add_once, whole_number
+
+Spacing: TypeAlias = Literal["equal", "quantile"]
+Counts: TypeAlias = Literal["auto", "inside", "after"]
+SPACINGS: tuple[str, ...] = get_args(Spacing)
+DEFAULT_SAMPLES = 100_000
+DEFAULT_SOLVER = "dopri5"
+DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
+MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096
+PILOT = 4096  # trajectories that decide ranges which are not given
+
+
+def parse_samples(text: str | int) -> int:
+    """Read a number of trajectories, which may be written as ``3e6``."""
+    number = whole_number(text)
+    if number is None:
+        raise ConfigError(f"{opt('samples', text)}: a whole number is needed, such as 3e6")
+    return number
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class DbnChoices:
+    """Options that a build takes as they are."""
+
+    samples: int = option(
+        DEFAULT_SAMPLES, "trajectories (1e5)", flag="--samples", group="sampling", metavar="N",
+        stored=Stored(always=True, read=int), read=parse_samples, doc="Number of trajectories.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        metavar="S", stored=Stored(always=True), doc="64 bits; drawn and stored by default.",
+    )  # fmt: skip
+    spacing: Spacing = option(
+        "equal", "of intervals (equal)", flag="--spacing", group="method", choices=SPACINGS,
+        doc="Of intervals: ``equal`` widths, or ``quantile``: equally many samples of the pilot.",
+    )  # fmt: skip
+    resume: bool = option(
+        False, "go on with a stopped build", flag="--resume", group="output",
+        action="store_true", doc="Go on with a build that was stopped.",
+    )  # fmt: skip
+    quiet: bool = quiet_option()
+    counting: Counts = option(
+        "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
+        doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "
+        "``after``, kernels of their own; ``auto``. Changes no count.",
+    )  # fmt: skip
+    block: int | None = option(
+        None, "trajectories that a rank takes at once", flag="--block", type=int, metavar="N",
+        doc="Trajectories that a rank takes at once.",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DbnOptions(DbnChoices):
+    """Everything a user may choose for ``tauslab dbn``, checked: `DbnChoices`, and these.
+
+    Parameters
+    ----------
+    times
+        Time points ``[time]``, two or more, in the model's time unit.
+    unknown
+        Parameters, and species whose initial amounts are unknown.
+    ranges
+        Of an unknown: the range it is drawn from, uniformly. Of a variable: the range that is cut
+        into intervals.
+    sample
+        Other distributions of unknowns, as ``tauslab run --sample`` takes them.
+    method
+        How equations are integrated; its solver is ``dopri5`` by default.
+    intervals
+        Number of intervals of every node, or by name for some.
+    edges
+        Edges of the intervals of some nodes, given.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    times: FloatArray
+    unknown: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    sample: tuple[str, ...] = ()
+    method: ODE = field(default_factory=ODE)
+    intervals: int = DEFAULT_INTERVALS
+    own_intervals: Mapping[str, int] = field(default_factory=dict)
+    edges: Mapping[str, FloatArray] = field(default_factory=dict)
+    set: Mapping[str, float] = field(default_factory=dict)
+    device: str = "auto"
+    threads: int = 0
+    output: Path | None = None
+    overwrite: bool = False
+    command: str = "tauslab.dbn.build"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        self._check_by_name()
+        if not 2 <= len(self.times) <= MOST_TIMES:
+            raise ConfigError(
+                f"a dynamic Bayesian network has 2 to {MOST_TIMES} time points, each with tables "
+                f"of its own; {len(self.times)} are given"
+            )
+        within("threads", self.threads, 0, MOST_THREADS)
+        if self.integration.substeps is not None:
+            within("substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
+        within("samples", self.samples, 1, MOST_TRAJECTORIES)
+        if self.block is not None:
+            within("block", self.block, 1, MOST_TRAJECTORIES)
+        if self.seed is not None:
+            within("seed", self.seed, 0, 2**64 - 1)
+        for name, value in [("", self.intervals), *self.own_intervals.items()]:
+            within("intervals", value, 1, MOST_BINS, key=name)
+        one_of("spacing", self.spacing, SPACINGS)
+        one_of("counting", self.counting, COUNTINGS)
+        if len(set(self.unknown)) < len(self.unknown):
+            raise ConfigError(f"{opt('unknown')} names {_twice(self.unknown)} twice")
+        if self.overwrite and self.resume:
+            raise ConfigError(f"{opt('overwrite')} and {opt('resume')} exclude each other")
+
+    @property
+    def integration(self) -> OdeSettings:
+        """How equations are integrated."""
+        return self.method.settings(DEFAULT_SOLVER)
+
+    def _check_by_name(self) -> None:
+        """Check lists and what is given by name, of whatever kind a program gives it."""
+        for name, texts in (("unknown", self.unknown), ("sample", self.sample)):
+            listed = isinstance(texts, tuple | list)
+            if not listed or not all(isinstance(text, str) for text in texts):
+                raise ConfigError(f"{assigned(name)}{texts!r}: a list of texts is expected")
+        for given, by_name, kind in (
+            ("ranges", self.ranges, "pairs of numbers"),
+            ("intervals", self.own_intervals, "whole numbers"),
+            ("edges", self.edges, "lists of numbers"),
+            ("set", self.set, "numbers"),
+        ):
+            if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
+                raise ConfigError(f"{assigned(given)}{by_name!r}: {kind} by name are expected")
+        for name, pair in self.ranges.items():
+            if len(_numbers(opt("ranges", key=name), pair)) != 2:
+                raise ConfigError(
+                    f"{opt('ranges', key=name)}: two numbers are expected, not {pair!r}"
+                )
+        for name, value in self.set.items():
+            _numbers(opt("set", key=name), [value])
+        for name, (low, high) in self.ranges.items():
+            if not (low < high and math.isfinite(high - low)):
+                raise ConfigError(
+                    f"{assigned('ranges', key=name)}{low:g}:{high:g}: the lower end must be "
+                    "below the upper, and both finite"
+                )
+        for name, own in self.edges.items():
+            check_edges(name, own)
+
+
+def check_edges(name: str, edges: FloatArray) -> None:
+    """Refuse edges of intervals that are not increasing finite numbers."""
+    edges = _numbers(opt("edges", key=name), edges)
+    good = 2 <= len(edges) <= MOST_BINS + 1 and np.isfinite(edges).all()
+    if not good or not (np.diff(edges) > 0).all():
+        raise ConfigError(
+            f"{assigned('edges', key=name)}{','.join(f'{x:g}' for x in edges)}: give 2 to "
+            f"{MOST_BINS + 1} finite numbers that increase"
+        )
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Read ``NAME=LO:HI`` texts."""
+    found: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        try:
+            low, high = (float(word) for word in values.split(":"))
+        except ValueError:
+            raise ConfigError(
+                f"{opt('ranges', key=text)}: write NAME=LO:HI with two numbers"
+            ) from None
+        add_once(found, name.strip(), (low, high), "ranges")
+    return found
+
+
+def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
+    """Read ``NAME=a,b,c`` texts."""
+    found: dict[str, FloatArray] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        try:
+            edges = np.array([float(word) for word in values.split(",")])
+        except ValueError:
+            raise ConfigError(f"{opt('edges', key=text)}: write NAME=a,b,c with numbers") from None
+        add_once(found, name.strip(), edges, "edges")
+    return found
+
+
+def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Read ``K`` for all nodes, and ``NAME=K`` for some."""
+    every: dict[str, int] = {}
+    own: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            number = int(value)
+        except ValueError:
+            raise ConfigError(
+                f"{opt('intervals', key=text)}: write K or NAME=K, a whole number"
+            ) from None
+        add_once(own if equals else every, name.strip(), number, "intervals")
+    return every.get("", DEFAULT_INTERVALS), own
+
+
+def _numbers(option: str, values: Any) -> FloatArray:
+    """Several numbers, in one row."""
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.zeros(())
+    if found.ndim != 1:
+        raise ConfigError(f"{option}: numbers are expected, not {values!r}")
+    return found
+
+
+def _twice(names: Sequence[str]) -> str:
+    return next(name for name in names if list(names).count(name) > 1)

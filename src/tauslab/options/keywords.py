@@ -1,0 +1,320 @@
+"""The options of `tauslab.run` and ``tauslab run``, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.kernels.backends import backend_names
+from tauslab.kernels.ensemble.launch import MAX_STEPS
+from tauslab.options.methods import METHODS, Method, MethodWord
+from tauslab.options.places import Dask, Device, DeviceWord, Name, Output
+from tauslab.options.sweep import MOST_POINTS, parse_sweep
+from tauslab.options.values.checks import line, whole
+from tauslab.options.values.definition import Stored, declared, option
+from tauslab.options.values.recurring import comm_option, quiet_option
+from tauslab.options.values.texts import (
+    assignments,
+    count,
+    counts_of_a_unit,
+    drawn,
+    read_times,
+)
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Numbers: TypeAlias = Sequence[float] | FloatArray
+Values: TypeAlias = float | Numbers
+Table: TypeAlias = Mapping[str, Numbers] | Name
+
+DEVICES: tuple[str, ...] = ("auto", *sorted(backend_names()))
+assert set(get_args(DeviceWord)) >= set(DEVICES)
+
+
+def device_option(*, python: bool = True) -> Device:
+    """The device, an option of every job."""
+    return option(
+        "auto", "auto: a GPU where there is one", flag="--device", group="cluster",
+        choices=DEVICES, doc="``auto``, ``cpu`` or ``cuda``; or `tauslab.CPU`, `tauslab.GPU`.",
+        python=python,
+    )  # fmt: skip
+
+
+_RECORD = (
+    "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
+    "sampled: the values that were drawn"
+)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Count:
+    n: int | None = option(
+        None, "trajectories at each point (1000; 1 of ode where nothing is drawn)", flag="-n",
+        group="sampling", type=count, stored=Stored(apart=True),
+        doc="Number of trajectories; with a sweep, at each of its points. By default 1000; 1 of "
+        "``ode`` where all would be the same: nothing is drawn or given for each.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Times:
+    """Sample times, said in one of two ways."""
+
+    t_end: float | None = option(
+        None, "last sample time, in model units", flag="--t-end", group="sampling", type=float,
+        metavar="T", unit="time of the model",
+        doc="Last sample time; by default the model's own, where it has one.",
+    )  # fmt: skip
+    points: int | None = option(
+        None, "sample times from 0 to T (101)", flag="--points", group="sampling", type=count,
+        metavar="K", doc="Number of sample times from 0 to `t_end`, both included (101).",
+    )  # fmt: skip
+    times: Values | None = option(
+        None, "sample times, one a line", flag="--times", group="sampling", type=Path,
+        metavar="FILE", read=read_times, unit="time of the model",
+        doc="Sample times ``[time]``, or one, in place of `t_end` and `points`.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class CommonChoices:
+    """Options that a job of an ensemble takes as they are; `tauslab.simulator` has them too."""
+
+    max_steps: int = option(
+        MAX_STEPS, "events of a trajectory at most", flag="--max-steps", type=count, metavar="N",
+        stored=Stored(always=True), check=whole(1, MAX_STEPS),
+        doc="Steps (events, and leaps) after which a trajectory is given up (status "
+        "``step_limit``).",
+    )  # fmt: skip
+    common: bool = option(
+        False, "points share their random numbers: ssa with a stream for each reaction",
+        flag="--common", group="sampling", action="store_true", stored=Stored(),
+        doc="Of ``ssa``: trajectories of the same number have the same random numbers at every "
+        "point of a sweep, in every row of values and in every run with the seed, a stream for "
+        "each reaction, so that differences of scenarios vary less: docs/sweeps.md.",
+    )  # fmt: skip
+    block: int | None = option(
+        None, "trajectories in a storage block", flag="--block", type=int, metavar="N",
+        check=whole(1, 2**31 - 1),
+        doc="Trajectories in a storage block, the unit of writing and resuming.",
+    )  # fmt: skip
+    quiet: bool = quiet_option()
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class EnsembleChoices:
+    """Options that a job of an ensemble takes as they are."""
+
+    first: int = option(
+        0, "number of the first trajectory (0)", flag="--first", group="sampling", type=count,
+        metavar="N", stored=Stored(name="before", absent=0),
+        doc="Number of the first trajectory at each point: 10 trajectories from 90 on are the last "
+        "ones of a run of 100. It makes some of them again, or divides a run between jobs.",
+    )  # fmt: skip
+    first_point: int = option(
+        0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
+        metavar="N", stored=Stored(absent=0), check=whole(0, MOST_POINTS - 1),
+        doc="Number of the first point of a sweep: points 0 to 9 of a table of 100, and those from "
+        "10 on as a run with ``first_point=10``, are together those of one run.",
+    )  # fmt: skip
+    note: str = option(
+        "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
+        stored=Stored(decides=False), check=line(1000),
+        doc="A remark, of one line, that the file keeps and ``tauslab info`` tells.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
+        doc="64 bits: the same seed gives the same bits on any device and any number of ranks. "
+        "Drawn and stored in the result by default.",
+    )  # fmt: skip
+    resume: bool = option(
+        False, "complete an unfinished file", flag="--resume", group="output",
+        action="store_true", doc="Complete a file that a run left unfinished.",
+    )  # fmt: skip
+    append: int | None = option(
+        None, "add N trajectories to a finished file", flag="--append", group="sampling",
+        type=count, metavar="N",
+        doc="Add so many trajectories, at each point, to the finished result in `output`, as one "
+        "run with all of them would have given it. `n` is not used; times, species, points of a "
+        "sweep and options of the method that are not given are those of the file.",
+    )  # fmt: skip
+    append_to: int | None = option(
+        None, "as --append, until there are N in all", flag="--append-to", group="sampling",
+        type=count, metavar="N",
+        doc="As `append`, but by the number that the file has in the end: where it has them, "
+        "nothing is added, so that the same command may be given again.",
+    )  # fmt: skip
+    until: str | None = option(
+        None, "'mean(X) rel 0.01', 'P(X>300 at 10) ci 0.001'; at most -n", flag="--until",
+        group="sampling", metavar="WHAT",
+        doc="Add trajectories until a 95 % confidence interval is narrow enough, `n` at most: "
+        '``"mean(X) rel 0.01"``, ``"P(X>300 at 10) ci 0.001"``, see docs/convergence.md.',
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _CommonKeywords:
+    """What `tauslab.run` and `tauslab.simulator` take."""
+
+    method: MethodWord | Method | None = option(
+        None, "ssa (default): exact; tau: leaping; auto: tau where it pays and errs little; ode",
+        flag="--method", group="method", choices=METHODS,
+        stored=Stored(apart=True),
+        doc="How trajectories are made: ``ssa``, exact, is the default; ``tau``, tau-leaping with "
+        "step control; ``auto`` leaps only where that clearly pays and where a pilot finds its "
+        "error small; ``ode``, ordinary differential equations. Or the settings of one: "
+        "`tauslab.SSA`, `tauslab.TauLeaping`, `tauslab.Auto`, `tauslab.ODE`.",
+    )  # fmt: skip
+    species: Sequence[str] | str | None = option(
+        None, "record these only", flag="--species", group="output", metavar="A,B",
+        doc="Names to record; all by default.",
+    )  # fmt: skip
+    record: str | Sequence[str] | None = option(
+        None, f"any of {_RECORD}", flag="--record", group="output", metavar="WHAT",
+        stored=Stored(apart=True),
+        doc="Any of ``trajectories``, ``statistics``, ``final``, "
+        "``histogram:SPECIES:LO:HI:BINS`` and ``summary:KIND:SPECIES[:...]`` (a number per "
+        "trajectory, such as ``summary:first-passage:X:100``), of ``ode`` also ``sampled``, what "
+        "`sample` drew; as a list or separated by commas. By default trajectories while they stay "
+        "below 1 GiB, else statistics and final.",
+    )  # fmt: skip
+    sample: Sequence[str] | str = option(
+        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
+        "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
+        action="append", metavar="NAME=FORM",
+        stored=Stored(apart=True, read=drawn, follows="method"),
+        doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
+    )  # fmt: skip
+    device: Device = device_option()
+    executor: Dask | None = option(
+        None, group="cluster",
+        doc="None: the ranks of this launch, or this process alone; `tauslab.Dask`: workers of "
+        "Dask.",
+    )  # fmt: skip
+    comm: Any = comm_option()
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class PointsKeywords:
+    """Points at which other values hold."""
+
+    sweep: Mapping[str, str | tuple[float, float] | Numbers] | None = option(
+        None, "values to combine: lin:LO:HI:N, log:LO:HI:N, list:a,b,c; a range with --design",
+        flag="--sweep", group="model", action="append", metavar="NAME=FORM", read=parse_sweep,
+        doc="Values of parameters and initial amounts by name; the points are all combinations, "
+        "the first name the slowest. Also as text: ``lin:LO:HI:N``, ``log:LO:HI:N``, "
+        "``list:a,b,c``.",
+    )  # fmt: skip
+    design: tuple[str, int] | str | None = option(
+        None, "N points in the ranges: sobol:N, lhs:N", flag="--design", group="model",
+        metavar="KIND:N",
+        doc='``("sobol", N)`` or ``("lhs", N)``: N points in the ranges that `sweep` gives, each '
+        '``(LO, HI)``, ``"lin:LO:HI"`` or ``"log:LO:HI"``; which points, the seed decides.',
+    )  # fmt: skip
+    table: Table | None = option(
+        None, "a point per row, CSV or Parquet", flag="--table", group="model", type=Path,
+        metavar="FILE",
+        doc="Points one by one: a column of values for each name, or a CSV or Parquet file of "
+        "them.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class NetworkKeywords(
+    PointsKeywords, _CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count
+):
+    """What `tauslab.run` takes for a network."""
+
+    set: Mapping[str, Values] | None = option(
+        None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
+        group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters and initial amounts (molecules) of species by name: a number "
+        "for all trajectories, or an array ``[n]`` with one for each.",
+    )  # fmt: skip
+    output: Name | Output | None = option(
+        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
+        "stays in memory, on every rank.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class SimulatorKeywords(_CommonKeywords, CommonChoices, _Times):
+    """What `tauslab.simulator` takes."""
+
+    seed: int | None = option(
+        0, doc="Where the seeds of the calls come from, 64 bits; None draws one.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class MoleculesFlag:
+    """`tauslab.in_molecules` and `tauslab.with_net_laws`, for the command line."""
+
+    molecules: bool = option(
+        False, "of SBML whose amounts are moles: count molecules (others count them already)",
+        flag="--molecules", group="model", action="store_true", python=False,
+        in_python=lambda _: "ts.in_molecules(model)",
+    )  # fmt: skip
+    amounts: float | None = option(
+        None, "read amounts as counts, or as F counts a unit", flag="--amounts", group="model",
+        type=counts_of_a_unit, metavar="counts|F", python=False,
+        in_python=lambda v: f"ts.in_molecules(model, {1 if v == 'counts' else v or '...'})",
+    )  # fmt: skip
+    net_laws: bool = option(
+        False, "let reactions go backwards while their law is negative", flag="--net-laws",
+        group="model", action="store_true", python=False,
+        in_python=lambda _: "ts.with_net_laws(model)",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class AnswerFlags:
+    """What the command line says at the end of a run, and how much."""
+
+    json: bool = option(
+        False, "for programs: the summary as JSON, and nothing else", flag="--json",
+        group="output", action="store_true", python=False,
+    )  # fmt: skip
+    verbose: bool = option(
+        False, "say why each choice was made", flag="--verbose", group="output",
+        action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class CrossCheckFlag:
+    """A comparison that the command line alone makes."""
+
+    cross_check: bool = option(
+        False, "compare with the master equation, where the model is small enough",
+        flag="--cross-check", group="output", action="store_true", python=False,
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class TimeLimitFlag:
+    """A limit that the command line alone has."""
+
+    max_time: str | None = option(
+        None, "stop after so long, for --resume", flag="--max-time", group="cluster",
+        metavar="H:M:S", python=False,
+    )  # fmt: skip

@@ -1,0 +1,535 @@
+"""The settings of a lattice run, checked, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.errors import ConfigError, ModelError, TauslabError
+from tauslab.base.option_names import assigned, opt, warn
+from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.options.keywords import PointsKeywords, device_option
+from tauslab.options.places import Device, Name, Output
+from tauslab.options.sweep import Design, Sweep, column_of
+from tauslab.options.values.definition import Stored, declared, option
+from tauslab.options.values.python_values import whole
+from tauslab.options.values.recurring import comm_option, quiet_option
+from tauslab.options.values.texts import assignments, count
+
+if TYPE_CHECKING:
+    from tauslab.kernels.lattice.lowering import LoweredLattice
+    from tauslab.model.lattice.lattice import Lattice
+    from tauslab.options.hook_view import LatticeView
+
+FloatArray = npt.NDArray[np.float64]
+Hook: TypeAlias = "Callable[[LatticeView], None]"
+Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
+HALOS: tuple[str, ...] = get_args(Halo)
+
+MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
+MOST_RUNS = 1 << 24  # points times replicas
+MOST_STEPS = 1 << 48
+_MOST_SAID = 4  # different warnings of a model
+_LONGER = 1.5  # times the end that was asked for: what whole steps may make of it in silence
+_SAMPLES = 1000  # about as many by default
+_COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
+_FRAMES = 2  # copies of the particles that are on their way to the file
+_FRAME = 1024  # bytes of one of an empty lattice
+_PLACING = 40  # bytes of a site while the host places particles
+_PLACING_THERE = 8  # the same of the device that does it
+_POINT_STREAM = 3  # second word of the key: 1 and 2 place particles, see model/lattice/placement.py
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class LatticeChoices:
+    """Options that a job of a lattice takes as they are."""
+
+    t_end: float | None = option(
+        None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
+        unit="s", stored=Stored(apart=True), doc="End of model time; by default the model's own.",
+    )  # fmt: skip
+    count_every: int | None = option(
+        None, "steps between counts (a 1000th)", flag="--count-every", group="sampling",
+        type=count, metavar="N", stored=Stored(always=True),
+        doc="Steps between counts (about a thousand counts by default).",
+    )  # fmt: skip
+    frame_every: int = option(
+        0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
+        metavar="N", stored=Stored(always=True),
+        doc="Steps between frames, which hold every particle (none by default).",
+    )  # fmt: skip
+    replicas: int = option(
+        1, "independent runs (1)", flag="--replicas", group="sampling", type=int, metavar="R",
+        stored=Stored(always=True),
+        doc="Independent runs: as many at a time as gain speed on a device, and side by side on "
+        "several ranks.",
+    )  # fmt: skip
+    max_hop: float = option(
+        MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,
+        metavar="Q", stored=Stored(always=True),
+        doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
+        "passes.",
+    )  # fmt: skip
+    seed: int | None = option(
+        None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
+        metavar="S", stored=Stored(always=True),
+        doc="64 bits: the same seed gives the same bits on any device. Drawn and stored in the "
+        "result by default.",
+    )  # fmt: skip
+    slabs: int | None = option(
+        None, "ranks that share each lattice", flag="--slabs", group="cluster", type=int,
+        metavar="N", doc="Ranks that share each lattice, a slab of planes each; by default as the "
+        "sizes suggest.",
+    )  # fmt: skip
+    halo: Halo = option(
+        "auto", "how planes travel (auto)", flag="--halo", choices=HALOS,
+        doc="How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, "
+        "``shared``, ``host``, ``mpi``. Changes no result.",
+    )  # fmt: skip
+    halo_depth: int = option(
+        0, "planes at a time (by size and transport)", flag="--halo-depth", type=int,
+        metavar="K", doc="How many planes travel at a time (0: by size and transport). Changes no "
+        "result.",
+    )  # fmt: skip
+    rebalance_every: float | None = option(
+        None, "seconds between new cuts; 0: never", flag="--rebalance-every", type=float,
+        metavar="S", unit="s", doc="Time between new cuts into slabs, made where their times "
+        "differ; 0: never. By default with checkpoints.",
+    )  # fmt: skip
+    checkpoint_every: float = option(
+        10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
+        type=float, metavar="M", unit="minutes",
+        doc="Time between checkpoints; frames are checkpoints too.",
+    )  # fmt: skip
+    checkpoint_steps: int = option(
+        0, "steps (none)", flag="--checkpoint-steps", group="output", type=count, metavar="N",
+        doc="Steps between checkpoints; 0: none.",
+    )  # fmt: skip
+    resume: bool = option(
+        False, "complete an unfinished file", flag="--resume", group="output",
+        action="store_true", doc="Complete a file that a run left unfinished.",
+    )  # fmt: skip
+    quiet: bool = quiet_option()
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class LatticeKeywords(PointsKeywords, LatticeChoices):
+    """What `tauslab.run` takes for a lattice."""
+
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter, or number of particles of a species at the start",
+        flag="--set", group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values of parameters, and numbers of particles of species at the start, by name.",
+    )  # fmt: skip
+    hooks: Sequence[tuple[int, Hook]] = option(
+        (), doc="Pairs ``(steps, function)``: the function is called with a `LatticeView` after "
+        "every so many steps, first at the end of the first interval and not at t = 0; on every "
+        "rank.",
+    )  # fmt: skip
+    device: Device = device_option()
+    output: Name | Output | None = option(
+        None, "(MODEL's stem + .h5)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc="Result file (HDF5), or `tauslab.Output`; without one the result "
+        "lies in a temporary file.",
+    )  # fmt: skip
+    stop: Callable[[], bool] | None = option(
+        None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
+        "`StoppedEarly`, and ``resume=True`` goes on; without `output` nothing is left.",
+    )  # fmt: skip
+    comm: Any = comm_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatticeOptions(LatticeChoices):
+    """Everything a user may choose for ``tauslab rdme``, checked: `LatticeChoices`, and these.
+
+    Parameters
+    ----------
+    hooks
+        Functions and the number of steps before each of their calls.
+    share_gpu
+        Whether two ranks may use the same GPU.
+    sweep
+        Points at which other values hold; a design becomes points when the seed is known.
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    set: Mapping[str, float] = field(default_factory=dict)
+    sweep: Sweep | Design | None = None
+    hooks: Sequence[tuple[int, Hook]] = ()
+    share_gpu: bool = False
+    device: str = "auto"
+    threads: int = 0
+    output: Path | None = None
+    overwrite: bool = False
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what needs no model."""
+        self._check_numbers()
+        if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
+            raise ConfigError(f"{assigned('t_end')}{self.t_end:g}: it must be finite and above 0")
+        if not self.checkpoint_every > 0:
+            raise ConfigError(
+                f"{assigned('checkpoint_every')}{self.checkpoint_every:g}: it must be above 0"
+            )
+        if self.rebalance_every is not None and not self.rebalance_every >= 0:
+            raise ConfigError(
+                f"{assigned('rebalance_every')}{self.rebalance_every:g}: it must be 0 or more"
+            )
+        if self.halo not in HALOS:
+            raise ConfigError(f"{opt('halo', self.halo)}: it must be one of {', '.join(HALOS)}")
+        if self.sweep is not None:
+            self._check_sweep(self.sweep)
+        for one in self.hooks:
+            pair = (
+                isinstance(one, tuple | list)
+                and len(one) == 2
+                and isinstance(one[0], int | np.integer)
+            )
+            if not pair or one[0] < 1 or not callable(one[1]):
+                raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+
+    def _check_numbers(self) -> None:
+        """Types, and ranges of whole numbers; 1e3 is one too."""
+        for name, least, most in (
+            ("count_every", 1, MOST_STEPS),
+            ("frame_every", 0, MOST_STEPS),
+            ("replicas", 1, MOST_REPLICAS),
+            ("threads", 0, 4096),
+            ("seed", 0, 2**64 - 1),
+            ("checkpoint_steps", 0, MOST_STEPS),
+            ("slabs", 1, MOST_STEPS),
+            ("halo_depth", 0, MOST_STEPS),
+        ):
+            value = whole(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if value is not None and not isinstance(value, int | np.integer):
+                raise ConfigError(f"{assigned(name)}{value!r}: a whole number is expected")
+            if value is not None and not least <= value <= most:
+                raise ConfigError(f"{assigned(name)}{value}: it must be {least} to {most}")
+        for name in ("t_end", "checkpoint_every", "rebalance_every", "max_hop"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Real):
+                raise ConfigError(f"{assigned(name)}{value!r}: a number is expected")
+
+    def _check_sweep(self, sweep: Sweep | Design) -> None:
+        if self.runs > MOST_RUNS:
+            raise ConfigError(
+                f"{opt('replicas', self.replicas)} at {sweep.points} points are {self.runs} runs: "
+                f"at most {MOST_RUNS}"
+            )
+        for name in self.set:
+            if name in sweep.names:
+                raise ConfigError(f"{name} has one value for all points and is swept: choose one")
+
+    @property
+    def runs(self) -> int:
+        """Replicas of all points together."""
+        return self.replicas * (1 if self.sweep is None else self.sweep.points)
+
+
+@dataclass(frozen=True)
+class LatticeTask:
+    """A lattice run, ready to be driven.
+
+    steps: of the model, of `passes` passes of hops each; `--count-every` and `--frame-every` count
+    these, and times are multiples of their length.
+
+    In a sweep the replicas of all points are numbered as one row, those of point 0 first: a *run*
+    is one of them. `lattice` is that of point `point`; all points have the same steps, and each its
+    own passes of hops and of reactions, `passes_at` ``[point, 2]``.
+    """
+
+    model: Lattice
+    lattice: LoweredLattice
+    options: LatticeOptions
+    steps: int
+    count_every: int
+    passes_at: npt.NDArray[np.int64]
+    point: int = 0
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """The points; None without a sweep."""
+        assert not isinstance(self.options.sweep, Design)
+        return self.options.sweep
+
+    @property
+    def runs(self) -> int:
+        """Replicas of all points together."""
+        return self.options.runs
+
+    def place(self, run: int) -> tuple[int, int]:
+        """Point and replica of a run."""
+        return divmod(run, self.options.replicas)
+
+    def of_run(self, run: int) -> LatticeTask:
+        """The task with the lattice of the point to which a run belongs."""
+        point = self.place(run)[0]
+        if point == self.point:
+            return self
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it was said when the task was made
+            lattice = _lattice_at(self.model, self.options, point, self.lattice.step)
+        return replace(self, lattice=lattice, point=point)
+
+    def passes_of(self, run: int) -> int:
+        """Steps of the engine in a step of the model, in a run."""
+        return int(self.passes_at[self.place(run)[0], 0])
+
+    def seed_of(self, point: int) -> int:
+        """The seed of a point: that of a run without a sweep that gives the same bits."""
+        assert self.options.seed is not None
+        return point_seed(self.options.seed, point)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the model; its sites are read for it."""
+        from tauslab.model.lattice.canonical import lattice_sha256
+
+        return lattice_sha256(self.model)
+
+    @property
+    def samples(self) -> int:
+        """Sample times of a replica."""
+        return self.steps // self.count_every + 1
+
+    @property
+    def frames(self) -> int:
+        """Frames of a replica."""
+        every = self.options.frame_every
+        return self.steps // every + 1 if every else 0
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of the file at least: of the counts of all samples, and what no frame lacks."""
+        lattice = self.lattice
+        types, species = len(lattice.site_types), len(lattice.species)
+        row = (types + 1) * species + len(lattice.reactions) + 1
+        return self.runs * (8 * row * self.samples + _FRAME * self.frames)
+
+    def host_bytes(self, slabs: int, *, computes: bool) -> int:
+        """Host memory of a rank, where as many share a lattice, at its most.
+
+        Parameters
+        ----------
+        computes
+            Whether the device's memory is the host's.
+        """
+        from tauslab.kernels.lattice.placing import are_many
+        from tauslab.kernels.lattice.state import Slab
+
+        (nz, ny, nx), start = self.lattice.shape, self.lattice.start
+        planes = -(-nz // slabs)
+        particles = self.lattice.slots * np.dtype(self.lattice.particle_type).itemsize
+        on_device = are_many(start, Slab(0, planes))
+        placing = 0 if not start.spread_types else _PLACING_THERE * computes
+        if not on_device:
+            placing = particles + (_PLACING if start.spread_types else 0)
+        begins = 2 * computes * particles + placing
+        written = bool(self.frames) or self.options.output is not None
+        goes_on = (_COPIES * computes + _FRAMES * written) * particles
+        return planes * ny * nx * (max(begins, goes_on) + 1) + 16 * (self.samples + self.frames)
+
+    @property
+    def passes(self) -> int:
+        """Steps of the engine in a step of the model."""
+        return self.lattice.diffusion_substeps
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Sample times ``[sample]`` in seconds."""
+        numbers = np.arange(0, self.steps + 1, self.count_every, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
+
+    @cached_property
+    def frame_times(self) -> FloatArray:
+        """Times of frames ``[frame]``; empty without."""
+        every = self.options.frame_every
+        last = self.steps + 1 if every else 0
+        numbers = np.arange(0, last, every or 1, dtype=np.float64)
+        return np.multiply(numbers, self.lattice.step, dtype=np.float64)
+
+
+def point_seed(seed: int, point: int) -> int:
+    """Seed of a point of a sweep: the run's own at point 0, else a word of NumPy's Philox."""
+    if point == 0:
+        return seed
+    words = np.random.Philox(
+        key=np.array([seed, _POINT_STREAM], np.uint64),
+        counter=np.array([0, point, 0, 0], np.uint64),
+    )
+    return int(words.random_raw())
+
+
+def set_parameters(model: Lattice, given: Mapping[str, float]) -> dict[str, float] | None:
+    """Values of ``--set``, None if there are none; ConfigError where the model has no such name."""
+    _require_names(model, given, "set")
+    return {name: float(value) for name, value in given.items()} or None
+
+
+def _require_names(model: Lattice, names: Iterable[str], origin: str) -> None:
+    """Refuse what is neither a parameter nor a species."""
+    from tauslab.model.lattice.values import is_start
+
+    for name in sorted(set(names) - set(model.parameters)):
+        if not is_start(model, name):
+            known = ", ".join(model.parameters) or "none"
+            raise ConfigError(
+                f"{column_of(origin, name)}: {model.name} has no parameter or species of "
+                f"that name; parameters: {known}; species: {', '.join(model.species)}"
+            )
+
+
+def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
+    """Apply the options to the model.
+
+    Raises
+    ------
+    ModelError, ConfigError
+        The model or an option is not allowed; named in one sentence.
+    """
+    model.validate()
+    if isinstance(options.sweep, Design):
+        assert options.seed is not None  # drawn before
+        options = replace(options, sweep=options.sweep.draw(options.seed))
+    set_parameters(model, options.set)
+    if isinstance(options.sweep, Sweep):
+        _require_names(model, options.sweep.names, options.sweep.origin)
+    lattice, passes = _lattices(model, options)
+    t_end = options.t_end if options.t_end is not None else model.t_end
+    if t_end is None:
+        raise ModelError(
+            f"{model.name} says no end time: give one, for instance {assigned('t_end')}10"
+        )
+    wanted = t_end / lattice.step * (1 - 1e-12)
+    if not wanted * int(passes[:, 0].max()) < MOST_STEPS - 1:
+        raise ConfigError(
+            f"{assigned('t_end')}{t_end:g}: these are {wanted:.3g} steps of {lattice.step:.3g} s; "
+            "at most 2^48 are done"
+        )
+    steps = max(1, math.ceil(wanted))
+    if steps > _LONGER * wanted:
+        warn(
+            f"{model.name}: a step is {lattice.step:.3g} s, so the run ends at "
+            f"{steps * lattice.step:.3g} s, not at "
+            + ("the model's end, " if options.t_end is None else assigned("t_end"))
+            + f"{t_end:g}"
+        )
+    _warn_of_intervals(model.name, options, steps)
+    every = options.count_every or max(1, steps // _SAMPLES)
+    return LatticeTask(model, lattice, options, steps, every, passes)
+
+
+def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
+    """Counts or frames so far apart that the start alone has one."""
+    run = f"the run has {steps} step" + "s" * (steps > 1)
+    for field_name, what in (("count_every", "counts are"), ("frame_every", "a frame is")):
+        every = getattr(options, field_name)
+        if every is not None and every > steps:
+            warn(f"{name}: {assigned(field_name)}{every}: {run}, so {what} made at t = 0 alone")
+    for every, hook in options.hooks:
+        if every > steps:
+            called = getattr(hook, "__name__", "the function")
+            warn(f"{name}: hooks=[({every}, {called})]: {run}, so {called} is never called")
+
+
+def _lattices(
+    model: Lattice, options: LatticeOptions
+) -> tuple[LoweredLattice, npt.NDArray[np.int64]]:
+    """The lattice of the first point, and the passes of hops and reactions at all ``[point, 2]``.
+
+    All points take one step: the model's, or the shortest that one of them would choose.
+    """
+    points = 1 if options.sweep is None else options.sweep.points
+    step = None
+    if model.step is None and points > 1:
+        shortest = min(_own_step(model, options, point) for point in range(points))
+        step = shortest if math.isfinite(shortest) else None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = _lattice_at(model, options, 0, step)
+        passes, worst = np.zeros((points, 2), np.int64), first
+        for point in range(points):
+            one = first if point == 0 else _lattice_at(model, options, point, step)
+            passes[point] = one.diffusion_substeps, one.reaction_substeps
+            worst = max(worst, one, key=lambda lattice: lattice.splitting.error)
+            for sentence in _model_warnings(model, options, point):
+                warn(f"{model.name}: {sentence}")
+    said = list(dict.fromkeys(str(each.message) for each in caught))  # most are of each point
+    for sentence in said[:_MOST_SAID]:
+        warn(sentence)
+    if len(said) > _MOST_SAID:
+        warn(f"{model.name}: {len(said) - _MOST_SAID} more warnings, which `tauslab check` lists")
+    told = worst.splitting_warning()
+    if told is not None:
+        warn(told)
+    return first, passes
+
+
+def _model_warnings(model: Lattice, options: LatticeOptions, point: int) -> list[str]:
+    from tauslab.model.lattice.diagnosis.check import model_warnings
+
+    return model_warnings(model, _values_at(options, point), hooks=bool(options.hooks))
+
+
+def _own_step(model: Lattice, options: LatticeOptions, point: int) -> float:
+    """Seconds of the step that a point alone would take; infinite where nothing diffuses."""
+    from tauslab.model.lattice.diagnosis.time_step import choose_time_step, fastest_hop
+    from tauslab.model.lattice.values import lattice_values
+
+    with _of_point(options, point), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is said when the lattice is made
+        values = lattice_values(model, _values_at(options, point))
+        if fastest_hop(model, values) == 0:
+            return math.inf
+        return choose_time_step(model, values, max_hop=options.max_hop).step
+
+
+def _lattice_at(
+    model: Lattice, options: LatticeOptions, point: int, step: float | None = None
+) -> LoweredLattice:
+    """The lattice with the values of a point, where a step has so many seconds."""
+    from tauslab.kernels.lattice.lowering import lower_lattice
+
+    with _of_point(options, point):
+        return lower_lattice(
+            model, max_hop=options.max_hop, step=step, parameters=_values_at(options, point)
+        )
+
+
+def _values_at(options: LatticeOptions, point: int) -> dict[str, float] | None:
+    """Values of parameters and numbers of particles at a point; None if none are given."""
+    values = dict(options.set)
+    if isinstance(options.sweep, Sweep):
+        values |= dict(zip(options.sweep.names, options.sweep.values[point].tolist(), strict=True))
+    return values or None
+
+
+@contextmanager
+def _of_point(options: LatticeOptions, point: int) -> Iterator[None]:
+    """Inside, an error in a sweep names the point."""
+    try:
+        yield
+    except TauslabError as error:
+        if options.sweep is None:
+            raise
+        error.args = (f"point {point} of the sweep: {error}",)
+        raise

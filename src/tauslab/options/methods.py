@@ -1,0 +1,381 @@
+"""How trajectories are made: a word, or an object with the settings of one method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import opt
+from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
+from tauslab.kernels.exact.selectors import SELECTORS
+from tauslab.kernels.exact.table_network import TEAMS
+from tauslab.kernels.ode.settings import (
+    LAYOUTS,
+    PRECISIONS,
+    SOLVERS,
+    OdeSettings,
+)
+from tauslab.options.values.checks import within
+from tauslab.options.values.definition import Stored, declared, definitions, option
+from tauslab.options.values.stored import taken
+from tauslab.options.values.texts import count
+
+MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
+Selector: TypeAlias = Literal["linear", "tree", "pdm", "rssa"]
+Solver: TypeAlias = Literal["auto", "rk4", "dopri5", "rosenbrock"]
+Precision: TypeAlias = Literal["double", "single"]
+Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
+
+METHODS: tuple[str, ...] = get_args(MethodWord)
+DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
+DEFAULT_EPSILON = 0.03
+_OF_EQUATIONS = "needs {ode}"
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Pilot:
+    """What exact simulation of large networks has."""
+
+    team: int = option(
+        0, "threads a trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
+        elsewhere="is of exact simulation: use it with {ssa} or auto",
+        doc="Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by "
+        "device and number of trajectories. Changes no result.",
+    )  # fmt: skip
+    presimulation: int | None = option(
+        None, "events of a pilot", flag="--presimulation", metavar="N", type=count,
+        stored=Stored(absent=0, follows="selector"),
+        elsewhere="is of exact simulation: use it with {ssa} or auto",
+        doc="Of large networks: events of the pilot that orders reactions and species by how "
+        "often they fire and change, and may choose the selector; 0 for none. By default by "
+        "network and number of trajectories.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class _Leaps:
+    """What leaps have."""
+
+    epsilon: float = option(
+        DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
+        metavar="E", stored=Stored(always=True),
+        elsewhere="is the error of leaps: use it with {tau} or auto",
+        doc="Bound on the expected relative change of every propensity in a leap.",
+    )  # fmt: skip
+    post_leap_check: bool = option(
+        False, "shorten leaps that changed too much", flag="--post-leap-check", group="method",
+        action="store_true", stored=Stored(),
+        elsewhere="has nothing to check with {method}: use it with tau or auto",
+        doc="Check every leap after it was made, and shorten those in which a species changed by "
+        "more than `epsilon` allows. More accurate, and slower.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class SSA(_Pilot):
+    """Exact stochastic simulation, the default.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "ssa"
+    selector: Selector | None = option(
+        None, "how ssa finds the next reaction", flag="--selector", group="method",
+        choices=SELECTORS, stored=Stored(always=True),
+        elsewhere="is a choice of exact simulation: use {ssa}",
+        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
+        "all draw from the same law. By default the network decides, or its pilot: see "
+        "docs/large-networks.md.",
+    )  # fmt: skip
+
+    delay_queue: int = option(
+        DELAY_QUEUE, "delayed reactions that may wait (1024)", flag="--delay-queue", metavar="N",
+        type=count, stored=Stored(),
+        elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
+        doc="Delayed reactions, and changes that formulas look back at, that may wait in a "
+        "trajectory, 16 bytes each; one more ends it with status ``delay_queue``. A model without "
+        "delays has no queue.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_selector(self.selector)
+        check_team(self.team)
+        check_presimulation(self.presimulation)
+        check_delay_queue(self.delay_queue)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class TauLeaping(_Leaps):
+    """Tau-leaping with step control: approximate, and faster where many molecules react often.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "tau"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_epsilon(self.epsilon)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class Auto(_Leaps, _Pilot):
+    """Leaps where that clearly pays and where a pilot finds their error small; else exact.
+
+    `Result.method` is what was chosen, and `Result.approximate` says what is approximate.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    word: ClassVar[MethodWord] = "auto"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_epsilon(self.epsilon)
+        check_team(self.team)
+        check_presimulation(self.presimulation)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class ODE:
+    """Ordinary differential equations, whose amounts are real numbers; see docs/ode.md.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed, or one that the solver does not have.
+    """
+
+    word: ClassVar[MethodWord] = "ode"
+    solver: Solver | None = option(
+        None, "auto; rk4 where --substeps are given; of dbn dopri5", flag="--ode-solver",
+        group="method", choices=SOLVERS, stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
+        doc="``rk4``, with fixed steps; ``dopri5`` or ``rosenbrock`` (for stiff equations), whose "
+        "steps adapt; ``auto``, one of the last two by a pilot that counts steps. By default "
+        "``rk4`` where `substeps` are given, else ``auto``, and ``dopri5`` for `tauslab.dbn`.",
+    )  # fmt: skip
+    substeps: int | None = option(
+        None, "rk4 steps between samples", flag="--substeps", group="method", type=int,
+        metavar="R", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
+        doc="Of ``rk4``: steps from sample to sample (10).",
+    )  # fmt: skip
+    rtol: float | None = option(
+        None, "relative error of a step (1e-6)", flag="--rtol", group="method", type=float,
+        metavar="E", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
+        doc="Of the others: relative error of a variable in a step (1e-6).",
+    )  # fmt: skip
+    atol: float | None = option(
+        None, "absolute error of a step (1e-9)", flag="--atol", group="method", type=float,
+        metavar="E", stored=Stored(always=True, follows="solver"), unit="that of amounts",
+        elsewhere=_OF_EQUATIONS,
+        doc="Of the others: absolute error of a variable in a step (1e-9).",
+    )  # fmt: skip
+    precision: Precision | None = option(
+        None, "of ode: double or single", flag="--precision", group="method",
+        choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
+        doc="``double`` (default) or ``single``.",
+    )  # fmt: skip
+    layout: Layout | None = option(
+        None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
+        elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
+        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. This and what "
+        "follows changes no result.",
+    )  # fmt: skip
+    warps: int | None = option(
+        None, "of layout warps (2)", flag="--ode-warps",
+        elsewhere=_OF_EQUATIONS, type=int, metavar="C",
+        doc="Of layout ``warps``: over how many the equations are spread (2).",
+    )  # fmt: skip
+    delay_history: int | None = option(
+        None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",
+        type=count, stored=Stored(), elsewhere=_OF_EQUATIONS,
+        doc="Of equations with delays: steps of a trajectory that are kept, 24 bytes each and 40 "
+        "for each delayed variable; a delay that needs more ends the trajectory with status "
+        "``delay_history``.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check that the choices go together."""
+        self.settings("dopri5" if self.solver is None else "auto")
+
+    def settings(self, default: str = "auto") -> OdeSettings:
+        """For the engine; `default` is the solver where neither it nor `substeps` are given."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        own = {name: value for name, value in given.items() if value is not None}
+        try:
+            return _integration(default, own)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            told = ", ".join(f"{name}={value!r}" for name, value in own.items())
+            raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
+
+    def settled(self, default: str = "auto") -> ODE:
+        """The same with all that decides numbers given: of the solver's own, None for others."""
+        found = self.settings(default)
+        own = ("substeps",) if found.solver == "rk4" else ("rtol", "atol")
+        return replace(self, **{n: getattr(found, n) for n in ("solver", "precision", *own)})
+
+
+def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
+    name = own.pop("solver", None) or ("rk4" if "substeps" in own else default)
+    if name == "auto" != default:
+        raise ConfigError(
+            f"{opt('solver', 'auto')} is a choice of runs: use dopri5, rosenbrock or rk4"
+        )
+    if "substeps" in own and name != "rk4":
+        raise ConfigError(f"{opt('substeps')} are those of {opt('solver', 'rk4')}, not of {name}")
+    if name == "rk4" and {"rtol", "atol"} & own.keys():
+        raise ConfigError(
+            f"{opt('rtol')} and {opt('atol')} need steps that adapt: {opt('solver', 'dopri5')}"
+        )
+    return OdeSettings(name, **own)
+
+
+Method: TypeAlias = SSA | TauLeaping | Auto | ODE
+M = TypeVar("M", bound=SSA | TauLeaping | Auto | ODE)
+METHOD_CLASSES: tuple[type[Method], ...] = (SSA, TauLeaping, Auto, ODE)
+
+
+def method_of(given: MethodWord | Method | None) -> Method:
+    """The settings of a method: themselves, or the defaults of the method that a word names.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    if isinstance(given, METHOD_CLASSES):
+        return given
+    return method_class(DEFAULT_METHOD if given is None else given)()
+
+
+def method_class(word: object) -> type[Method]:
+    """The settings of the method that a word names; a ConfigError where there is none."""
+    one_of("method", word, METHODS)
+    return next(one for one in METHOD_CLASSES if one.word == word)
+
+
+def given_in(method: Method) -> dict[str, Any]:
+    """Options of a method that have not their defaults, by field."""
+    values = {one.name: (getattr(method, one.name), one.default) for one in fields(method)}
+    return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def method_with(word: str, given: Mapping[str, Any]) -> Method:
+    """The method with those options of methods, by field, that are `given`.
+
+    Raises
+    ------
+    ConfigError
+        Another method's option that this one refuses.
+    """
+    if word == Auto.word and "selector" in given:
+        word = SSA.word  # the only method that has selectors
+    kind = method_class(word)
+    own = {one.name for one in fields(kind)}
+    for found, one in definitions(*METHOD_CLASSES):
+        # Double precision is everyone's.
+        foreign = found.name in given and found.name not in own
+        if foreign and one.elsewhere and (found.name, given[found.name]) != ("precision", "double"):
+            named = {method: opt("method", method) for method in METHODS}
+            why = one.elsewhere.format(method=opt("method", word), **named)
+            raise ConfigError(f"{opt(found.name)} {why}")
+    return kind(**{name: value for name, value in given.items() if name in own})
+
+
+def method_as_in(attributes: Mapping[str, Any], word: str, given: Mapping[str, Any]) -> Method:
+    """`method_with`; what is not given is as in the file of a run of that method.
+
+    Parameters
+    ----------
+    attributes
+        Those of the file's root.
+    """
+    if attributes.get("method") != word:
+        return method_with(word, given)
+    return method_with(word, {**taken(attributes, given, method_class(word)), **given})
+
+
+def with_choices(method: M, **chosen: Any) -> M:
+    """The method with options that were chosen for it, in place of None."""
+    return replace(method, **chosen)
+
+
+def turned_into(word: str, method: Method) -> Method:
+    """Another method with the options that both have."""
+    kind = method_class(word)
+    names = {one.name for one in fields(kind)} & {one.name for one in fields(method)}
+    return kind(**{name: getattr(method, name) for name in names})
+
+
+def check_epsilon(epsilon: object) -> None:
+    """Refuse what is no bound on a relative change."""
+    if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon <= 1):
+        raise ConfigError(f"{opt('epsilon', epsilon)} is not allowed: above 0, at most 1")
+
+
+def check_team(team: int) -> None:
+    """Refuse a number of threads that no kernel is made for."""
+    if team not in (0, *TEAMS):
+        allowed = ", ".join(map(str, TEAMS))
+        raise ConfigError(f"{opt('team', team)} is not allowed; allowed are {allowed}")
+
+
+def check_presimulation(events: int | None) -> None:
+    """Refuse what is no number of events."""
+    if events is not None:
+        within("presimulation", events, 0, 2**31 - 1)
+
+
+def check_delay_queue(length: int) -> None:
+    """Refuse a queue of delayed reactions that is empty, or that no machine holds."""
+    if not 1 <= length <= MOST_DELAYED:
+        raise ConfigError(f"{opt('delay_queue', length)} is not allowed: 1 to {MOST_DELAYED}")
+
+
+def check_selector(selector: str | None) -> None:
+    """Refuse a selector that is not known."""
+    if selector == "cr":  # of files and commands of earlier versions
+        raise ConfigError(
+            f"{opt('selector', 'cr')} is not in this version: use tree or pdm, which draw other "
+            "trajectories of the same law"
+        )
+    if selector is not None:
+        one_of("selector", selector, SELECTORS)

@@ -1,0 +1,261 @@
+"""Where a run computes and where its result goes: devices, Dask, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.option_names import assigned, opt
+from tauslab.options.dask import EXECUTORS, DaskOptions, dask_options
+from tauslab.options.values.checks import within
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.result_name import require_result_name
+
+DeviceWord: TypeAlias = Literal["auto", "cpu", "cuda"]
+Writer: TypeAlias = Literal["auto", "parts", "mpio"]
+WRITERS: tuple[str, ...] = get_args(Writer)
+Name: TypeAlias = str | os.PathLike[str]
+
+
+@declared
+@dataclass(frozen=True)
+class CPU:
+    """The cores of this machine.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A number outside what is allowed.
+    """
+
+    word: ClassVar[DeviceWord] = "cpu"
+    threads: int = option(
+        0, "CPU threads per rank", flag="--threads", group="cluster", type=int, metavar="N",
+        doc="CPU threads per rank; 0 for all that the rank may use.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        check_threads(self.threads)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class GPU:
+    """A GPU for each rank, by CUDA.
+
+    Parameters
+    ----------
+    {options}
+    """
+
+    word: ClassVar[DeviceWord] = "cuda"
+    share: bool = option(
+        False, "let ranks share a GPU", flag="--share-gpu", group="cluster", action="store_true",
+        doc="Of a lattice: let ranks share a GPU; ranks that run a network always may.",
+    )  # fmt: skip
+
+
+Device: TypeAlias = DeviceWord | CPU | GPU
+
+
+@declared
+@dataclass(frozen=True)
+class Dask:
+    """Workers of Dask, in place of the ranks of this launch; see docs/dask.md.
+
+    Parameters
+    ----------
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A package is missing, or the choices do not go together.
+    """
+
+    scheduler: Any = option(
+        None, "of dask: local, slurm, an address or a .json file", flag="--scheduler",
+        group="cluster", metavar="WHERE",
+        doc="``local`` (default) starts workers on this machine, ``slurm`` as SLURM jobs; or the "
+        "address or file of a scheduler, or a `distributed.Client`.",
+    )  # fmt: skip
+    workers: int | str | None = option(
+        None, "of dask: how many to start, or fewest and most", flag="--workers",
+        group="cluster", metavar="N|A:B",
+        doc='Of ``local`` and ``slurm``: how many, or fewest and most, ``"1:16"``.',
+    )  # fmt: skip
+    sbatch: str = option(
+        "", "of slurm: for the jobs of Dask workers", flag="--sbatch", group="cluster",
+        metavar="OPTIONS", doc="Of ``slurm``: options for the workers' jobs, such as "
+        '``"--partition=gpu --gpus=1"``.',
+    )  # fmt: skip
+    tls: Sequence[Name] | None = option(
+        None, doc="Files of the certificate authority, of a certificate and of its key, for "
+        "messages in TLS.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check what needs no scheduler."""
+        self.settings()
+
+    def settings(self) -> DaskOptions:
+        """For the executor."""
+        found = dask_options("dask", self.scheduler, self.workers, self.sbatch, self.tls)
+        assert found is not None
+        return found
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class OverwriteFlag:
+    """What every command that writes a result has of `Output`."""
+
+    overwrite: bool = option(
+        False, "replace an existing file", flag="--overwrite", group="output",
+        action="store_true", doc="Replace a file that is there.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True)
+class Output:
+    """The file of a result (HDF5), and how it is written.
+
+    Parameters
+    ----------
+    path
+        The file.
+    {options}
+
+    Raises
+    ------
+    ConfigError
+        A value outside what is allowed.
+    """
+
+    path: Name
+    overwrite: bool = option(
+        False, "replace an existing file", flag="--overwrite", group="output",
+        action="store_true", doc="Replace a file that is there.",
+    )  # fmt: skip
+    compress: int = option(
+        0, "gzip level (none)", flag="--compress", group="output", type=int, metavar="1-9",
+        doc="Of a network: level of gzip for the samples, 1 to 9; 0 for none.",
+    )  # fmt: skip
+    writer: Writer = option(
+        "auto", "how ranks write (auto)", flag="--writer", group="cluster", choices=WRITERS,
+        doc="Of a network: how several ranks write: ``mpio`` (together), ``parts``, or ``auto``; "
+        "see docs/clusters.md.",
+    )  # fmt: skip
+    mpi_hints: Mapping[str, str] | None = option(
+        None, "of mpio: for MPI-IO", flag="--mpi-hint", group="cluster", action="append",
+        metavar="NAME=VALUE",
+        doc="Of ``mpio``: hints to MPI-IO by name; other writers take none.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not isinstance(self.path, str | os.PathLike):
+            raise ConfigError(f"{assigned('output')}{self.path!r}: the name of a file is expected")
+        check_compress(self.compress)
+        one_of("writer", self.writer, WRITERS)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asks for nothing that only files of networks have."""
+        return self == Output(self.path, overwrite=self.overwrite)
+
+
+def device_settings(device: Device) -> dict[str, Any]:
+    """A device as word and number of threads."""
+    threads = device.threads if isinstance(device, CPU) else 0
+    return {"device": device.word if isinstance(device, CPU | GPU) else device, "threads": threads}
+
+
+def output_settings(output: Name | Output | None) -> dict[str, Any]:
+    """An output by the names of `tauslab.options.ensemble.Options`."""
+    if output is None:
+        return {"output": None}
+    chosen = output if isinstance(output, Output) else Output(output)
+    if not os.fspath(chosen.path):
+        raise ConfigError(f"{opt('output')} is empty: the name of a file is expected")
+    require_result_name(Path(chosen.path))
+    return {
+        "output": Path(chosen.path),
+        "overwrite": chosen.overwrite,
+        "compress": chosen.compress,
+        "writer": chosen.writer,
+        "hints": dict(chosen.mpi_hints or {}),
+    }
+
+
+def file_settings(output: Name | Output | None) -> dict[str, Any]:
+    """An output whose file has one layout and one writer: of a lattice, of tables of nodes.
+
+    Raises
+    ------
+    ConfigError
+        It asks for more than a path and `overwrite`.
+    """
+    if isinstance(output, Output) and not output.plain:
+        raise ConfigError(
+            "compress=, writer= and mpi_hints= of ts.Output are for results of networks"
+        )
+    found = output_settings(output)
+    return {name: found[name] for name in ("output", "overwrite") if name in found}
+
+
+def executor_settings(executor: Dask | None) -> DaskOptions | None:
+    """Where the launches run.
+
+    Raises
+    ------
+    ConfigError
+        It is neither None nor a `Dask`.
+    """
+    if executor is not None and not isinstance(executor, Dask):
+        raise ConfigError(f"executor={executor!r} is not allowed: None, or ts.Dask(...)")
+    return None if executor is None else executor.settings()
+
+
+def check_threads(threads: int) -> None:
+    """Refuse what is no number of threads."""
+    within("threads", threads, 0, 4096)
+
+
+def check_compress(level: int) -> None:
+    """Refuse what is no level of gzip."""
+    within("compress", level, 0, 9)
+
+
+@declared
+@dataclass(frozen=True)
+class ExecutorFlags:
+    """What the command line says of Dask in other words than Python."""
+
+    executor: str = option(
+        "mpi", "the ranks of this launch, or Dask", flag="--executor", group="cluster",
+        choices=EXECUTORS,
+        in_python=lambda v: "executor=ts.Dask()" if v == "dask" else "executor=" + "None" * bool(v),
+    )  # fmt: skip
+    dask_tls_ca: Path | None = option(
+        None, "of dask: PEM file of the authority, for connections in TLS", flag="--dask-tls-ca",
+        group="cluster", type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
+    )  # fmt: skip
+    dask_tls_cert: Path | None = option(
+        None, "PEM file of the certificate that it has signed", flag="--dask-tls-cert",
+        group="cluster", type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
+    )  # fmt: skip
+    dask_tls_key: Path | None = option(
+        None, "PEM file of the certificate's key", flag="--dask-tls-key", group="cluster",
+        type=Path, metavar="FILE", python=False, in_python=lambda _: "tls=",
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Checks that several kinds of options share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, opt
+
+
+def within(option: str, value: object, low: int, high: int, *, key: str = "") -> None:
+    """A `ConfigError` that names an option, unless `value` is whole, from `low` to `high`."""
+    value = scalar(value)
+    allowed = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not allowed or not low <= value <= high:  # type: ignore[operator]
+        shown = repr(value) if isinstance(value, str) else value
+        raise ConfigError(
+            f"{assigned(option, key=key)}{shown} is not allowed: a whole number from {low} "
+            f"to {high}"
+        )
+
+
+def scalar(value: object) -> object:
+    """The number in an array without axes; anything else as it is."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def whole(low: int, high: int) -> Callable[[str, Any], None]:
+    """A check of a whole number from `low` to `high`."""
+    return lambda option, value: within(option, value, low, high)
+
+
+def line(most: int) -> Callable[[str, Any], None]:
+    """A check of a text in one line, of at most so many characters."""
+
+    def check(option: str, value: Any) -> None:
+        if not isinstance(value, str) or not value.isprintable() or len(value) > most:
+            raise ConfigError(
+                f"{opt(option)}: a line of at most {most} characters is expected, not {value!r:.60}"
+            )
+
+    return check
+
+
+def seed_of(value: int) -> int:
+    """The seed itself; a ConfigError where it is not a whole number of 64 bits."""
+    within("seed", value, 0, 2**64 - 1)  # an array without axes too
+    return int(value)

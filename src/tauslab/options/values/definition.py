@@ -1,0 +1,220 @@
+"""What an option is: its default, and what the command line, Python and the pages say of it.
+
+An option is a field of a frozen dataclass, made by `option`.  The parser of the command line, the
+keywords of `tauslab.run`, their documentation and the messages of errors all read its `Definition`,
+so that an option is added in one place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import Spelling, know, known
+from tauslab.options.values.unknown import checks_keywords
+
+T = TypeVar("T")
+
+GROUPS = ("model", "sampling", "method", "output", "cluster", "expert")
+_KEY = "tauslab"
+_DEFAULT: Any = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """How a result file holds an option: as an attribute of its root.
+
+    An option that a new version brings is `Stored()`: a file holds it where it has not its default,
+    and a file without it, as all of earlier versions are, has the default.
+
+    Parameters
+    ----------
+    name
+        Of the attribute; by default the option's on the command line.
+    always
+        Whether the attribute is written whatever the value; a file without one says nothing.
+    absent
+        The value that is not written; by default the option's default.
+    read
+        Makes the value of what the file holds; by default the option's `Definition.type`.
+    follows
+        Another option, by the name of its field: this one is taken from a file only where that is
+        as in the file.
+    apart
+        Whether the file's layout holds it and compares it, not `attributes_of`.
+    decides
+        Whether a run with another value is another run, which ``--resume`` refuses.
+    """
+
+    name: str = ""
+    always: bool = False
+    absent: Any = _DEFAULT
+    read: Callable[[Any], Any] | None = None
+    follows: str = ""
+    apart: bool = False
+    decides: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """What is known of an option beside its name, type and default.
+
+    Parameters
+    ----------
+    help
+        Half a line for ``--help``; empty for an option that Python alone has.
+    doc
+        What the documentation of the keyword says; `help` where it is empty.
+    flags
+        How it is spelt on the command line; none for an option that Python alone has.
+    group
+        Which group of ``--help`` it stands in: one of `GROUPS`.
+    unit
+        Unit of its value, where it has one.
+    metavar, choices, type, action
+        As `argparse` has them.
+    stored
+        How a result file holds it; None for an option that it does not hold. A run that completes a
+        file, adds to it or has it as its model takes the value from there, where nobody gives one.
+    read
+        Makes of the parser's value the one that Python takes.
+    check
+        Refuses, by the name of its field, a value that is not allowed: a `ConfigError`.
+    elsewhere
+        Of an option of a method: why other methods refuse it, with ``{ssa}`` for "method ssa" and
+        ``{method}`` for the one that refuses; empty where they pass over it.
+    command_default
+        What the parser gives where the command says nothing; None for a stored option.
+    python
+        Whether Python has it too.
+    in_python
+        Where Python has no keyword of that name: makes what it has, of the value or None.
+    """
+
+    help: str = ""
+    doc: str = ""
+    flags: tuple[str, ...] = ()
+    group: str = "expert"
+    unit: str = ""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    type: Callable[[str], Any] | None = None
+    action: str | None = None
+    stored: Stored | None = None
+    read: Callable[[Any], Any] | None = None
+    check: Callable[[str, Any], None] | None = None
+    elsewhere: str = ""
+    command_default: Any = None
+    python: bool = True
+    in_python: Callable[[object], str] | None = None
+
+
+def option(  # noqa: PLR0913 - the fields of `Definition`
+    default: T,
+    help: str = "",  # noqa: A002 - as argparse calls it
+    *,
+    flag: str | Sequence[str] = (),
+    doc: str = "",
+    group: str = "expert",
+    unit: str = "",
+    metavar: str | None = None,
+    choices: Sequence[str] = (),
+    type: Callable[[str], Any] | None = None,  # noqa: A002 - as argparse calls it
+    action: str | None = None,
+    stored: Stored | None = None,
+    read: Callable[[Any], Any] | None = None,
+    check: Callable[[str, Any], None] | None = None,
+    elsewhere: str = "",
+    command_default: Any = ...,
+    python: bool = True,
+    in_python: Callable[[object], str] | None = None,
+) -> T:
+    """A field of a dataclass that is an option; the arguments are those of `Definition`."""
+    if command_default is ...:
+        command_default = [] if action == "append" else None if stored else default
+    defined = Definition(
+        help=help, doc=doc, flags=(flag,) if isinstance(flag, str) else tuple(flag), group=group,
+        unit=unit, metavar=metavar, choices=tuple(choices), type=type, action=action,
+        stored=stored, read=read, check=check, elsewhere=elsewhere, command_default=command_default,
+        python=python, in_python=in_python,
+    )  # fmt: skip
+    made: T = field(default=default, metadata={_KEY: defined})
+    return made
+
+
+def definitions(*classes: type) -> Iterator[tuple[Field[Any], Definition]]:
+    """The options of dataclasses, in their order."""
+    for one in classes:
+        for found in fields(one):
+            if _KEY in found.metadata:
+                yield found, found.metadata[_KEY]
+
+
+def on_command_line(*classes: type) -> list[Definition]:
+    """Options with a flag, each once, in the order of their groups."""
+    found = {one.flags: one for _, one in definitions(*classes) if one.flags}
+    return sorted(found.values(), key=lambda one: GROUPS.index(one.group))
+
+
+def check_values(settings: object) -> None:
+    """Refuse a value that the definition of its option does not allow; None is always allowed.
+
+    A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
+    """
+    for found, one in definitions(type(settings)):
+        value = getattr(settings, found.name)
+        if one.action == "store_true" and not isinstance(value, bool | np.bool_ | None):
+            raise ConfigError(f"{found.name}={value!r} is not allowed: True or False")
+        if one.check is not None and value is not None:
+            one.check(found.name, value)
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        if isinstance(value, np.integer):
+            object.__setattr__(settings, found.name, int(value))
+
+
+def destination(defined: Definition) -> str:
+    """The name of an option among the arguments that the parser gives."""
+    longest = next((f for f in defined.flags if f.startswith("--")), defined.flags[0])
+    return longest.lstrip("-").replace("-", "_")
+
+
+def parameters_section(*classes: type) -> str:
+    """The options as the part "Parameters" of a docstring, without its heading."""
+    lines = []
+    for found, defined in definitions(*classes):
+        if not defined.python:
+            continue
+        said = defined.doc or defined.help
+        said += f" [{defined.unit}]" if defined.unit else ""
+        wrapped = textwrap.wrap(
+            said, 92, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
+        )
+        lines += [found.name, *wrapped]
+    return "\n".join(lines)
+
+
+def with_options(docstring: str, *classes: type) -> str:
+    """A docstring in which the line ``{options}`` becomes the options of `classes`."""
+    text = inspect.cleandoc(docstring)
+    return text.replace("{options}", parameters_section(*classes))
+
+
+def declared(made: type[T]) -> type[T]:
+    """A dataclass of options, told in its docstring and known to messages; above ``@dataclass``.
+
+    Where several classes have an option of one name, messages spell it as one does that Python has.
+    """
+    for found, one in definitions(made):
+        if one.flags and (one.python or found.name not in known()):
+            know(found.name, Spelling(one.flags[0], one.action == "store_true", one.in_python))
+    if "{options}" in (made.__doc__ or ""):
+        made.__doc__ = with_options(str(made.__doc__), made)
+    made.__init__ = checks_keywords(made.__init__)  # type: ignore[method-assign]
+    return made

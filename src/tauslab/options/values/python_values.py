@@ -1,0 +1,72 @@
+"""What callers from Python may write in several ways."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import doubles
+from tauslab.base.errors import ConfigError
+from tauslab.options.sweep import Design, Sweep, choose_points, parse_design
+from tauslab.options.values import texts
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def points_of(
+    sweep: Mapping[str, str | Sequence[float] | FloatArray] | None,
+    table: Mapping[str, Sequence[float] | FloatArray] | str | os.PathLike[str] | None,
+    design: tuple[str, int] | str | None,
+) -> Sweep | Design | None:
+    """The points that a call asks for."""
+    columns = Path(table) if isinstance(table, str | os.PathLike) else table
+    return choose_points(
+        sweep, columns, parse_design(design) if isinstance(design, str) else design
+    )
+
+
+def whole(value: Any) -> Any:
+    """A whole number, written as ``1e4`` or an array without axes too; else as it is."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu":
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def numbers(name: str, values: Any) -> Any:
+    """One number, or an array of them.
+
+    Raises
+    ------
+    ConfigError
+        They are no numbers.
+    """
+    if isinstance(values, float | bool):
+        return values
+    why = "must be numbers"
+    try:
+        if values is not None:  # which NumPy takes for NaN
+            found = doubles(values)
+            return values if isinstance(values, int) else found
+    except ValueError as error:
+        why = str(error)
+    raise ConfigError(f"{name}: values {why}, not {values!r:.80}")
+
+
+def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names, given one by one or separated by commas.
+
+    Raises
+    ------
+    ConfigError
+        They are neither.
+    """
+    if species is None:
+        return None
+    if not isinstance(species, Iterable):
+        raise ConfigError(f"names are texts in a list or between commas, not {species!r}")
+    return texts.names(species) if isinstance(species, str) else tuple(species)

@@ -1,0 +1,62 @@
+"""Options that several jobs have, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tauslab.options.values.checks import whole
+from tauslab.options.values.definition import option
+from tauslab.options.values.texts import assignments, named_texts
+
+
+def quiet_option() -> bool:
+    """Whether a job shows nothing: Python's way, where the command line shows progress."""
+    return option(
+        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        command_default=False, doc="Show no progress.",
+    )  # fmt: skip
+
+
+def comm_option() -> Any:
+    """The ranks that make a call together."""
+    return option(
+        "world", group="cluster",
+        doc="Under ``mpirun``, the ranks that make this call together, all of them and with the "
+        'same arguments: ``"world"``, all of the launch; ``"self"``, this rank alone; or a '
+        "communicator of mpi4py.",
+    )  # fmt: skip
+
+
+def seed_option(*, python: bool = True) -> int | None:
+    """The seed of a job that writes no result file by default, and so tells it."""
+    return option(
+        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
+        metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.", python=python,
+    )  # fmt: skip
+
+
+def set_option(doc: str = "", *, python: bool = True) -> Mapping[str, float] | None:
+    """Values of parameters and amounts, one number each."""
+    return option(
+        None, "value of a parameter or initial amount", flag="--set", group="model",
+        action="append", metavar="NAME=VALUE", read=assignments, doc=doc, python=python,
+    )  # fmt: skip
+
+
+def initial_option() -> Any:
+    """Probability distributions of initial counts."""
+    return option(
+        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
+        group="model", action="append", metavar="NAME=LAW",
+        read=named_texts("initial", "NAME=LAW", "X=poisson(50)"), doc="As of `tauslab.Ensemble`.",
+    )  # fmt: skip
+
+
+def output_option(doc: str = "", *, python: bool = True) -> Any:
+    """The file of a job that writes none by default."""
+    return option(
+        None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc=doc, python=python,
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""The times at which a run is sampled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import doubles
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, opt
+from tauslab.options.values.checks import within
+
+FloatArray = npt.NDArray[np.float64]
+
+DEFAULT_POINTS = 101
+MOST_POINTS = 10_000_000
+
+
+def sample_times(
+    times: npt.ArrayLike | None = None,
+    t_end: float | None = None,
+    points: int | None = None,
+    *,
+    model_t_end: float | None = None,
+) -> FloatArray:
+    """Sample times: as given, one or several, or `points` of them from 0 to the end, both included.
+
+    Raises
+    ------
+    ConfigError
+        Times that are not increasing finite numbers of 0 or above, an end that is not above 0,
+        fewer than 2 points, both forms at once, or no end time anywhere.
+    """
+    if times is not None:
+        if t_end is not None or points is not None:
+            raise ConfigError(
+                f"give either the sample times, or {opt('t_end')} and {opt('points')}, not both"
+            )
+        return _given_times(times)
+    end = t_end if t_end is not None else model_t_end
+    if end is None:
+        raise ConfigError(
+            f"the model has no end time of its own: give one, for example {assigned('t_end')}10"
+        )
+    if not isinstance(end, int | float | np.number) or isinstance(end, bool):
+        raise ConfigError(f"{assigned('t_end')}{end!r} is not allowed: a number")
+    try:
+        end = float(end)
+    except OverflowError:
+        end = math.inf
+    if not (math.isfinite(end) and end > 0):
+        raise ConfigError(f"{assigned('t_end')}{end:g} is not allowed: a finite time above 0")
+    count = DEFAULT_POINTS if points is None else points
+    within("points", count, 2, MOST_POINTS)
+    found = np.linspace(0.0, end, count)
+    if not (np.diff(found) > 0).all():
+        raise ConfigError(
+            f"{assigned('t_end')}{end:g} is so near to 0 that {count} sample times up to it are "
+            f"not all different: give fewer {opt('points')}, or time in a smaller unit"
+        )
+    return found
+
+
+def _given_times(times: npt.ArrayLike) -> FloatArray:
+    try:
+        array = doubles(times)
+    except ValueError as error:
+        raise ConfigError(f"sample times {error}") from None
+    if array.ndim == 0:
+        array = array[None]
+    if array.ndim != 1 or array.size < 1:
+        raise ConfigError("sample times must be a list of one or more numbers")
+    if not np.isfinite(array).all() or array[0] < 0:
+        bad = array[~(np.isfinite(array) & (array >= 0))][0]
+        raise ConfigError(f"sample time {bad:g} is not allowed: finite and 0 or above")
+    steps = np.diff(array)
+    if not (steps > 0).all():
+        k = int(np.flatnonzero(~(steps > 0))[0])
+        raise ConfigError(
+            f"sample times must increase: {array[k + 1]:g} (number {k + 2}) follows {array[k]:g}"
+        )
+    return array

@@ -1,0 +1,97 @@
+"""Laws of initial counts: ``poisson(50)``, ``uniform(0,10)``, or a probability for each count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.kernels.network.lowering import real_species
+from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.counts import some
+from tauslab.model.network.network import Network
+from tauslab.model.portable.host_math import value_of
+
+StartLaw = str | npt.ArrayLike
+_FORM = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*\Z")
+_TAIL = 1e-17
+_MOST = 10_000_000  # largest count of a law
+
+
+def start_laws(
+    given: Mapping[str, StartLaw] | None, network: Network | Lattice
+) -> dict[str, FloatArray]:
+    """Probabilities ``[count]`` of the initial count of each species that is given.
+
+    Raises
+    ------
+    ConfigError
+        A name that is no species, or one that holds no count, or a law that is none.
+    """
+    laws = {}
+    for name, law in (given or {}).items():
+        if name not in network.species:
+            known = some(dict.fromkeys(network.species))
+            raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")
+        if isinstance(network, Network) and network.species[name].fixed:
+            raise ConfigError(f"initial {name}: a fixed species has one amount, and no law")
+        if isinstance(network, Network) and name in real_species(network):
+            raise ConfigError(
+                f"initial {name}: it is a quantity, not a count, and these are laws of counts"
+            )
+        laws[name] = _of_text(name, law) if isinstance(law, str) else _of_numbers(name, law)
+    return laws
+
+
+def _of_numbers(name: str, law: npt.ArrayLike) -> FloatArray:
+    try:
+        values = np.asarray(law, np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if values.ndim != 1 or not values.size or not (values >= 0).all():
+        raise ConfigError(
+            f'initial {name}: a law is a text such as "poisson(50)", or a list of probabilities of '
+            "the counts 0, 1, ..."
+        )
+    if not abs(float(values.sum()) - 1) < 1e-6:
+        raise ConfigError(f"initial {name}: its probabilities sum to {values.sum():g}, not to 1")
+    return values
+
+
+def _of_text(name: str, text: str) -> FloatArray:
+    found = _FORM.match(text)
+    kind = found[1] if found else ""
+    try:
+        values = [float(part) for part in found[2].split(",")] if found else []
+    except ValueError:
+        values = []
+    if kind == "poisson" and len(values) == 1 and 0 <= values[0] <= _MOST / 2:
+        return _poisson(values[0])
+    if kind == "uniform" and len(values) == 2:
+        low, high = values
+        if low.is_integer() and high.is_integer() and 0 <= low <= high <= _MOST:
+            law = np.zeros(int(high) + 1)
+            law[int(low) :] = 1 / (high - low + 1)
+            return law
+    raise ConfigError(
+        f"initial {name}: {text!r} is not known; allowed are poisson(MEAN) and uniform(LO,HI) with "
+        "whole numbers of 0 or more, and lists of probabilities"
+    )
+
+
+def _poisson(mean: float) -> FloatArray:
+    """Poisson probabilities up to where less than `_TAIL` is left, with the same bits anywhere."""
+    if mean == 0:
+        return np.ones(1)
+    mode = int(mean)
+    reach = int(10 * value_of("sqrt", mean + 10.0) + 30)
+    below = np.arange(mode, 0, -1) / mean
+    above = mean / np.arange(mode + 1, mode + reach)
+    weights = np.concatenate([np.cumprod(below)[::-1], [1.0], np.cumprod(above)])
+    law: FloatArray = weights / np.cumsum(weights)[-1]
+    law[law < _TAIL / 100] = 0.0
+    return law

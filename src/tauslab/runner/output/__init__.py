@@ -1,1 +1,0 @@
-"""Writing and reading result files: layout, writers for one rank, many ranks and memory."""

@@ -1,4 +1,0 @@
-"""Pictures of results with matplotlib, which is imported here alone.
-
-One module a kind of result.
-"""

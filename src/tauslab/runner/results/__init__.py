@@ -1,4 +1,0 @@
-"""Reading results: `Result`, its tables, exports and digests.
-
-Every file is checked by `tauslab.runner.output.checking` first.
-"""

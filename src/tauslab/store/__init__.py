@@ -1,0 +1,1 @@
+"""Results in HDF5: layout, writers, checks, and results as they are read."""

@@ -1,0 +1,142 @@
+"""Opens files that may be damaged, or of another program, and says what they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauslab.base.errors import InputFileError, OutputError, TauslabError, reason_of
+from tauslab.base.files.alike import beside
+from tauslab.base.files.damaged import reading
+from tauslab.base.files.locking import open_h5
+from tauslab.base.files.seals import FORMAT, require_format, safe_attributes
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+# In their files; an ensemble says there how its trajectories were made.
+METHOD_OF_LATTICES, METHOD_OF_DBNS = "rdme", "dbn"
+WEIGHTED, SPLITTING, FILTER = "weighted_ensemble", "multilevel_splitting", "particle_filter"
+SENSITIVITY, POPULATION, FILTERS = "sensitivity", "population", "particle_filters"
+CHAINS, CME = "pmmh", "cme"
+# What files hold that are no ensembles, by method.
+OTHER_KINDS = {
+    METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",
+    WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered course",
+    FILTERS: "filtered courses", SENSITIVITY: "derivatives of means",
+    POPULATION: "a population of cells", CHAINS: "chains of parameters",
+    CME: "the law of a network",
+}  # fmt: skip
+_RESULTS = (".h5",)
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.File:
+    """Open a file for reading.
+
+    Raises
+    ------
+    TauslabError
+        A `kind`: it is missing, no file, not readable, or not HDF5.
+    """
+    import h5py
+
+    if not path.exists():
+        raise kind(f"{path}: there is no such file{beside(path, _RESULTS)}")
+    if not path.is_file():
+        raise kind(f"{path} is not a file")
+    if not os.access(path, os.R_OK):
+        raise kind(f"{path} cannot be read: permission denied")
+    try:
+        with ended_by_signals():
+            return open_h5(path)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = reason_of(error)
+        if "truncated" in reason:
+            raise kind(f"{path} is truncated: {reason}") from None
+        if not h5py.is_hdf5(path):
+            raise kind(f"{path} is not an HDF5 file, so not a result") from None
+        raise kind(f"{path} cannot be opened: {reason}") from None
+
+
+@contextmanager
+def reading_back(path: Path) -> Iterator[h5py.File]:
+    """A file of this run, opened to be read.
+
+    Raises
+    ------
+    OutputError
+        It is gone, was changed by another program meanwhile, or its device fails.
+    """
+    if not path.exists():
+        raise OutputError(f"{path} was removed while the run wrote it")
+    try:
+        with reading(path, OutputError), open_hdf5(path, OutputError) as file:
+            yield file
+    except TauslabError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {reason_of(error)}") from None
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """The method of a file of ours, such as ``ssa``, ``rdme`` or ``dbn``.
+
+    None for what is not HDF5, or another program's; whoever reads it then says what is wrong.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():
+            return None
+        with reading(path, InputFileError), open_hdf5(path) as file, ended_by_signals():
+            found = safe_attributes(file)
+    except OSError:
+        return None
+    method = found.get("method")
+    return method if isinstance(method, str) and found.get("format") == FORMAT else None
+
+
+def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> dict[str, Any]:
+    """Attributes of the root of a result of this version.
+
+    Raises
+    ------
+    TauslabError
+        A `kind`: it is of another program or another version.
+    """
+    found = safe_attributes(file)
+    require_format(path, found, "a result", kind)
+    return found
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the process at once, where a run would stop in order.
+
+    While HDF5 reads a file, Python handles no signals; nothing has been written yet, and a file
+    that is damaged in a way that nobody has met may keep HDF5 busy for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    ours = [n for n, handler in before.items() if _is_ours(handler)]
+    for number in ours:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
+
+
+def _is_ours(handler: Any) -> bool:
+    """Whether it belongs to a run, or is what Python begins with; a user's own one stays."""
+    if handler is signal.default_int_handler:
+        return False
+    return str(getattr(handler, "__module__", "")).partition(".")[0] == "tauslab"

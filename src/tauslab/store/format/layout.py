@@ -1,0 +1,305 @@
+"""The contents of a run's file: a pure function of the job, the same on every rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.errors import ConfigError
+from tauslab.options.record import SAMPLED, HistogramSpec
+from tauslab.store.format.windows import SQUARE_DIGITS, SUM_DIGITS
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+# Exact sums by name, all uint64. Shape [time]: n. [time, species]: sum, sq_low, sq_high, and where
+# more than 2^32 trajectories are summed, sum_high and sq_top. [time, real]: obs_n, obs_infinite,
+# obs_top, obs_low. [time, real, digit]: obs_sum, obs_sq. [time, bin]: histogram/SPECIES. A sweep
+# puts an axis of points before these.
+# Those of counts are added modulo 2^64: sq_low and sq_high are sums of the 32-bit halves of x * x;
+# with sum_high and sq_top, sum and sum_high are of the halves of launches' sums, and sq_low,
+# sq_high and sq_top the 32-bit limbs of launches' sums of squares (see `add_accumulators`).
+# Those of real quantities, obs_..., are merged as `windows` says.
+Accumulators = dict[str, npt.NDArray[np.uint64]]
+
+MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
+COUNT_SUMS = ("sum", "sq_low", "sq_high")
+REAL_SUMS = {
+    **dict.fromkeys(("obs_n", "obs_infinite", "obs_top", "obs_low"), ()),
+    "obs_sum": (SUM_DIGITS,),
+    "obs_sq": (SQUARE_DIGITS,),
+}
+WIDE_SUMS = ("sum_high", "sq_top")
+MOST_NARROW = 1 << 32  # trajectories, whose sums of halves of squares fit in 64 bits
+
+
+@dataclass(frozen=True)
+class RowArray:
+    """An array with a row per trajectory.
+
+    Parameters
+    ----------
+    inner
+        Shape of a row.
+    axes
+        Names of the axes of a row, after ``trajectory``.
+    fill
+        Sentinel where nothing was recorded.
+    """
+
+    name: str
+    inner: tuple[int, ...]
+    axes: tuple[str, ...]
+    dtype: np.dtype[np.generic]
+    fill: float
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one trajectory."""
+        return self.dtype.itemsize * math.prod(self.inner)
+
+
+@dataclass(frozen=True)
+class RealGroup:
+    """Real quantities stored in one array: its name, theirs, the axis, their place among all."""
+
+    name: str
+    names: tuple[str, ...]
+    axis: str
+    where: slice
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Axes, record settings and attributes of a result.
+
+    Parameters
+    ----------
+    n
+        Number of trajectories; with a sweep, at each of its points.
+    times
+        Sample times ``[time]``.
+    species, observables
+        Names of the recorded species and observables.
+    trajectories, final, statistics, histograms, summaries
+        Recorded data; a summary has a name, such as ``amplitude:X:500``.
+    block
+        Trajectories in a storage block; blocks cut the flat order, in which points follow each
+        other.
+    sweep
+        Values ``[point]`` of what is swept, by name, the slowest first; None without a sweep.
+    grid
+        Numbers of values of each name, if the points are all combinations.
+    group
+        Without a sweep: trajectories whose sums are kept apart; 0 for one sum over all.
+    attributes
+        Root attributes: method, seed, model_sha256, command, choices.
+    model_name, model_source, model_canonical
+        The model's file name, its text as given, and its normal form.
+    amounts
+        Whether species are real amounts, of ordinary differential equations, not counts.
+    amount_unit, time_unit
+        Their names, such as ``molecules`` and ``s``; empty where the model does not tell.
+
+    Raises
+    ------
+    ConfigError
+        Two histograms of a species, or one of a species that is not recorded.
+    """
+
+    n: int
+    times: FloatArray
+    species: tuple[str, ...]
+    observables: tuple[str, ...]
+    trajectories: bool
+    final: bool
+    statistics: bool
+    histograms: tuple[HistogramSpec, ...]
+    block: int
+    attributes: dict[str, str | int | float] = field(default_factory=dict)
+    model_name: str = ""
+    model_source: str = ""
+    model_canonical: str = ""
+    sweep: dict[str, FloatArray] | None = None
+    grid: tuple[int, ...] | None = None
+    summaries: tuple[str, ...] = ()
+    group: int = 0
+    amounts: bool = False
+    amount_unit: str = "molecules"
+    time_unit: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the names of the histograms' datasets, and that the sums fit into memory."""
+        sums = 8 * sum(math.prod(shape) for shape in self.accumulator_shapes().values())
+        if self.sweep is not None and sums > MOST_SUMS_BYTES:
+            raise ConfigError(
+                f"statistics at {self.points} points and {len(self.times)} times need "
+                f"{sums / 2**30:.3g} GiB of memory, more than {MOST_SUMS_BYTES >> 30}: record "
+                "fewer species, times or bins"
+            )
+        names: set[str] = set()
+        for spec in self.histograms:
+            if spec.species not in self.species:
+                raise ConfigError(
+                    f"histogram of {spec.species}: it is not recorded; "
+                    f"recorded are {', '.join(self.species)}"
+                )
+            wanted = {spec.species, f"{spec.species}_edges"}
+            if names & wanted:
+                raise ConfigError(
+                    f"histogram of {spec.species}: its dataset {min(names & wanted)} is taken"
+                )
+            names |= wanted
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of the species that are whole numbers: all or none."""
+        return () if self.amounts else self.species
+
+    @property
+    def reals(self) -> tuple[str, ...]:
+        """Names of the quantities that are real numbers."""
+        return (*self.species, *self.observables) if self.amounts else self.observables
+
+    @property
+    def real_groups(self) -> tuple[RealGroup, ...]:
+        """The arrays in which real quantities are stored; of those without any, none."""
+        species = len(self.species) if self.amounts else 0
+        groups = (
+            RealGroup("amounts", self.species, "species", slice(0, species)),
+            RealGroup("observables", self.observables, "observable", slice(species, None)),
+        )
+        return tuple(g for g in groups if g.names and (self.amounts or g.axis == "observable"))
+
+    @property
+    def points(self) -> int:
+        """Number of points; 1 without a sweep."""
+        return 1 if self.sweep is None else len(next(iter(self.sweep.values())))
+
+    @property
+    def total(self) -> int:
+        """Number of trajectories at all points together."""
+        return self.points * self.n
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """Axes before those of a statistic: the points of a sweep, or none."""
+        return () if self.sweep is None else (self.points,)
+
+    @property
+    def per_sum(self) -> int:
+        """Trajectories that are summed together; 0 where all are."""
+        return self.group if self.sweep is None else self.n
+
+    @property
+    def wide(self) -> bool:
+        """Whether so many trajectories are summed that sums of counts need more than 64 bits."""
+        return bool(self.counted) and (self.per_sum or self.n) > MOST_NARROW
+
+    @property
+    def sum_lead(self) -> tuple[int, ...]:
+        """Axes before those of a sum: the points of a sweep, or groups, or none."""
+        return (-(-self.total // self.per_sum),) if self.per_sum else ()
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of storage blocks."""
+        return -(-self.total // self.block)
+
+    @property
+    def record(self) -> str:
+        """The recorded data, as the option ``--record`` spells them."""
+        wanted = [name for name in ("trajectories", "statistics", "final") if getattr(self, name)]
+        wanted += [f"histogram:{h.species}:{h.low!r}:{h.high!r}:{h.bins}" for h in self.histograms]
+        drawn = [name for name in self.summaries if name.startswith(f"{SAMPLED}:")]
+        wanted += [f"summary:{name}" for name in self.summaries if name not in drawn]
+        wanted += [SAMPLED] if drawn else []
+        return ",".join(wanted)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all arrays with a row per trajectory."""
+        return self.total * sum(array.row_bytes for array in self.row_arrays())
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether sums are recorded that no recorded samples can give back."""
+        return not self.trajectories and bool(self.statistics or self.histograms)
+
+    def block_rows(self, first: int, end: int) -> tuple[int, int]:
+        """Trajectories of blocks ``first .. end - 1``, as (start, end)."""
+        return first * self.block, min(self.total, end * self.block)
+
+    def row_arrays(self) -> Iterator[RowArray]:
+        """The arrays with a row per trajectory, in the order in which they are written."""
+        times, species = len(self.times), len(self.species)
+        count, real = np.dtype("<i4"), np.dtype("<f8")
+        if self.trajectories and not self.amounts:
+            yield RowArray("counts", (times, species), ("time", "species"), count, -1)
+        for group in self.real_groups if self.trajectories else ():
+            shape = (times, len(group.names))
+            yield RowArray(group.name, shape, ("time", group.axis), real, math.nan)
+        if self.final:
+            dtype, fill = (real, math.nan) if self.amounts else (count, -1)
+            yield RowArray("final", (species,), ("species",), dtype, fill)
+        for name in self.summaries:
+            yield RowArray(f"summary/{name}", (), (), real, math.nan)
+        yield RowArray("status", (), (), np.dtype("u1"), 255)
+
+    def accumulator_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the accumulators, by name."""
+        times = len(self.times)
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.statistics:
+            shapes["n"] = (times,)
+            wide = WIDE_SUMS if self.wide else ()
+            shapes |= {name: (times, len(self.counted)) for name in (*COUNT_SUMS, *wide)}
+            if self.reals:
+                reals = len(self.reals)
+                shapes |= {name: (times, reals, *digits) for name, digits in REAL_SUMS.items()}
+        for spec in self.histograms:
+            shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
+        return {name: (*self.sum_lead, *shape) for name, shape in shapes.items()}
+
+    def points_of(self, start: int, stop: int) -> slice:
+        """Sums of trajectories ``start .. stop - 1``; all there is without points or groups."""
+        per = self.per_sum
+        return slice(start // per, -(-stop // per)) if per else slice(None)
+
+
+@dataclass
+class Chunk:
+    """Recorded data of whole storage blocks: trajectories ``start .. start + m - 1``, flat.
+
+    ``arrays`` holds what is recorded: status u8 ``[m]``, counts i32 ``[m, time, species]`` or
+    amounts f64 of the same shape, observables f64 ``[m, time, observable]``, final (as counts or
+    amounts) ``[m, species]``, summary/NAME f64 ``[m]``.
+    """
+
+    start: int
+    arrays: dict[str, npt.NDArray[np.generic]]
+
+    @property
+    def rows(self) -> int:
+        """Number of trajectories."""
+        return len(self.arrays["status"])
+
+
+def chunk_blocks(layout: Layout, chunk: Chunk) -> tuple[int, int]:
+    """Storage blocks of a chunk, as (first, end).
+
+    Raises
+    ------
+    ValueError
+        The chunk does not begin and end with a block.
+    """
+    first, rest = divmod(chunk.start, layout.block)
+    stop = chunk.start + chunk.rows
+    end = -(-stop // layout.block)
+    if rest or chunk.rows < 1 or stop != layout.block_rows(first, end)[1]:
+        raise ValueError(f"trajectories {chunk.start} to {stop} are not whole storage blocks")
+    return first, end

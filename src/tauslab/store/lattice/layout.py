@@ -1,0 +1,142 @@
+"""The file of a lattice run without its frames: datasets, scales and attributes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab._version import BITS_VERSION, __version__
+from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
+from tauslab.kernels.fields import Field
+from tauslab.kernels.lattice.state import SAMPLED
+from tauslab.options.lattice import LatticeTask
+from tauslab.options.values.stored import attributes_of
+from tauslab.store.checking.lattice import CHECKSUMS, COMPLETE, MARKS
+from tauslab.store.format.schema import TEXT, DatasetSpec, writers_spec
+from tauslab.store.format.versions import BITS
+
+Array = npt.NDArray[Any]
+MAY_DIFFER = {
+    "format_version",
+    "tauslab_version",
+    BITS,
+    "command",
+}  # between a run and its resumption
+SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
+_CHUNK_BYTES = 1 << 20
+
+
+def planes_of_a_chunk(shape: Sequence[int], itemsize: int) -> int:
+    """Planes in a chunk of particles ``[z, y, x, slot]``."""
+    return int(min(shape[0], max(1, _CHUNK_BYTES // (math.prod(shape[1:]) * itemsize))))
+
+
+def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
+    """Root attributes."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        BITS: BITS_VERSION,
+        "method": "rdme",
+        "storage": "plain",
+        **attributes_of(replace(task.options, count_every=task.count_every)),
+        "seed": np.uint64(seed),
+        "model_sha256": task.sha256,
+        "command": task.options.command,
+        "steps": task.steps,
+        "step": task.lattice.step,
+        "diffusion_substeps": task.passes,
+        "reaction_substeps": task.lattice.reaction_substeps,
+        **{f"set_{name}": value for name, value in task.options.set.items()},
+        **_sweep_attributes(task),
+    }
+
+
+def _sweep_attributes(task: LatticeTask) -> dict[str, Any]:
+    """What is swept; the values are datasets, and are hashed here to be compared."""
+    if task.sweep is None:
+        return {}
+    grid = task.sweep.grid
+    found = {
+        "sweep": ",".join(task.sweep.names),
+        "sweep_sha256": hashlib.sha256(task.sweep.values.astype("<f8").tobytes()).hexdigest(),
+    }
+    return found if grid is None else found | {"grid": ",".join(map(str, grid))}
+
+
+def lead_of(task: LatticeTask) -> tuple[int, ...]:
+    """The axes of points, in a sweep, and of replicas, where there are several."""
+    replicas, sweep = task.options.replicas, task.sweep
+    return (*(() if sweep is None else (sweep.points,)), *((replicas,) if replicas > 1 else ()))
+
+
+def place_of(task: LatticeTask, run: int) -> tuple[int, ...]:
+    """The place of a run along the axes of `lead_of`."""
+    return tuple(map(int, np.unravel_index(run, lead_of(task)))) if lead_of(task) else ()
+
+
+def point_specs(task: LatticeTask) -> list[DatasetSpec]:
+    """What is swept ``[point]``, and what each point has of its own."""
+    if task.sweep is None:
+        return []
+    points = task.sweep.points
+    own: dict[str, Array] = {
+        "point": np.arange(points, dtype="<u4"),
+        **{f"sweep/{name}": values for name, values in task.sweep.columns().items()},
+        "points/seed": np.array([task.seed_of(point) for point in range(points)], "<u8"),
+        "points/diffusion_substeps": task.passes_at[:, 0],
+        "points/reaction_substeps": task.passes_at[:, 1],
+    }
+    kinds = {"f": "<f8", "i": "<i8"}
+    return [
+        DatasetSpec(
+            name, (points,), kinds.get(values.dtype.kind, values.dtype.str), ("point",), data=values
+        )
+        for name, values in own.items()
+    ]
+
+
+def lattice_specs(
+    task: LatticeTask, contents: Mapping[str, Array], sampled: Sequence[Field] = SAMPLED
+) -> list[DatasetSpec]:
+    """Datasets, with what is known of their contents."""
+    lattice, samples = task.lattice, len(task.times)
+    sizes = {**lattice.sizes, "time": samples}
+    lead, replicas = lead_of(task), task.options.replicas
+    axes = (*(("point",) if task.sweep else ()), *(("replica",) if replicas > 1 else ()))
+
+    def text(name: str, values: Sequence[str]) -> DatasetSpec:
+        return DatasetSpec(name, (len(values),), TEXT, (name,), data=list(values))
+
+    specs = [
+        DatasetSpec(
+            "time", (samples,), "<f8", ("time",), data=task.times, attributes=(("units", "s"),)
+        ),
+        text("species", lattice.species),
+        text("site_type", lattice.site_types),
+        text("reaction", [r.name for r in lattice.reactions]),
+    ]
+    specs += point_specs(task)
+    if replicas > 1:
+        numbers = np.arange(replicas, dtype="<u4")
+        specs.append(DatasetSpec("replica", (replicas,), "<u4", ("replica",), data=numbers))
+    specs += [
+        DatasetSpec(
+            each.name, (*lead, *each.shape(sizes)), each.dtype, (*axes, *each.axes), fill=-1,
+            opened=True, attributes=(("units", each.unit),) if each.unit else (),
+        )
+        for each in sampled
+    ]  # fmt: skip
+    marks = np.zeros(task.runs, "<i8")
+    specs.append(DatasetSpec(MARKS, marks.shape, "<i8", (MARKS,), data=marks, opened=True))
+    specs.append(DatasetSpec(COMPLETE, (), "|u1", opened=True))
+    specs.append(writers_spec())
+    specs.append(DatasetSpec(CHECKSUMS, (len(marks), samples), "<u4", opened=True))
+    return [spec.filled(contents) for spec in specs]

@@ -1,0 +1,338 @@
+"""The file of a lattice run: counts written in place, frames in compressed parts beside it.
+
+While a run goes on, ``OUT.h5`` holds everything but the frames, laid out whole as every file of
+ours; counts are written at their places and marked. Frames go to ``OUT.h5.parts``, each rank's
+planes in files that appear complete (`lattice_parts`). At the end one plain file takes the place of
+both. Every frame holds what a run goes on from, and so does a checkpoint.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.base.errors import InputFileError, OutputError
+from tauslab.base.files.drafts import make_own_folder
+from tauslab.base.files.seals import SEALED, SEALS, dataset_names, seal
+from tauslab.base.files.text import put_attributes, put_text
+from tauslab.base.option_names import opt
+from tauslab.kernels.lattice.state import SAMPLED, LatticeState, Samples
+from tauslab.model.lattice.file import write_model_group
+from tauslab.options.lattice import LatticeTask
+from tauslab.store.checking.lattice import (
+    CHECKSUMS,
+    COMPLETE,
+    FRAMES,
+    MARKS,
+    CheckedLattice,
+    sample_sum,
+)
+from tauslab.store.checking.opening import open_hdf5, reading_back
+from tauslab.store.format.versions import WRITERS, other_bits
+from tauslab.store.hdf5.buffers import Hdf5OnDisk
+from tauslab.store.hdf5.disk import Disk, publish, write_error
+from tauslab.store.hdf5.in_place import RawFile, note_writer
+from tauslab.store.hdf5.skeleton import attach_scales, build_file, create_dataset
+from tauslab.store.lattice.beginnings import IN_FLIGHT, beginnings
+from tauslab.store.lattice.early import EarlyFrames
+from tauslab.store.lattice.frames import FrameSums, join_frames
+from tauslab.store.lattice.layout import (
+    MAY_DIFFER,
+    SWEEP_NAMES,
+    lattice_attributes,
+    lattice_specs,
+    planes_of_a_chunk,
+)
+from tauslab.store.lattice.parts import (
+    CHECKPOINT,
+    Begun,
+    HookState,
+    PartName,
+    Piece,
+    chunks_of,
+    is_whole,
+    join_read,
+    list_parts,
+    packed,
+    part_path,
+    read_planes,
+    write_part,
+)
+from tauslab.store.writers.resume import parts_folder
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+
+class LatticeWriter:
+    """One rank's hand in the file of a run; frames are written by threads of its own.
+
+    One rank calls `create` or `open_again`, and `finish`, for all; one of each replica's ranks
+    calls `open_counts` and `write_samples`.
+    """
+
+    def __init__(self, path: Path, task: LatticeTask, seed: int, *, threads: int) -> None:
+        self.path, self._task, self._seed = path, task, seed
+        self._disk = Disk()
+        self._folder = parts_folder(path)
+        self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="tauslab-compress")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="tauslab-write")
+        self._pending: list[Future[None]] = []
+        self._file: RawFile | None = None
+        self._early: EarlyFrames | None = None
+        self._places = 0
+        self._sampled: list[str] = []
+        self._failed = False
+        shape = (*task.lattice.shape, task.lattice.slots)
+        self._chunk = planes_of_a_chunk(shape, np.dtype(task.lattice.particle_type).itemsize)
+        self._identity = {"seed": np.uint64(seed), "model_sha256": task.sha256}
+
+    # ---------------------------------------------------------------- opening
+
+    def create(self) -> None:
+        """Begin a new file."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        specs = lattice_specs(self._task, {})
+
+        def extend(file: h5py.File) -> None:
+            write_model_group(file.require_group("model"), self._task.model)
+
+        attributes = lattice_attributes(self._task, self._seed)
+        publish(
+            self.path, self._disk, lambda p: build_file(p, specs, attributes, self._disk, extend)
+        )
+        self._early = EarlyFrames(self.path, self._task, self._chunk, self._disk)
+
+    def open_again(self) -> tuple[bool, dict[int, Begun]]:
+        """Look at a file to complete: whether it is complete, and where each replica can go on.
+
+        Raises
+        ------
+        InputFileError
+            The file is unreadable, or it or a part is of another run.
+        """
+        with open_hdf5(self.path) as file:
+            checked = CheckedLattice(self.path, file)
+            complete = checked.complete
+            engine = "lattice with reactions" if self._task.lattice.reactions else "lattice"
+            if not complete and (told := other_bits(checked.attributes, engine)):
+                raise InputFileError(f"{self.path} {told}: run it again ({opt('overwrite')})")
+            if not complete and "truncated_passes" not in checked:
+                raise InputFileError(
+                    f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
+                    f"in which a site had one reaction in a pass at most: {opt('resume')} cannot "
+                    f"go on with other bits; start the run anew with {opt('overwrite')}"
+                )
+            wanted_attributes = lattice_attributes(self._task, self._seed)
+            names = {*wanted_attributes, *(n for n in checked.attributes if n.startswith("set_"))}
+            if any(checked.attributes.get(n) != wanted_attributes.get(n) for n in SWEEP_NAMES):
+                raise InputFileError(
+                    f"{self.path} was begun with other points of a sweep, or with none: "
+                    f"{opt('resume')} goes on with the same"
+                )
+            for name in sorted(names - MAY_DIFFER):
+                found, wanted = checked.attributes.get(name), wanted_attributes.get(name)
+                if found != wanted:
+                    raise InputFileError(
+                        f"{self.path} was begun with {name} = {found}, not {wanted}: "
+                        f"{opt('resume')} goes on with the same model and options only"
+                    )
+            if complete:
+                checked.require_samples()
+                # of a run that ended between its last two steps
+                shutil.rmtree(self._folder, ignore_errors=True)
+                return True, {}
+            samples = checked.whole_samples()
+        whole, damaged = self._whole_parts()
+        return False, beginnings(self._task, self.path, samples, whole, damaged)
+
+    def open_counts(self) -> None:
+        """Open the file for `write_samples`."""
+        note_writer(self.path, self._disk)
+        with reading_back(self.path) as file:
+            self._sampled = [each.name for each in SAMPLED if each.name in file]
+        self._file = RawFile(self.path, [*self._sampled, MARKS, COMPLETE, CHECKSUMS], self._disk)
+
+    def read_begun(self, begun: Begun, begin: int, end: int) -> tuple[LatticeState, HookState]:
+        """Planes ``begin .. end - 1`` of a state to go on from; its sums are of the whole lattice.
+
+        Raises
+        ------
+        InputFileError
+            A part is unreadable, or of another run.
+        """
+        sites = self._task.lattice.shape[1] * self._task.lattice.shape[2]
+        wanted = [(p, max(a, begin), min(b, end)) for p, a, b in begun.parts]
+        read = [read_planes(p, sites, self._identity) for p in wanted if p[1] < p[2]]
+        return join_read(read)
+
+    def _whole_parts(self) -> tuple[list[PartName], list[PartName]]:
+        """The parts that are what was written; and the others, which get another name."""
+        parts = self._parts()
+        whole = [is_whole(part.path, self._identity) for part in parts]
+        damaged = [part for part, good in zip(parts, whole, strict=True) if not good]
+        for part in damaged:
+            try:
+                self._disk.replace(part.path, part.path.with_name(f"{part.path.name}.damaged"))
+            except OSError as error:
+                raise write_error(part.path, error) from error
+        return [part for part, good in zip(parts, whole, strict=True) if good], damaged
+
+    def _parts(self) -> list[PartName]:
+        every = self._task.options.frame_every
+        return list_parts(self._folder, lambda run: every * self._task.passes_of(run))
+
+    # ---------------------------------------------------------------- writing
+
+    def write_samples(self, replica: int, first: int, samples: Samples) -> None:
+        """Put samples in their place, and mark them."""
+        assert self._file is not None
+        recorded, n_all = samples.recorded(), len(self._task.times)
+        values = [recorded[name] for name in self._sampled]
+        for name, value in zip(self._sampled, values, strict=True):
+            row = value[0].size * 8
+            if row:
+                self._file.write(name, (replica * n_all + first) * row, value.astype("<i8"))
+        count = len(values[0])
+        sums = [
+            sample_sum(replica, first + at, (value[at] for value in values)) for at in range(count)
+        ]
+        self._file.write(CHECKSUMS, 4 * (replica * n_all + first), np.array(sums, "<u4"))
+        mark = np.array([first + count], "<i8")
+        self._file.write(MARKS, replica * 8, mark)
+
+    def make_room(self) -> int:
+        """Wait until fewer than `IN_FLIGHT` frames are being written; the place that is free.
+
+        Raises what an earlier frame ran into.
+        """
+        while self._pending and (len(self._pending) >= IN_FLIGHT or self._pending[0].done()):
+            self._pending.pop(0).result()
+        self._places += 1
+        return self._places % IN_FLIGHT
+
+    def write_piece(self, piece: Callable[[], Piece]) -> None:
+        """Compress and write planes of a frame or checkpoint, while the caller goes on."""
+        self._pending.append(self._writer.submit(self._write_piece, piece))
+
+    def _write_piece(self, get: Callable[[], Piece]) -> None:
+        if self._failed:
+            return  # a later state would hide that one is missing
+        self._failed = True
+        self._put_piece(get())
+        self._failed = False
+
+    def _put_piece(self, piece: Piece) -> None:
+        planes = self._chunk
+        make_own_folder(self._folder)
+        path = part_path(self._folder, piece)
+        chunks = list(self._pool.map(lambda c: packed(c, planes), chunks_of(piece, planes)))
+        try:
+            publish(
+                path,
+                self._disk,
+                lambda p: write_part(p, self._disk, piece, planes, chunks, self._identity),
+            )
+            if self._early is not None:
+                self._early.add(piece, chunks)
+        except OutputError:
+            raise
+        except OSError as error:
+            raise write_error(path, error) from error
+
+    def wait(self) -> None:
+        """Wait until all frames and checkpoints so far are in files of their own."""
+        while self._pending:
+            self._pending.pop(0).result()
+
+    def sync(self) -> None:
+        """Wait until everything so far is on the disk."""
+        self.wait()
+        if self._file is not None:
+            self._file.sync()
+
+    def forget_checkpoints(self, replica: int, before: int) -> None:
+        """Remove a replica's checkpoints of steps (of the engine) before one."""
+        for part in self._parts():
+            if (part.replica, part.number) == (replica, CHECKPOINT) and part.step < before:
+                self._disk.remove(part.path)
+
+    # ---------------------------------------------------------------- the end
+
+    def finish(self, profile: Sequence[Mapping[str, Any]]) -> None:
+        """Make one complete file of all there is; every rank has called `sync`.
+
+        Parameters
+        ----------
+        profile
+            A row of `/profile` per rank.
+        """
+        if self._file is not None:
+            self._file.close()
+
+        def build(path: Path) -> None:
+            if not self._task.options.frame_every:
+                shutil.copyfile(self.path, path)
+            else:
+                self._join(path)
+            with Hdf5OnDisk(path, self._disk, "r+", libver=("v110", "v110")) as whole:
+                file = whole.file
+                _write_profile(file, profile)
+                file[COMPLETE][()] = 1
+                for name in (SEALED, SEALS):
+                    if name in file:
+                        del file[name]
+                opened = {*(s.name for s in SAMPLED), MARKS, COMPLETE, CHECKSUMS, *FRAMES}
+                seal(file, opened & {*dataset_names(file)})
+
+        publish(self.path, self._disk, build)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _join(self, path: Path) -> None:
+        with reading_back(self.path) as old:
+            sampled = [each for each in SAMPLED if each.name in old]
+            kept = (*(each.name for each in sampled), MARKS, CHECKSUMS, WRITERS)
+            contents = {name: old[name][...] for name in kept if name in old}
+            version = old.attrs["format_version"]  # that of one that an earlier version began
+        specs = lattice_specs(self._task, contents, sampled)
+        early: tuple[FrameSums, bool] = ({}, False)
+        if self._early is not None and self._early.done:
+            early = (self._early.done, self._early.changed)
+            self._early.become(path)
+        mode = "r+" if early[0] else "w"
+        with Hdf5OnDisk(path, self._disk, mode, libver=("v110", "v110")) as opened:
+            file = opened.file
+            attach_scales({spec.name: create_dataset(file, spec) for spec in specs}, specs)
+            own = lattice_attributes(self._task, self._seed)
+            put_attributes(file, own | {"format_version": version})
+            write_model_group(file.create_group("model"), self._task.model)
+            join_frames(opened, self._task, self._parts(), self._chunk, early)
+
+    def close(self) -> None:
+        """Close; what is complete stays."""
+        self._writer.shutdown()
+        self._pool.shutdown()
+        if self._early is not None:
+            self._early.drop()
+            self._early = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _write_profile(file: h5py.File, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A dataset ``/profile/NAME`` ``[rank]`` for each column."""
+    scale = file.create_dataset("profile/rank", data=np.arange(len(rows), dtype="<u4"))
+    scale.make_scale("rank")
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if isinstance(values[0], str):
+            dataset = put_text(file["profile"], name, [str(v) for v in values])
+        else:
+            dataset = file.create_dataset(f"profile/{name}", data=np.array(values))
+        dataset.dims[0].attach_scale(scale)

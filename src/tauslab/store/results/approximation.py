@@ -1,0 +1,19 @@
+"""The error of leaps, in the words that every result made by leaps carries."""
+
+from __future__ import annotations
+
+from tauslab.base.option_names import opt
+
+# What docs/tau-leaping.md measures on its models at the default epsilon, and what `auto` asks for.
+MEAN_TOLERANCE = 0.01  # relative, of means
+SD_TOLERANCE = 0.03  # relative, of standard deviations
+
+OF_SAMPLING = "the confidence interval is that of sampling alone and does not hold the leaps' error"
+
+
+def approximation(epsilon: float) -> str:
+    """Describe the error of a run of tau-leaping with this `epsilon`."""
+    return (
+        f"made by leaps (epsilon {epsilon:g}), whose error more trajectories do not lessen: "
+        f"docs/tau-leaping.md; {opt('method', 'ssa')} is exact"
+    )

@@ -1,0 +1,222 @@
+"""What analyses give: arrays and a few numbers, which are all of a result and all of its file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab._version import BITS_VERSION, __version__
+from tauslab.base.arrays import Array
+from tauslab.base.errors import InputFileError
+from tauslab.base.files.damaged import reading
+from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
+from tauslab.base.html import card, escape, table
+from tauslab.options.values.result_name import require_result_name
+from tauslab.store.checking.opening import (
+    ended_by_signals,
+    kind_of,
+    known_attributes,
+    open_hdf5,
+)
+from tauslab.store.format.versions import BITS
+from tauslab.store.results.columns import texts
+from tauslab.store.results.digest import (
+    Lines,
+    begin_digest,
+    canonical_bytes,
+    digest_total,
+    text_digest,
+)
+from tauslab.store.results.tables import Columns, ResultTable, to_pandas
+from tauslab.store.state import State, write_sealed
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+    import pandas as pd
+    import xarray
+
+_MOST_ROWS = 20  # in a notebook
+_NOTHING: Mapping[str, Any] = {}
+
+
+class ArrayResult(ABC):
+    """A result that consists of arrays by name and of a few numbers and texts.
+
+    A class says how it becomes arrays and attributes, and how it comes of them. Its file, digest,
+    tables and look in a notebook follow.
+    """
+
+    # Methods that a file may name; axes of each array of it, where an axis is an array too, and an
+    # array of fewer axes has the last ones; arrays that a file may lack.
+    _METHODS: ClassVar[tuple[str, ...]]
+    _AXES: ClassVar[Mapping[str, str]]
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, as a file and a digest have them."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What ``tauslab info --json`` tells; None for what is no number."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """What ``tauslab info`` tells."""
+
+    @abstractmethod
+    def table(self, what: str | None = None) -> ResultTable:
+        """The table that ``tauslab export`` writes; `what` chooses where there are several."""
+
+    @abstractmethod
+    def _attributes(self) -> dict[str, Any]:
+        """What a file says at its root; ``method`` is one of `_METHODS`."""
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, stored: State) -> Self:
+        """The result that a file holds."""
+
+    def save(self, path: str | os.PathLike[str], settings: Mapping[str, Any] = _NOTHING) -> None:
+        """Write an HDF5 file, which `tauslab.open` reads; one that is there is replaced.
+
+        Parameters
+        ----------
+        settings
+            Numbers and texts to note in the file.
+
+        Raises
+        ------
+        ConfigError
+            The name is that of a table or a picture.
+        OutputError
+            It cannot be written.
+        """
+        require_result_name(Path(path))
+        arrays, axes = self.arrays(), self._AXES
+        own = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "tauslab_version": __version__,
+            BITS: BITS_VERSION,
+            "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        }
+
+        def attach(file: h5py.File) -> None:
+            for name in arrays:
+                if axes[name] == name:
+                    file[name].make_scale(name)
+            for name, array in arrays.items():
+                for axis, scale in enumerate(_axes(axes[name], array)):
+                    if scale != name:
+                        file[name].dims[axis].attach_scale(file[scale])
+
+        contents: dict[str, npt.ArrayLike] = {"progress/complete": np.uint8(1), **arrays}
+        write_sealed(Path(path), own | self._attributes() | dict(settings), contents, attach)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputFileError
+            The file is missing, damaged or of another kind.
+        """
+        path = Path(path)
+        if kind_of(path) not in cls._METHODS:
+            if not path.is_file():
+                raise InputFileError(f"{path}: there is no such file")
+            raise InputFileError(f"{path} holds no result of {' or '.join(cls._METHODS)}")
+        with reading(path, InputFileError), open_hdf5(path) as file:
+            with ended_by_signals():
+                attributes = known_attributes(path, file, InputFileError)
+                sealed = SealedFile(path, file)
+                for name in sealed.names:
+                    sealed.require(name)
+            for name in cls._AXES:
+                if name not in sealed.names and name not in cls._OPTIONAL:
+                    raise sealed.damaged(f"it has no /{name}")
+            arrays = {name: _values(file[name]) for name in cls._AXES if name in sealed.names}
+        return cls._of(State(path, attributes, arrays))
+
+    def digest(self) -> str:
+        """SHA-256 of all arrays, the total that ``tauslab digest`` prints of the file."""
+        return digest_total(digest_of(self.arrays()))
+
+    def to_pandas(self, what: str | None = None) -> pd.DataFrame:
+        """The table that ``tauslab export`` writes as a `pandas.DataFrame`.
+
+        Raises
+        ------
+        ConfigError
+            There is no table `what`.
+        """
+        return to_pandas(self.table(what))
+
+    def to_xarray(self) -> xarray.Dataset:
+        """All arrays by name as an `xarray.Dataset`, with numbers and texts as attributes."""
+        import xarray
+
+        axes = self._AXES
+        arrays = {n: (_axes(axes[n], values), values) for n, values in self.arrays().items()}
+        told = {k: v for k, v in self.facts().items() if isinstance(v, str | int | float)}
+        return xarray.Dataset(
+            {name: one for name, one in arrays.items() if axes[name] != name},
+            coords={name: one for name, one in arrays.items() if axes[name] == name},
+            attrs=told | self._attributes(),
+        )
+
+    def _repr_html_(self) -> str:
+        shown = self.table()
+        columns = next(shown.pieces)
+        rows = [
+            [_cell(column[i]) for column in columns] for i in range(len(columns[0]))[:_MOST_ROWS]
+        ]
+        told = f"<pre>{escape(chr(10).join(self.lines()))}</pre>"
+        more = len(columns[0]) - _MOST_ROWS
+        return card(type(self).__name__, {}, [told, table(shown.header, rows, more=more)])
+
+
+def named_columns(columns: Mapping[str, Array]) -> ResultTable:
+    """A table of columns by name, all of them in one piece."""
+    piece: Columns = list(columns.values())
+    return ResultTable(tuple(columns), iter([piece]))
+
+
+def digest_of(arrays: Mapping[str, Array]) -> Lines:
+    """Name and SHA-256 of every dataset."""
+    lines = []
+    for name, array in arrays.items():
+        if array.dtype.kind == "U":
+            lines.append((name, text_digest(name, array.tolist())))
+            continue
+        sha = begin_digest(name, array.dtype, array.shape)
+        sha.update(canonical_bytes(array))
+        lines.append((name, sha.hexdigest()))
+    return lines
+
+
+def numbers_or_none(values: npt.ArrayLike) -> Any:
+    """Numbers as JSON has them, in lists as the array is: None for what is no number."""
+    found = np.asarray(values)
+    return np.where(np.isfinite(found), found.astype(object), np.array(None)).tolist()
+
+
+def _axes(names: str, array: Array) -> list[str]:
+    return names.split()[-array.ndim :]
+
+
+def _values(dataset: h5py.Dataset) -> Array:
+    return np.array(texts(dataset)) if dataset.dtype.kind == "S" else dataset[()]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, np.floating) else str(value)

@@ -1,0 +1,304 @@
+"""The numbers of an ensemble: samples, statistics, histograms, summaries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned, warn
+from tauslab.store.format.statistics import moments_of_sums
+from tauslab.store.results import columns, pointwise
+from tauslab.store.results.columns import FloatArray, UintArray
+from tauslab.store.results.recorded import Recorded
+from tauslab.store.results.validity import ended_early, warn_of_left_out
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Moments(NamedTuple):
+    """Of a summary over the trajectories for which it is a number: how many, mean, deviation.
+
+    `n`, `mean` and `std` are arrays ``[point]``, without a sweep single numbers.
+    """
+
+    n: npt.NDArray[np.int64]
+    mean: FloatArray
+    std: FloatArray
+
+
+def _names(species: str | Sequence[str]) -> list[str]:
+    names = [species] if isinstance(species, str) or not isinstance(species, Iterable) else species
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(f"species are named by texts, not {name!r}")
+    return list(names)
+
+
+class EnsembleData(Recorded):
+    """Samples and statistics of an ensemble, of a file or in memory; users get a `Result`."""
+
+    def counts(self, species: str | Sequence[str] | None = None) -> npt.NDArray[np.int32]:
+        """Recorded counts, in molecules.
+
+        Returns
+        -------
+        int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
+        the end of a trajectory that overflowed, met a NaN or reached its limit of steps, which a
+        warning tells of a file. An unfinished run gives the trajectories that are there.
+
+        Raises
+        ------
+        ConfigError
+            The species is not known, or counts were not recorded.
+        InputFileError
+            It is an unfinished sweep, or nothing of the run is there yet.
+        """
+        if self.continuous:
+            raise ConfigError(f"{self.name} holds amounts, not counts: use amounts()")
+        dataset = self.recorded("counts", "trajectories")
+        of_row: tuple[Any, ...] = ()
+        if species is not None:
+            of_row = slice(None), [self._index(name, self.species) for name in _names(species)]
+        chosen = self.rows_there(dataset, of_row)
+        self._warn_of_ends()
+        return chosen[..., 0] if isinstance(species, str) else chosen
+
+    def amounts(self, species: str | Sequence[str] | None = None) -> FloatArray:
+        """Recorded amounts of ordinary differential equations, in the model's unit.
+
+        Returns
+        -------
+        f64 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. NaN after the
+        end of a trajectory that met a NaN or reached its limit of steps, and where an unfinished
+        sweep has not been yet. An unfinished run gives the trajectories that are there.
+        """
+        if not self.continuous:
+            raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
+        values = self.rows_there(self.recorded("amounts", "trajectories"), missing=math.nan)
+        if species is None:
+            return values
+        if isinstance(species, str):
+            return values[..., self._index(species, self.species)]
+        return values[..., [self._index(name, self.species) for name in _names(species)]]
+
+    def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
+        """Counts or amounts of a species at the last sample time ``[trajectory]``.
+
+        -1, of amounts NaN, where a trajectory ended early, which a warning tells of a file. An
+        unfinished run gives the trajectories that are there.
+
+        Raises
+        ------
+        ConfigError
+            The species is not known, or its counts were not recorded.
+        InputFileError
+            It is an unfinished sweep of counts, or nothing of the run is there yet.
+        """
+        index = self._index(name, self.species)
+        stored = "final" if "final" in self.data else self.place_of(name)[0]
+        dataset = self.recorded(stored, "final")
+        place = (index,) if stored == "final" else (-1, index)
+        found = self.rows_there(dataset, place, missing=math.nan if self.continuous else None)
+        if not self.continuous:
+            self._warn_of_ends()
+        return found
+
+    def summary(self, name: str) -> FloatArray:
+        """A recorded number per trajectory, f64 ``[trajectory]``.
+
+        Parameters
+        ----------
+        name
+            As in `summaries`, for example ``amplitude:cAMP:500``, or a beginning of it up to a
+            colon that only one has, such as ``amplitude``.
+
+        Returns
+        -------
+        NaN where a trajectory has no such number (docs/summaries.md says when), or ended early, or
+        where an unfinished sweep has not been yet.
+
+        Raises
+        ------
+        ConfigError
+            No summary, or more than one, has this name.
+        """
+        dataset = self.recorded(f"summary/{self.summary_name(name)}", f"summary:{name}")
+        return np.asarray(self.rows_there(dataset, missing=math.nan), np.float64)
+
+    def summary_moments(self, name: str) -> Moments:
+        """Number, mean and standard deviation (n - 1) of a summary where it is not NaN.
+
+        One of each without a sweep, else ``[point]``; NaN for too few numbers.
+        """
+        values = self.summary(name)
+        valid = np.isfinite(values)
+        n = valid.sum(-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(valid, values, 0.0).sum(-1) / n
+            spread = np.where(valid, values - mean[..., None], 0.0)
+            deviation = np.sqrt((spread**2).sum(-1) / np.where(n > 1, n - 1, np.nan))
+        return Moments(n, mean, deviation)
+
+    # --- statistics ---
+
+    def mean(self, name: str) -> FloatArray:
+        """Mean over the trajectories that had not ended early by then, ``[time]``, in molecules.
+
+        Exact sums are divided once, so that the same run gives the same number whether statistics
+        or trajectories were recorded. Samples of an observable that are not finite are left out,
+        with a warning.
+        """
+        return self._moments(name)[0]
+
+    def variance(self, name: str) -> FloatArray:
+        """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared.
+
+        Of the same trajectories as `mean`.
+        """
+        return self._moments(name)[1]
+
+    def std(self, name: str) -> FloatArray:
+        """Square root of `variance`, ``[time]``, in molecules."""
+        return np.sqrt(self.variance(name))
+
+    def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
+        """Quantile over the trajectories, from recorded samples.
+
+        The smallest recorded value x with F(x) >= q, so always a value that occurs; an infinite one
+        too.
+
+        Returns
+        -------
+        ``[time]``, or ``[level, time]`` for several levels; a sweep's points come before both.
+
+        Raises
+        ------
+        ConfigError
+            A level outside 0 to 1, an unknown name, or samples were not recorded.
+        """
+        levels = np.atleast_1d(np.asarray(q))
+        if levels.ndim != 1 or not levels.size:
+            raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
+        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+        values = pointwise.quantiles(self, name, levels.tolist())
+        values = values if self.swept else values[0]
+        return values if np.ndim(q) else values[..., 0, :]
+
+    def histogram(
+        self, name: str, t: float, bins: int | Sequence[float] | FloatArray | None = None
+    ) -> tuple[UintArray, FloatArray]:
+        """Numbers of trajectories per bin at sample time `t`, and the edges of the bins.
+
+        Parameters
+        ----------
+        bins
+            As in `numpy.histogram`. By default a bin for each whole number between the smallest and
+            the largest count (wider, still whole, beyond 4 million of them); where only histograms
+            were recorded, their bins, without the cells under and over the range.
+
+        Raises
+        ------
+        ConfigError
+            `t` is not a sample time, or neither samples nor a histogram of `name` were recorded.
+        """
+        time = self.time_index(t)
+        if not self.has_samples(name):
+            cells, edges = self.stored_histogram(name)
+            if bins is not None:
+                raise ConfigError(
+                    f"only a histogram of {name} was recorded, so its bins cannot be chosen"
+                )
+            return cells[..., time, 1:-1], edges
+        numbers, edges = pointwise.histogram(self, name, time, bins)
+        return (numbers if self.swept else numbers[0]), edges
+
+    def stored_histogram(self, name: str) -> tuple[UintArray, FloatArray]:
+        """Histogram as the run recorded it: cells ``[time, bins + 2]`` and edges ``[bins + 1]``.
+
+        The first cell holds what lies under the range, the last what lies over it.
+        """
+        self._check(name)
+        key = f"statistics/histogram/{name}"
+        self.require_some()
+        if key not in self.data:
+            raise ConfigError(
+                f"{self.name}: neither trajectories nor a histogram of {name} were recorded "
+                f'({assigned("record")}"trajectories" or "histogram:{name}:LO:HI:BINS")'
+            )
+        edges = np.asarray(self.data[f"{key}_edges"][()], np.float64)
+        cells = np.asarray(self.data[key][()], np.uint64)
+        return (cells.sum(axis=0) if "group" in self.attributes else cells), edges
+
+    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
+        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
+
+        Raises
+        ------
+        ConfigError
+            The points are not all combinations of some values of each name.
+        """
+        return pointwise.on_grid(self, values)
+
+    # --- house-keeping ---
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self._close is not None:
+            self._close()
+
+    def __enter__(self) -> Self:
+        """Use as a context manager, closing at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    # --- helpers ---
+
+    def _warn_of_ends(self) -> None:
+        """Warn, once, where samples of a file are -1: trajectories that ended early."""
+        if self.path is None or self._warned_of_ends:
+            return
+        self._warned_of_ends = True
+        if early := int(ended_early(self.status).sum()):
+            warn(
+                f"{self.name}: {early} of {self.status.size} trajectories ended early, and their "
+                "counts are -1 from then on: leave these out of averages"
+            )
+
+    def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
+        self._check(name)
+        _, group, names = self.place_of(name)
+        if f"{group}/n" in self.data:
+            self.require_some()
+        if self.swept:
+            return pointwise.moments(self, name)
+        index = names.index(name)
+        apart = "group" in self.attributes  # a portion of a run that goes on until it converges
+        if f"{group}/exponent" in self.data:
+            return columns.stored_moments(self.data, group, index, apart=apart)
+        if f"{group}/n" in self.data:
+            sums = columns.stored_sums(self.data, group, index, apart=apart)
+        elif not self.has_samples(name):
+            raise self._missing("statistics")
+        elif self.is_whole(name):
+            sums = columns.count_sums(self.column(name))
+        else:
+            real = columns.real_totals(self.column(name))
+            warn_of_left_out(self, name, real["obs_n"])
+            mean, variance = moments_of_sums(real)
+            return mean[0], variance[0]
+        return sums.mean(), sums.variance()

@@ -1,0 +1,194 @@
+"""Describes the file of an ensemble, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tauslab.base.files.text import plain
+from tauslab.base.option_names import opt
+from tauslab.store.format.schema import PROFILE_COLUMNS
+from tauslab.store.format.versions import BITS, writers_of
+from tauslab.store.results.columns import texts
+from tauslab.store.results.result import Result
+from tauslab.store.results.validity import numbers_of_ends
+from tauslab.store.writers.resume import parts_folder
+
+# Root attributes that a line of their own tells, or that only programs need.
+_TOLD = {
+    "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
+    "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
+    "amount_unit", "time_unit", BITS,
+}  # fmt: skip
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_MOST_RUNS = 8
+
+
+def describe(result: Result) -> list[str]:
+    """Lines about a result: what was run and how, what was recorded, how it went."""
+    return [f"{label}: {text}" if text else label for label, text in described(result)]
+
+
+def described(result: Result) -> Iterator[tuple[str, str]]:
+    """Labels of the lines of `describe`, each with what follows it, which may be nothing."""
+    attributes = result.attributes
+    yield _of_file(result)
+    yield "model", _of_model(result)
+    yield "method", f"{result.method}, seed {result.seed}"
+    if result.approximate:
+        yield "approximate", result.approximate
+    where = f" at each of {result.n_points} points" if result.swept else ""
+    yield "trajectories", f"{result.n}{where} in blocks of {result.block}"
+    if result.swept:
+        yield "sweep", _of_sweep(result)
+    yield "times", _of_times(result)
+    yield "species", f"{len(result.species)} ({_listed(result.species)})"
+    if result.observables:
+        yield "observables", f"{len(result.observables)} ({_listed(result.observables)})"
+    if result.amount_unit.startswith("counts of "):  # chosen by --amounts
+        yield "amounts", result.amount_unit
+    yield "recorded", ", ".join(_recorded(result)) or "nothing"
+    if result.complete:
+        yield "status", _statuses(result)
+    choices = [f"{k} = {v}" for k, v in sorted(attributes.items()) if k not in _TOLD]
+    if choices:
+        yield "choices", ", ".join(choices)
+    if "command" in attributes:
+        yield "command", str(attributes["command"])
+    yield _completeness(result)
+    yield from _profile(result)
+
+
+def facts(result: Result) -> dict[str, Any]:
+    """The facts of `describe`, for programs."""
+    return {
+        "approximate": result.approximate or None,
+        "path": None if result.path is None else str(result.path),
+        "complete": result.complete,
+        "written_by": list(writers_of(result.data)),
+        "trajectories": result.n,
+        "times": result.times.tolist(),
+        "species": list(result.species),
+        "observables": list(result.observables),
+        "summaries": list(result.summaries),
+        "points": {name: values.tolist() for name, values in result.points.items()},
+        "blocks": {"size": result.block, "complete": int(result.completed_blocks.sum())},
+        "attributes": result.attributes,
+        "datasets": sorted(result.data),
+    }
+
+
+def _of_file(result: Result) -> tuple[str, str]:
+    if result.path is None:
+        return "result in memory", ""
+    version = ", ".join(writers_of(result.data)) or result.attributes.get("tauslab_version", "?")
+    created = result.attributes.get("created", "an unknown time")
+    size = _size(result.path.stat().st_size)
+    folder = parts_folder(result.path)
+    parts = [part.stat().st_size for part in folder.glob("*.h5")]
+    if parts:
+        size += f" and {len(parts)} parts of {_size(sum(parts))} in {folder.name}"
+    return str(result.path), f"{size}, written by tauslab {version}, {created}"
+
+
+def _of_model(result: Result) -> str:
+    sha256 = str(result.attributes.get("model_sha256", "unknown"))[:16]
+    source = result.data.get("model/source")
+    name = plain(getattr(source, "attrs", {}).get("name", ""))  # arrays in memory have none
+    return f"{name or 'unnamed'} (sha256 {sha256})"
+
+
+def _of_times(result: Result) -> str:
+    times = result.times
+    if len(times) == 1:
+        return f"1, at {times[0]:g}"
+    steps = np.diff(times)
+    even = np.allclose(steps, steps[0], rtol=1e-6)
+    spacing = f"every {steps[0]:g}" if even else "unevenly spaced"
+    return f"{len(times)} from {times[0]:g} to {times[-1]:g}, {spacing}"
+
+
+def _of_sweep(result: Result) -> str:
+    ranges = []
+    for name, values in result.points.items():
+        distinct = len(np.unique(values))
+        ranges.append(f"{name} {distinct} values from {values.min():g} to {values.max():g}")
+    grid = str(result.attributes.get("grid", "")).replace(",", " x ")
+    return f"{f'grid {grid}, ' if grid else ''}{_listed(ranges)}"
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _recorded(result: Result) -> list[str]:
+    known = (
+        ("counts", "trajectories"),
+        ("amounts", "trajectories"),
+        ("observables", "trajectories"),
+        ("final", "final"),
+        ("statistics/n", "statistics"),
+    )
+    found = list(dict.fromkeys(option for name, option in known if name in result.data))
+    prefix = "statistics/histogram/"
+    names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]
+    found += [f"histogram of {name}" for name in names if f"{name}_edges" in names]
+    return found + [f"summary {name}" for name in result.summaries]
+
+
+def _statuses(result: Result) -> str:
+    ends = numbers_of_ends(result.status)
+    return ", ".join(f"{count} {name}" for name, count in ends.items() if count)
+
+
+def _completeness(result: Result) -> tuple[str, str]:
+    done = result.completed_blocks
+    if result.complete:
+        return "complete", ""
+    missing = np.flatnonzero(~done)
+    if not missing.size:
+        ended = f"all blocks are there, the end of the run is not; {opt('resume')} completes it"
+        return "unfinished", ended
+    cuts = np.flatnonzero(np.diff(missing) > 1) + 1
+    runs = [
+        f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in np.split(missing, cuts)
+    ]
+    return "unfinished", (
+        f"{result.unfinished} are there, missing "
+        f"{_listed(runs, _MOST_RUNS)}; {opt('resume')} completes it"
+    )
+
+
+def _profile(result: Result) -> list[tuple[str, str]]:
+    """The profile, a line per rank."""
+    names = [name for name in PROFILE_COLUMNS if f"profile/{name}" in result.data]
+    columns = {name: result.data[f"profile/{name}"] for name in names}
+    devices = texts(columns.pop("device")) if "device" in columns else ()
+    layouts = texts(columns.pop("layout")) if "layout" in columns else ("",) * len(devices)
+    values = {name: np.atleast_1d(column[()]) for name, column in columns.items()}
+    if {len(layouts), *(len(column) for column in values.values())} != {len(devices)}:
+        return []  # of an unfinished run, whose profile nobody vouches for
+    return [
+        (
+            f"rank {rank} on {device}",
+            ", ".join(_spent(name, v[rank]) for name, v in values.items())
+            + (layouts[rank] and f"; layout {layouts[rank]}"),
+        )
+        for rank, device in enumerate(devices)
+        if device
+    ]
+
+
+def _spent(name: str, value: np.number[Any]) -> str:
+    """A number of the profile: seconds are floating-point, what is counted is whole."""
+    return f"{name} {value:.3g} s" if value.dtype.kind == "f" else f"{value:,} {name}"
+
+
+def _size(size: float) -> str:
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.3g} {unit}"

@@ -1,0 +1,526 @@
+"""What a lattice run recorded: counts over time and frames, which are read slab by slab."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tauslab.base.errors import ConfigError, InputFileError
+from tauslab.base.files.damaged import reading
+from tauslab.base.option_names import Spelling, assigned, know, opt, warn
+from tauslab.formats.toml.values import Naming, load_toml
+from tauslab.store.checking.lattice import MARKS, CheckedLattice
+from tauslab.store.checking.opening import open_hdf5
+from tauslab.store.format.versions import writers_of
+from tauslab.store.results.columns import sorted_quantiles, texts
+from tauslab.store.results.lattice.frame_parts import FrameParts
+from tauslab.store.results.pointwise import grid_of
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+AXES = ("z", "y", "x")
+_SLAB = 1 << 22  # slots read at a time, about
+
+know("point", Spelling("--point", python=lambda point: f"result.at({point})"))
+
+
+class RecordedLattice:
+    """Counts and frames in the file of a lattice run; users get a `LatticeResult`."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], replica: int = 0, point: int | None = None
+    ) -> None:
+        self.path = Path(path)
+        self._forget: Callable[[], object] | None = None
+        self._first, self._warned = True, False
+        self._whole: RecordedLattice | None = None  # of which this is a point
+        self._opened: h5py.File = open_hdf5(self.path)
+        try:
+            with reading(self.path, InputFileError):
+                self._checked = CheckedLattice(self.path, self._opened)
+                self._read_axes(replica, point)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_axes(self, replica: int, point: int | None) -> None:
+        file = self._file
+        self.species: tuple[str, ...] = tuple(texts(file["species"][()]))
+        self.all_times: FloatArray = file["time"][()]
+        names = str(file.attributes["sweep"]).split(",") if "sweep" in file.attributes else []
+        self.points: dict[str, FloatArray] = {name: file[f"sweep/{name}"][()] for name in names}
+        self.n_points = len(self.points[names[0]]) if names else 1
+        self.n_replicas = int(file.attributes["replicas"])
+        if not 0 <= replica < self.n_replicas:
+            raise ConfigError(
+                f"replica {replica} is not in {self.path}: it has 0 to {self.n_replicas - 1}"
+            )
+        if point is not None and not 0 <= point < self.n_points:
+            raise ConfigError(
+                f"point {point} is not in {self.path}: it has 0 to {self.n_points - 1}"
+            )
+        self.replica, self.point = replica, point
+        self._lead: tuple[Any, ...] = (replica,) if self.n_replicas > 1 else ()
+        if self.swept:
+            self._lead = (slice(None) if point is None else point, *self._lead)
+        marks = file[MARKS][()].reshape(self.n_points, self.n_replicas)
+        reached = marks[:, replica] if point is None else marks[point, replica]
+        self.times: FloatArray = self.all_times[: int(np.max(reached))]
+
+    @property
+    def swept(self) -> bool:
+        """Whether the file has an axis of points."""
+        return bool(self.points)
+
+    @property
+    def whole_sweep(self) -> bool:
+        """Whether all points of a sweep are meant, so that arrays have an axis of points."""
+        return self.swept and self.point is None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Value of each swept name at the point that is meant; empty without one."""
+        if self.point is None:
+            return {}
+        return {name: float(values[self.point]) for name, values in self.points.items()}
+
+    def of_points(self, name: str) -> npt.NDArray[Any]:
+        """``seed``, ``diffusion_substeps`` or ``reaction_substeps`` of the points ``[point]``."""
+        return np.asarray(self._file[f"points/{name}"][()])
+
+    @cached_property
+    def truncated_passes(self) -> int:
+        """Passes of a site that lost reactions, of all replicas and points: see ``docs/rdme.md``.
+
+        0 in a file of a version that did not count them.
+        """
+        if "truncated_passes" not in self._file:
+            return 0
+        return int(np.maximum(self._file["truncated_passes"][()].max(axis=-1), 0).sum())
+
+    @cached_property
+    def most_waiting(self) -> int | None:
+        """Particles that waited for a slot at once, at most, at a sample of any replica and point.
+
+        None in a file of a version that did not record them.
+        """
+        if "waiting" not in self._file:
+            return None
+        return int(self._file["waiting"][()].max(initial=0))
+
+    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
+        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
+
+        Raises
+        ------
+        ConfigError
+            The points are not all combinations of some values of each name.
+        """
+        return grid_of(values, self.name, self.attributes.get("grid"), self.n_points)
+
+    @property
+    def _file(self) -> CheckedLattice:
+        if not self._opened:
+            raise InputFileError(f"{self.path} was closed: open it again")
+        return self._checked
+
+    def close(self) -> None:
+        """Close the file."""
+        self._opened.close()
+        if self._forget is not None:
+            self._forget()
+
+    def keep_in(self, folder: Path, *, first: bool = True) -> None:
+        """Remove a temporary folder when the result is closed or no longer used.
+
+        Of several ranks the `first` does, and it alone saves the result.
+        """
+        self._first = first
+        self._forget = (
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if first else _nothing
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def belong_to(self, whole: RecordedLattice) -> None:
+        """Keep a result, whose temporary file this one reads, for as long as this one lasts."""
+        self._whole = whole
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the file goes with this result, or with that of which this is a point."""
+        return self._forget is not None or (self._whole is not None and self._whole.is_temporary)
+
+    @property
+    def saves(self) -> bool:
+        """Whether this rank is the one that writes what all ranks have."""
+        return self._first if self._whole is None else self._whole.saves
+
+    @property
+    def name(self) -> str:
+        """The name of this result in messages: its file, if it is there to stay."""
+        return "the result in memory" if self.is_temporary else str(self.path)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the file says of its run: seed, steps, choices made."""
+        return dict(self._file.attributes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return self._file.complete
+
+    @property
+    def written_by(self) -> tuple[str, ...]:
+        """Versions of the program that wrote the file, the first one first."""
+        return writers_of(self._file) or (str(self.attributes["tauslab_version"]),)
+
+    @property
+    def unfinished(self) -> str:
+        """How much of an unfinished run is there, in words; empty where all is."""
+        if self.complete:
+            return ""
+        marks, samples = self._file[MARKS][()], len(self.all_times)
+        reached = self.times[-1] if len(self.times) else 0
+        return (
+            f"{int(marks.sum()):,} of {marks.size * samples:,} samples, t = {reached:g} of "
+            f"{self.all_times[-1]:g} s"
+        )
+
+    @property
+    def profile(self) -> list[dict[str, Any]]:
+        """What each rank did: its planes, how these travelled, its speed; empty in old files."""
+        prefix, file = "profile/", self._file
+        names = [name for name in file.names if name.startswith(prefix)]
+        if not names:
+            return []
+        with reading(self.path, InputFileError):
+            columns = {name.removeprefix(prefix): file[name][()] for name in names}
+        return [
+            {name: _plain(values[row]) for name, values in columns.items()}
+            for row in range(len(columns["rank"]))
+        ]
+
+    # ---------------------------------------------------------------- over time
+
+    @property
+    def site_types(self) -> tuple[str, ...]:
+        """Names of the site types by number."""
+        return tuple(self._model["site_types"])
+
+    @property
+    def spacing(self) -> float:
+        """Edge of a site in metres."""
+        return float(self._model["spacing"])
+
+    @cached_property
+    def _model(self) -> dict[str, Any]:
+        """The table ``[lattice]`` of the model in the file."""
+        if "model/canonical" not in self._file:
+            raise InputFileError(f"{self.path} holds no model, as /model/canonical")
+        value = self._file["model/canonical"][()]
+        with reading(self.path, InputFileError), Naming(f"{self.path}: /model/canonical"):
+            table: dict[str, Any] = load_toml(value.decode())["lattice"]
+        return table
+
+    def number(self, species: str) -> int:
+        """Number of a species; a `ConfigError` if there is none of that name."""
+        if species not in self.species:
+            raise ConfigError(
+                f"{species!r} is not a species of {self.name}; it has {', '.join(self.species)}"
+            )
+        return self.species.index(species)
+
+    def counts(self, species: str, site_type: str | None = None) -> IntArray:
+        """Particles of a species ``[sample]``, on the whole lattice or in a site type.
+
+        Of all points of a sweep ``[point, sample]``.
+
+        Raises
+        ------
+        ConfigError
+            There is no such species or site type.
+        InputFileError
+            The run is unfinished, and has no sample yet or points that are not so far.
+        """
+        return self._all_there(self.samples_of(species, site_type))
+
+    @property
+    def waiting(self) -> IntArray:
+        """Particles that wait for a slot of their site ``[sample]``, which `counts` count too.
+
+        Of all points of a sweep ``[point, sample]``.
+
+        Raises
+        ------
+        InputFileError
+            The run is unfinished, as of `counts`; or a version of tauslab wrote the file that did
+            not record them.
+        """
+        if "waiting" not in self._file:
+            raise InputFileError(
+                f"{self.name} has no /waiting: tauslab {self.written_by[0]} wrote it, which did "
+                "not record particles that wait"
+            )
+        self._require_some()
+        return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
+
+    def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
+        """As `counts`, with -1 where a point of an unfinished sweep is not so far yet."""
+        name, index = self._counted(species, site_type)
+        return np.asarray(self._read(name, (slice(len(self.times)), *index)), np.int64)
+
+    def _all_there(self, values: IntArray) -> IntArray:
+        if (values < 0).any():
+            raise InputFileError(
+                f"{self.name} is unfinished ({self.unfinished}), and not all of its runs are so "
+                "far: take mean(), quantile(), to_pandas() or to_xarray(), or complete it with "
+                f"{opt('resume')}"
+            )
+        return values
+
+    def replica_counts(self, species: str, site_type: str | None = None) -> IntArray:
+        """As `counts`, of all replicas ``[replica, sample]``; raises what it does.
+
+        Of all points of a sweep ``[point, replica, sample]``.
+        """
+        return self._all_there(self.replica_samples_of(species, site_type))
+
+    def replica_samples_of(self, species: str, site_type: str | None = None) -> IntArray:
+        """As `replica_counts`, with -1 where a replica of an unfinished run is not so far yet."""
+        name, index = self._counted(species, site_type)
+        lead = self._lead[:1] if self.swept else ()
+        with reading(self.path, InputFileError):
+            values = self._file[name][(*lead, ..., slice(len(self.times)), *index)]
+        points = (self.n_points,) if self.whole_sweep else ()
+        return np.asarray(values, np.int64).reshape(*points, self.n_replicas, len(self.times))
+
+    def mean(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Mean of `counts` over the replicas ``[sample]``; of a sweep ``[point, sample]``."""
+        values = self._of_replicas(species, site_type)
+        return np.asarray(values.mean(axis=-2).filled(np.nan), np.float64)
+
+    def std(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Standard deviation over the replicas (divided by n - 1) ``[sample]``; NaN for one.
+
+        Of a sweep ``[point, sample]``.
+        """
+        values = self._of_replicas(species, site_type)
+        if self.n_replicas < 2:
+            return np.full((*values.shape[:-2], values.shape[-1]), np.nan)
+        return np.asarray(values.std(axis=-2, ddof=1).filled(np.nan), np.float64)
+
+    def quantile(
+        self, species: str, q: float | Sequence[float], site_type: str | None = None
+    ) -> FloatArray:
+        """Quantiles over the replicas, ``[sample]`` or ``[level, sample]``, as `Result.quantile`.
+
+        Of a sweep the points come first.
+
+        Raises
+        ------
+        ConfigError
+            A level outside 0 to 1, or an unknown name.
+        """
+        levels = np.atleast_1d(np.asarray(q))
+        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+        samples = self.replica_samples_of(species, site_type)
+        found = sorted_quantiles(samples, levels.tolist())
+        return found if np.ndim(q) else found[..., 0, :]
+
+    def _of_replicas(self, species: str, site_type: str | None) -> Any:
+        values = self.replica_samples_of(species, site_type)
+        return np.ma.masked_less(values, 0)
+
+    def _counted(self, species: str, site_type: str | None) -> tuple[str, tuple[int, ...]]:
+        """Dataset of counts, and the index behind that of samples."""
+        which = self.number(species)
+        self._require_some()
+        if site_type is None:
+            return "counts", (which,)
+        if site_type not in self.site_types:
+            known = ", ".join(self.site_types) or "none"
+            raise ConfigError(f"{site_type!r} is not a site type of {self.name}; it has {known}")
+        return "counts_by_site_type", (self.site_types.index(site_type), which)
+
+    def _require_some(self) -> None:
+        """Refuse an unfinished run without a sample; warn, once, of one with some."""
+        if self.complete or self._warned:
+            return
+        if not len(self.times):
+            raise InputFileError(
+                f"{self.name} is unfinished and holds no sample yet: complete it with "
+                f"{opt('resume')}"
+            )
+        self._warned = True
+        warn(
+            f"{self.name} is unfinished: its numbers are those of {self.unfinished}; "
+            f"{opt('resume')} completes it"
+        )
+
+    def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
+        if name not in self._file:
+            raise ConfigError(f"{self.name} has no /{name}")
+        with reading(self.path, InputFileError):
+            return np.asarray(self._file[name][(*self._lead, *index)])
+
+    # ---------------------------------------------------------------- frames
+
+    @property
+    def frame_times(self) -> FloatArray:
+        """Times of the frames ``[frame]``, in seconds; empty if none were recorded."""
+        if self._parts is not None:
+            return self._parts.times
+        if "lattice/time" not in self._file:
+            return np.zeros(0)
+        times: FloatArray = self._file["lattice/time"][()]
+        return times
+
+    @cached_property
+    def _parts(self) -> FrameParts | None:
+        """The frames of an unfinished run, which lie in parts until its end."""
+        found = self.attributes
+        if self.complete or not found["frame_every"]:
+            return None
+        run = (self.point or 0) * self.n_replicas + self.replica
+        return FrameParts(self.path, run, self.shape, found)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Sites along z, y and x."""
+        z, y, x = self._model["shape"]
+        return int(z), int(y), int(x)
+
+    def frame_at(self, t: float | None) -> int:
+        """Number of the last frame at or before `t`, by default the last of all."""
+        self._need_frames()
+        if t is None:
+            return len(self.frame_times) - 1
+        before = np.flatnonzero(self.frame_times <= t)
+        if not len(before):
+            raise ConfigError(f"t = {t:g} is before the first frame at {self.frame_times[0]:g}")
+        return int(before[-1])
+
+    def density(self, species: str, frame: int) -> npt.NDArray[np.uint8]:
+        """Particles of a species in each site ``[z, y, x]``, at frame number `frame`.
+
+        Raises
+        ------
+        ConfigError
+            There is no such species or frame, or no frames were recorded.
+        """
+        slabs = [slab for _, slab in self.slabs(species, frame)]
+        return np.concatenate(slabs)
+
+    def slabs(
+        self, species: str, frame: int, planes: tuple[int, int] | None = None
+    ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+        """First plane and `density` of slabs that together are the lattice, one after another.
+
+        `planes` restricts them to planes along z: the first, and the one behind the last.
+        """
+        stored = self.number(species) + 1  # 0 is an empty slot
+        self._need_frames()
+        frames = len(self.frame_times)
+        if not -frames <= frame < frames:
+            raise ConfigError(f"frame {frame} is not in {self.name}: it has 0 to {frames - 1}")
+        z, y, x = self.shape
+        first, last = (0, z) if planes is None else planes
+        if self._parts is not None:
+            for at, particles in self._parts.slabs(frame, first, last):
+                yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
+            return
+        slots = self._file["lattice/particles"].shape[-1]
+        count = max(1, _SLAB // (y * x * slots))
+        for at in range(first, last, count):
+            end = min(last, at + count)
+            particles = self._read("lattice/particles", (frame, slice(at, end)))
+            yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
+
+    def plane(self, species: str, frame: int, axis: int, at: int) -> npt.NDArray[np.uint8]:
+        """Particles of a species in the sites of one plane across an axis (number 0, 1, 2)."""
+        if axis == 0:
+            one: npt.NDArray[np.uint8] = next(self.slabs(species, frame, (at, at + 1)))[1][0]
+            return one
+        slabs = [slab.take(at, axis=axis) for _, slab in self.slabs(species, frame)]
+        joined: npt.NDArray[np.uint8] = np.concatenate(slabs)
+        return joined
+
+    def sites(self, frame: int) -> npt.NDArray[np.uint8] | None:
+        """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""
+        if self._parts is not None:
+            return self._parts.sites(frame)
+        if "lattice/sites" not in self._file:
+            return None
+        stored = self._file["lattice/sites"]
+        lead = self._lead if stored.ndim > 4 else ()  # older files: one for all replicas
+        return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
+
+    def kymograph(self, species: str, axis: str | None = None) -> IntArray:
+        """Particles of a species in each plane across an axis ``[frame, position]``.
+
+        Parameters
+        ----------
+        axis
+            ``z``, ``y`` or ``x``; by default the longest.
+        """
+        self._need_frames()
+        along = self.axis(axis, longest=True)
+        others = tuple(i for i in range(3) if i != along)
+        lines = np.zeros((len(self.frame_times), self.shape[along]), np.int64)
+        for frame in range(len(lines)):
+            for at, slab in self.slabs(species, frame):
+                summed = slab.sum(axis=others, dtype=np.int64)
+                if along == 0:
+                    lines[frame, at : at + len(summed)] = summed
+                else:
+                    lines[frame] += summed
+        return lines
+
+    def axis(self, name: str | None, *, longest: bool) -> int:
+        """Number of an axis; without a name, the longest or the shortest of the lattice."""
+        if name is None:
+            return int(np.argmax(self.shape) if longest else np.argmin(self.shape))
+        if name not in AXES:
+            raise ConfigError(f"{name!r} is not an axis; axes: {', '.join(AXES)}")
+        return AXES.index(name)
+
+    def _need_frames(self) -> None:
+        if self.whole_sweep:
+            raise ConfigError(
+                f"{self.name} is a sweep of {self.n_points} points: name one, {opt('point', 0)}"
+            )
+        if len(self.frame_times):
+            return
+        if self._parts is not None:
+            raise ConfigError(f"{self.name} is unfinished, and has no frame of this replica yet")
+        raise ConfigError(f"{self.name} has no frames: run with {assigned('frame_every')}N")
+
+
+def _nothing() -> None:
+    """Another rank does it."""
+
+
+def _plain(value: Any) -> Any:
+    found = value.item() if isinstance(value, np.generic) else value
+    return found.decode() if isinstance(found, bytes) else found

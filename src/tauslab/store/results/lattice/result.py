@@ -1,0 +1,357 @@
+"""What a lattice run left behind: numbers over time, frames, and how they look."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from tauslab.base.door import behind_door
+from tauslab.base.errors import ConfigError, OutputError
+from tauslab.base.html import escape
+from tauslab.options.lattice import LatticeChoices
+from tauslab.options.sweep import Sweep
+from tauslab.options.values.result_name import require_result_name
+from tauslab.options.values.stored import values_in
+from tauslab.store.checking.lattice import CheckedLattice
+from tauslab.store.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
+from tauslab.store.hdf5.disk import Disk, publish
+from tauslab.store.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
+from tauslab.store.results.lattice.tables import (
+    ensemble_of,
+    lattice_result_html,
+    lattice_table,
+    lattice_to_xarray,
+)
+from tauslab.store.results.result import Result
+from tauslab.store.results.tables import to_pandas
+from tauslab.store.targets import require_place
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tauslab.base.view3d import View3d
+
+METHOD = METHOD_OF_LATTICES
+
+
+def is_lattice_result(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds the result of a lattice run; False also for what is not HDF5."""
+    return kind_of(path) == METHOD
+
+
+def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The options that a lattice result was made with, by the names of `LatticeOptions`."""
+    path = Path(path)
+    with open_hdf5(path) as file:
+        checked = CheckedLattice(path, file)
+        found = checked.attributes
+        return {
+            **values_in(found, LatticeChoices),
+            "t_end": float(found["steps"]) * float(found["step"]),
+            "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
+            "sweep": _stored_sweep(path, checked, found),
+        }
+
+
+def _stored_sweep(path: Path, file: CheckedLattice, attributes: Mapping[str, Any]) -> Sweep | None:
+    if "sweep" not in attributes:
+        return None
+    names, grid = tuple(str(attributes["sweep"]).split(",")), attributes.get("grid")
+    values = np.stack([file[f"sweep/{name}"][()] for name in names], axis=1)
+    sides = None if grid is None else tuple(map(int, str(grid).split(",")))
+    return Sweep(names, values, sides, str(path))
+
+
+class LatticeResult(RecordedLattice):
+    """An open lattice file; ``docs/lattices.md`` tells what is in it.
+
+    ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
+    how many runs it holds at each of ``n_points`` points, ``path`` the file. A ``with`` block
+    closes it at its end. Of a run that was stopped, or still goes on, it shows what there was when
+    it was opened.
+
+    Of a sweep, ``points`` are the values ``[point]`` by name, and arrays of counts have the points
+    as their first axis; `at` gives the result of one point, which has frames.
+
+    Parameters
+    ----------
+    path
+        File that `tauslab rdme` wrote.
+    replica
+        Which one is meant, in a file with several.
+    point
+        Which point of a sweep is meant; by default all of them.
+
+    Raises
+    ------
+    InputFileError
+        The file is missing, is no lattice result, or lacks a dataset.
+    ConfigError
+        There is no such replica, or no such point.
+    """
+
+    def __repr__(self) -> str:
+        """One line: what was run, where it lies."""
+        if not self._opened:
+            return f"<LatticeResult {self.path}: closed>"
+        place = "in memory" if self.is_temporary else self.path
+        shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
+        replicas = f"{self.n_replicas} replicas, " if self.n_replicas > 1 else ""
+        if self.whole_sweep:
+            over = ", ".join(self.points)
+            replicas = f"{self.n_points} points over {over}, {replicas}"
+        elif self.swept:
+            at = ", ".join(f"{name} = {value:g}" for name, value in self.values.items())
+            replicas = f"point {self.point} ({at}), {replicas}"
+        until = f" to t = {self.times[-1]:g} s" if len(self.times) else ""
+        state = "" if self.complete else f", unfinished: {self.unfinished}"
+        if self.truncated_passes:
+            state += f", reactions lost in {self.truncated_passes} passes of sites"
+        return (
+            f"<LatticeResult {place}: {replicas}{len(self.times)} samples{until}, "
+            f"{len(self.frame_times)} frames, {len(self.species)} species "
+            f"({shown}), seed {self.attributes['seed']}{state}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return lattice_result_html(self) if self._opened else f"<code>{escape(repr(self))}</code>"
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a result in memory to a file, as a run with ``output=`` would have.
+
+        All replicas and points are written, whichever this one means; of several ranks the first
+        writes.
+
+        Parameters
+        ----------
+        overwrite
+            Replace a file that is there.
+
+        Raises
+        ------
+        ConfigError
+            The result lies in a file already; or the name is that of a table or a picture.
+        OutputError
+            The file is there already, or cannot be written.
+        """
+        own = Path(path)
+        if not self.is_temporary:
+            raise ConfigError(f"{self.path} holds this result already: copy the file")
+        require_result_name(own)
+        require_place(own)
+        if not self.saves:
+            return own
+        if own.exists() and not overwrite:
+            raise OutputError(f"{own} exists; overwrite=True replaces it")
+
+        def copy(unfinished: Path) -> None:
+            shutil.copyfile(self.path, unfinished)
+
+        publish(own, Disk(), copy)
+        return own
+
+    def __getitem__(self, species: str) -> IntArray | FloatArray:
+        """`counts` of a species on the whole lattice; ``"time"`` gives `times`."""
+        return self.times if species == "time" else self.counts(species)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names that ``result[name]`` takes."""
+        return ("time", *self.species)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, as of a dict."""
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``result[name]`` is known."""
+        return name in self.keys()
+
+    def at(self, point: int | None = None, *, replica: int | None = None, **values: float) -> Self:
+        """The result of one point of a sweep, by number or by values of what was swept.
+
+        Parameters
+        ----------
+        replica
+            Which one is meant; by default the same.
+        values
+            Such as ``at(D=1e-12)``: the first point with these values, to nine digits.
+
+        Raises
+        ------
+        ConfigError
+            There is no such point.
+        """
+        number = self._point_with(values) if point is None else point
+        found = type(self)(self.path, self.replica if replica is None else replica, number)
+        found.belong_to(self)
+        return found
+
+    def _point_with(self, values: Mapping[str, float]) -> int:
+        if not values:
+            raise ConfigError("at() takes the number of a point, or values of what was swept")
+        same = np.ones(self.n_points, np.bool_)
+        for name, value in values.items():
+            if name not in self.points:
+                known = ", ".join(self.points) or "nothing"
+                raise ConfigError(f"{name!r} was not swept in {self.name}: {known} was")
+            same &= np.isclose(self.points[name], value, rtol=1e-9, atol=0)
+        if not same.any():
+            near = {n: float(v[np.argmin(abs(v - values[n]))]) for n, v in self.points.items()
+                    if n in values}  # fmt: skip
+            told = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
+            raise ConfigError(f"{self.name} has no point with these values; near is {told}")
+        return int(np.flatnonzero(same)[0])
+
+    def as_ensemble(self, site_type: str | None = None) -> Result:
+        """Counts of all replicas as a `Result`, whose trajectories are the replicas; in memory.
+
+        So a lattice has what an ensemble has: `Result.histogram`, `Result.modes`, plots of a sweep.
+
+        Parameters
+        ----------
+        site_type
+            Count particles in these sites only.
+        """
+        return ensemble_of(self, site_type)
+
+    def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int, int | None]]:
+        """A copy, as another process gets it, opens the file for itself."""
+        if self.is_temporary:
+            raise ConfigError(
+                f"{self.path} is a temporary file that goes with this result: give the run an "
+                "output= to use its result in another process"
+            )
+        return LatticeResult, (self.path.absolute(), self.replica, self.point)
+
+    # ---------------------------------------------------------------- other libraries
+
+    def to_xarray(self, frames: str | Sequence[str] = ()) -> xarray.Dataset:
+        """Counts of all replicas as an `xarray.Dataset`, with dimensions replica, time, species.
+
+        Of a sweep the dimension ``point`` comes first, and the swept values are coordinates on it.
+
+        ``counts`` and ``counts_by_site_type`` are numbers of particles, NaN where a replica is not
+        so far yet; ``time`` has its unit.
+
+        Parameters
+        ----------
+        frames
+            Species whose particles in each site are added too, of this replica: ``density``
+            ``[species, frame, z, y, x]``, all in memory.
+        """
+        names = (frames,) if isinstance(frames, str) else tuple(frames)
+        return lattice_to_xarray(self, names)
+
+    def to_pandas(self, names: Sequence[str] = ()) -> pd.DataFrame:
+        """Counts as a `pandas.DataFrame`: a row per sample, and first those of replica 0.
+
+        `names` leaves out other species. Raises a `ConfigError` without pandas.
+        """
+        return to_pandas(lattice_table(self, names, every_replica=True))
+
+    def plot(
+        self,
+        name: str | Sequence[str] | None = None,
+        kind: str = "auto",
+        path: str | os.PathLike[str] | None = None,
+        t: float | None = None,
+        *,
+        axis: str | None = None,
+        ax: Axes | None = None,
+    ) -> Figure:
+        """Draw the run; needs matplotlib. A notebook shows what is returned.
+
+        Parameters
+        ----------
+        name
+            One or several; by default the first that there is room for.
+        kind
+            ``counts`` over time, ``mean`` of all replicas with a band, ``kymograph`` along an axis
+            over time, or ``slice`` in the middle across an axis. ``auto`` is ``mean`` where there
+            are several replicas, else ``counts``. Of all points of a sweep ``mean``, ``heatmap`` or
+            ``histogram`` over what was swept, as of an ensemble.
+        path
+            File to write too: PNG, SVG or PDF by its suffix.
+        t
+            Time of a slice, by default the last frame; sample time of a sweep, by default the last.
+        axis
+            Of a kymograph, by default the longest; across a slice, by default the shortest.
+        ax
+            Axes of a matplotlib figure of your own to draw a single panel in.
+
+        Raises
+        ------
+        ConfigError
+            An unknown kind, name, axis or suffix, no frames, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        names = [name] if isinstance(name, str) else name
+        place = None if path is None else Path(path)
+        draw = behind_door("LatticeResult.plot")
+        figure: Figure = draw(self, kind, names, t, axis, place, ax)
+        return figure
+
+    def movie(
+        self,
+        path: str | os.PathLike[str],
+        name: str | Sequence[str] | None = None,
+        *,
+        axis: str | None = None,
+        seconds: float = 8.0,
+    ) -> Path:
+        """Write the slices of all frames as a movie; needs matplotlib, and ffmpeg for MP4.
+
+        Parameters
+        ----------
+        path
+            ``.gif``, or ``.mp4`` where the program ffmpeg is installed.
+        name, axis
+            As for the slices of `plot`.
+        seconds
+            How long it takes.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name, axis or suffix, no frames, no matplotlib, or no ffmpeg.
+        OutputError
+            It cannot be written.
+        """
+        names = [name] if isinstance(name, str) else name
+        write = behind_door("LatticeResult.movie")
+        written: Path = write(self, Path(path), names, axis, seconds)
+        return written
+
+    def view(self, t: float | None = None, name: str | Sequence[str] | None = None) -> View3d:
+        """A picture in three dimensions of a frame, to be turned in a notebook or a browser.
+
+        Needs plotly. Of many particles or sites some are left out, and a line says how many.
+
+        Parameters
+        ----------
+        t
+            Time of the frame; by default the last.
+        name
+            Species to show; by default the first that there is room for.
+
+        Returns
+        -------
+        What a notebook shows; its `save` writes a page of HTML, and `figure` is plotly's.
+
+        Raises
+        ------
+        ConfigError
+            An unknown name, no frames, or no plotly.
+        """
+        names = [name] if isinstance(name, str) else name
+        seen: View3d = behind_door("LatticeResult.view")(self, t, names)
+        return seen

@@ -1,0 +1,190 @@
+"""Numbers of a lattice run for other libraries: tables, xarray, and HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.base.host_memory import require_memory
+from tauslab.base.html import card, table
+from tauslab.base.option_names import opt
+from tauslab.store.results.lattice.recorded import AXES, IntArray, RecordedLattice
+from tauslab.store.results.result import Result
+from tauslab.store.results.tables import ResultTable
+
+if TYPE_CHECKING:
+    import xarray
+
+_SHOWN = 12  # species in a notebook
+
+
+def lattice_table(
+    result: RecordedLattice, names: Sequence[str] = (), *, every_replica: bool = False
+) -> ResultTable:
+    """Particles of each species on the lattice, a row per time at which they were counted.
+
+    With `every_replica`, and where there are several, a column tells whose; rows that an
+    unfinished replica has not reached are left out.
+    """
+    chosen = tuple(names) or result.species
+    if result.whole_sweep:
+        return _sweep_table(result, chosen)
+    if not every_replica or result.n_replicas == 1:
+        piece = [result.times, *(result.counts(name) for name in chosen)]
+        return ResultTable(("time", *chosen), iter([piece]), result.unfinished)
+    counts = [result.replica_samples_of(name) for name in chosen]
+    replica, sample = np.nonzero(counts[0] >= 0)
+    piece = [replica, result.times[sample], *(values[replica, sample] for values in counts)]
+    return ResultTable(("replica", "time", *chosen), iter([piece]), result.unfinished)
+
+
+def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTable:
+    """A row per point, replica and time; the swept values come first."""
+    counts = [result.replica_samples_of(name) for name in chosen]
+    point, replica, sample = np.nonzero(counts[0] >= 0)
+    several = [("replica", replica)] if result.n_replicas > 1 else []
+    columns = [
+        *((column_name(name, chosen), values[point]) for name, values in result.points.items()),
+        *several,
+        ("time", result.times[sample]),
+        *((name, v[point, replica, sample]) for name, v in zip(chosen, counts, strict=True)),
+    ]
+    header = tuple(name for name, _ in columns)
+    return ResultTable(header, iter([[v for _, v in columns]]), result.unfinished)
+
+
+def column_name(swept: str, taken: Sequence[str]) -> str:
+    """Name of the column or coordinate of a swept name: another where that is taken."""
+    return f"{swept}_swept" if swept in (*taken, "time", "replica", "point") else swept
+
+
+def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result:
+    """Counts of all replicas as an ensemble in memory, a block per replica.
+
+    Of an unfinished run, blocks of replicas that are not as far as the one meant are unfinished.
+    """
+    samples = [result.replica_samples_of(name, site_type) for name in result.species]
+    counts = np.stack(samples, axis=-1)
+    require_memory(counts.nbytes, f"counts of {result.n_replicas * result.n_points} runs")
+    small = counts.max(initial=0) <= np.iinfo(np.int32).max
+    ended = counts[..., -1, 0] >= 0 if counts.shape[-2] else np.zeros(counts.shape[:-2], np.bool_)
+    data: dict[str, Any] = {
+        "time": result.times,
+        "species": np.array(result.species, object),
+        "counts": counts.astype(np.int32) if small else counts,
+        "status": np.where(ended, 0, 255).astype(np.uint8),
+    }
+    if not result.complete:
+        data["progress/complete"], data["progress/blocks"] = np.uint8(0), ended.reshape(-1) * 1
+    kept = {name: value for name, value in result.attributes.items() if name in _KEPT}
+    attributes = {"method": "rdme", "amount_unit": "particles", "time_unit": "s", **kept}
+    attributes |= {} if result.complete else {"block": 1}
+    if result.whole_sweep:
+        data |= {f"sweep/{name}": values for name, values in result.points.items()}
+        attributes |= {n: v for n, v in result.attributes.items() if n in ("sweep", "grid")}
+    found = Result(data, attributes)
+    found.warned = True  # of `result`, when its counts were read
+    return found
+
+
+def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.Dataset:
+    """All of a run with named dimensions; see `LatticeResult.to_xarray`."""
+    import xarray
+
+    def replicas(site_type: str | None) -> Any:
+        found = [result.replica_samples_of(name, site_type) for name in result.species]
+        values = np.stack(found, axis=-1)
+        return values if (values >= 0).all() else np.where(values < 0, np.nan, values)
+
+    particles = {"units": "1", "long_name": "particles"}
+    by_type = [replicas(name) for name in result.site_types]
+    lead = ("point", "replica") if result.whole_sweep else ("replica",)
+    variables: dict[str, Any] = {
+        "counts": ((*lead, "time", "species"), replicas(None), particles),
+        "counts_by_site_type": (
+            (*lead, "time", "site_type", "species"), np.stack(by_type, axis=-2), particles,
+        ),
+    }  # fmt: skip
+    coordinates: dict[str, Any] = {
+        "replica": np.arange(result.n_replicas),
+        "time": ("time", result.times, {"units": "s"}),
+        "species": list(result.species),
+        "site_type": list(result.site_types),
+    }
+    if result.whole_sweep:
+        names = [*variables, *coordinates]
+        coordinates |= {column_name(n, names): ("point", v) for n, v in result.points.items()}
+    else:
+        coordinates |= {column_name(n, tuple(coordinates)): v for n, v in result.values.items()}
+    if frames:
+        times = result.frame_times
+        cells = int(np.prod(result.shape)) * len(times) * len(frames)
+        require_memory(cells, f"{len(times)} frames of {len(frames)} species")
+        density = np.stack([
+            np.stack([result.density(name, frame) for frame in range(len(times))])
+            for name in frames
+        ])  # fmt: skip
+        axes = ("frame_species", "frame", *AXES)
+        variables["density"] = (axes, density, {"units": "1", "long_name": "particles in a site"})
+        coordinates |= {
+            "frame_species": list(frames),
+            "frame": ("frame", times, {"units": "s"}),
+        } | {
+            axis: (axis, (np.arange(size) + 0.5) * result.spacing, {"units": "m"})
+            for axis, size in zip(AXES, result.shape, strict=True)
+        }
+    attributes = {k: v for k, v in result.attributes.items() if k in _KEPT}
+    return xarray.Dataset(variables, coordinates, attributes)
+
+
+def _points_facts(result: RecordedLattice) -> dict[str, str]:
+    """Points of a sweep, or the one that is meant."""
+    if result.whole_sweep:
+        names = ", ".join(f"{name} {v.min():g} to {v.max():g}" for name, v in result.points.items())
+        return {"points": f"{result.n_points}: {names}"}
+    at = ", ".join(f"{name} = {value:g}" for name, value in result.values.items())
+    return {"point": f"{result.point}: {at}"} if at else {}
+
+
+def span(values: IntArray) -> str:
+    """A number of particles, or the smallest and largest over the points of a sweep."""
+    reached = values[values >= 0]
+    if not reached.size:
+        return "not yet"
+    low, high = int(reached.min()), int(reached.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+_KEPT = ("seed", "model_sha256", "tauslab_version", "command", "step", "steps")
+
+
+def lattice_result_html(result: RecordedLattice) -> str:
+    """What a notebook shows of a result."""
+    z, y, x = result.shape
+    attributes = result.attributes
+    facts = {
+        "file": str(result.path),
+        "lattice": f"{z} x {y} x {x} sites (z, y, x) of {result.spacing * 1e9:g} nm",
+        "samples": f"{len(result.times)}"
+        + (f", to t = {result.times[-1]:g} s" if len(result.times) else ""),
+        "frames": str(len(result.frame_times)),
+        **_points_facts(result),
+        "replicas": str(result.n_replicas),
+        "seed": str(attributes["seed"]),
+        "state": "complete"
+        if result.complete
+        else f"unfinished: {result.unfinished}; {opt('resume')} completes it",
+    }
+    rows = []
+    for name in result.species[:_SHOWN] if len(result.times) else ():
+        counts = result.samples_of(name)
+        ends = (counts[..., 0], counts[..., -1])
+        rows.append((name, *(span(end) for end in ends)))
+    more = len(result.species) - _SHOWN
+    return card(
+        "LatticeResult",
+        facts,
+        [table(("species", "particles at the start", "at the end"), rows, more=more)],
+    )

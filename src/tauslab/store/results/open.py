@@ -1,0 +1,228 @@
+"""Opens a result file, after checking that it is ours and that all of it is there."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import resource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tauslab.base.errors import InputFileError
+from tauslab.base.files.damaged import reading
+from tauslab.base.files.seals import SealedFile, safe_attributes
+from tauslab.store.checking.ensemble import checked_ensemble
+from tauslab.store.checking.opening import ended_by_signals, open_hdf5
+from tauslab.store.checking.unfinished import FinishedBlocks
+from tauslab.store.checking.verified import VerifiedRows
+from tauslab.store.results.result import Result
+from tauslab.store.writers.resume import parts_folder
+
+if TYPE_CHECKING:
+    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+
+
+_ROWS = ("counts", "amounts", "observables", "final", "status")
+_PART = re.compile(r"(?!\.\.?/)[^/\0]+\.parts/[^/\0]+\.h5")  # relative: file and folder may move
+_OTHER_FILES = 256  # that a process may have open besides
+
+
+class FileData(Mapping[str, Any]):
+    """Datasets of an open file by their path, without the leading slash.
+
+    Datasets with a row per trajectory are compared with the checksums of their blocks as they are
+    read, others with their seals when they are first asked for.
+    """
+
+    def __init__(self, sealed: SealedFile, file: h5py.File) -> None:
+        self._file, self._path, self._sealed = file, sealed.path, sealed
+        self._finished: FinishedBlocks | None = None
+        self._names = frozenset(sealed.names)
+        self._rows = sorted(name for name in self._names if is_row_name(name))
+        self._verified: dict[str, VerifiedRows] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """One dataset."""
+        if name not in self._names:
+            raise KeyError(name)
+        if self.closed:
+            raise InputFileError(f"{self._path} was closed: open it again")
+        if self._finished is not None and name == "progress/blocks":
+            return self._finished.done.astype(np.uint8)
+        if self._finished is not None and name.startswith("statistics/"):
+            with reading(self._path, InputFileError):
+                sums = self._finished.statistics
+            if name in sums:
+                return sums[name]
+        if name in self._rows:
+            return self._verified.setdefault(name, self._compared(name))
+        with reading(self._path, InputFileError):
+            self._sealed.require(name)
+            return self._file[name]
+
+    def _compared(self, name: str) -> Any:
+        """The dataset `name`; of a run in parts nothing lies in the file itself."""
+        attributes, dataset = self._sealed.attributes, self._file[name]
+        if name in self._verified or attributes["storage"] == "parts":
+            return self._verified.get(name, dataset)
+        sums = self._file["progress/checksums"][:, self._rows.index(name)]
+        done = self._file["progress/blocks"][()] == 1
+        swept, block = "sweep" in attributes, int(attributes["block"])
+        return VerifiedRows(self._path, name, dataset, sums, done, block, swept=swept)
+
+    def verify(self) -> None:
+        """Compare all that was not compared yet."""
+        for name in self._names:
+            found = self[name]
+            if isinstance(found, VerifiedRows):
+                found.verify()
+
+    @property
+    def closed(self) -> bool:
+        """Whether there is nothing more to read."""
+        return not self._file
+
+    def show_unfinished(self, finished: FinishedBlocks) -> None:
+        """Show blocks and statistics of an unfinished run, whose file has them in other places."""
+        self._finished = finished
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a dataset; the file is not touched."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """Names in alphabetical order."""
+        return iter(sorted(self._names))
+
+    def __len__(self) -> int:
+        """Number of datasets."""
+        return len(self._names)
+
+
+def is_row_name(name: str) -> bool:
+    """Whether a dataset has a row per trajectory."""
+    return name in _ROWS or name.startswith("summary/")
+
+
+def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Result:
+    """Open a result file for reading; of large arrays nothing is read yet.
+
+    What the file says of itself is compared with what it holds, and whatever is at most 1 MiB with
+    its checksum; larger arrays are compared as they are read, those with a row per trajectory block
+    by block. An unfinished file opens too: `Result.complete` is False and `Result.completed_blocks`
+    tells what is there.
+
+    Parameters
+    ----------
+    checked
+        Whether another rank opens it too, and so looks whether its parts are all there.
+
+    Raises
+    ------
+    InputFileError
+        The file is missing, damaged, of another program or version, or one of the parts that it is
+        made of is missing or more than this process may open: HDF5 would show such parts as fill
+        values, in silence.
+    """
+    path = Path(path)
+    file = open_hdf5(path)
+    try:
+        with reading(path, InputFileError):
+            sealed = checked_ensemble(path, file)
+            data = FileData(sealed, file)
+            storage = sealed.attributes["storage"]
+            if storage != "plain":
+                allow_parts(path)
+            if storage != "plain" and not checked:
+                _check_parts(path, file, data, sealed)
+            if not sealed.complete:
+                data.show_unfinished(FinishedBlocks(path, file, sealed))
+            return Result(data, sealed.attributes, path, file.close, open_result)
+    except BaseException:
+        file.close()
+        raise
+
+
+def allow_parts(path: Path) -> None:
+    """Let this process open all parts of a result at the same time, as HDF5 does to read it.
+
+    Raises
+    ------
+    InputFileError
+        It may not have so many files open.
+    """
+    folder = parts_folder(path)
+    parts = sum(1 for _ in folder.glob("*.h5")) if folder.is_dir() else 0
+    needed = parts + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise InputFileError(
+            f"{path} is spread over {parts} files, and to read them a process must open {needed}, "
+            f"but may open {hard} here (ulimit -Hn): open it, or merge it, where more are allowed"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+Shape = tuple[int, ...]
+
+
+def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) -> bool:
+    """Whether a dataset of a part has the rows and the type that are shown, and its own data."""
+    import h5py
+
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        return False
+    found = file[name]
+    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
+        return False
+    shape, dtype = shown
+    if found.dtype != dtype:
+        return False
+    # HDF5 keeps of a part's shape how many axes it has and how far what is shown reaches.
+    reaches = len(found.shape) == len(shape) and all(map(operator.ge, found.shape, shape))
+    return reaches or not shape
+
+
+def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile) -> None:
+    """Every file behind a virtual dataset must be there, whole, of the same run, and as shown.
+
+    HDF5 itself crashes where a dataset that is shown has another shape than when it was.
+    """
+    parts: dict[str, dict[str, tuple[Shape, np.dtype[Any]]]] = {}
+    run = sealed.attributes["run"]
+    for name in data:
+        dataset = file[name]
+        if dataset.is_virtual:
+            for source in dataset.virtual_sources():
+                shown = tuple(source.src_space.shape), dataset.dtype
+                parts.setdefault(source.file_name, {})[source.dset_name] = shown
+    for part in sorted(parts):
+        if _PART.fullmatch(part) is None:
+            raise sealed.damaged(f"it shows data of {part!r}, which is no part of it")
+        where = path.parent / part
+        if not where.is_file():
+            raise InputFileError(
+                f"{path} is spread over several files and one of them, {part}, is missing"
+            )
+        try:
+            with open_hdf5(where) as opened, ended_by_signals():
+                found = safe_attributes(opened).get("run")
+                other = [k for k, shown in parts[part].items() if not _is_shown(opened, k, shown)]
+        except OSError as error:
+            raise InputFileError(
+                f"{path} is spread over several files and one of them, {part}, "
+                f"cannot be opened: {error}"
+            ) from None
+        if found != run:
+            raise InputFileError(
+                f"{path} is spread over several files and one of them, {part}, "
+                "belongs to another run"
+            )
+        if other:
+            raise sealed.damaged(f"/{other[0].strip('/')} in {part} is not what it shows of it")

@@ -1,0 +1,231 @@
+"""What a run gives back: the same object for a file and for a run kept in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from tauslab.base.door import behind_door
+from tauslab.base.errors import ConfigError
+from tauslab.store.results.ensemble_data import EnsembleData, Moments
+from tauslab.store.results.modes import ALPHA, Modes, modes_at
+
+if TYPE_CHECKING:
+    import dask.array
+    import pandas as pd
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Moments", "Result"]
+
+
+class Result(EnsembleData):
+    """An ensemble of trajectories: samples, statistics or both, as they were recorded.
+
+    Opened from a file (`tauslab.open`), it reads what is asked for and no more. A run that was
+    broken off shows what its completed blocks hold. With a sweep, every array that a method gives
+    has the points as its first axis. A ``with`` block closes the file at its end.
+
+    ``data`` maps the names that arrays have in a file, such as ``statistics/sum`` or
+    ``profile/wall``, to them; ``attributes`` holds what a file says of its run (seed, method,
+    choices made); ``path`` is the file, or None. A method raises a `ConfigError` for a name that
+    was not recorded, and an `InputFileError` where an unfinished file does not have it yet.
+    """
+
+    def modes(self, name: str, t: float | None = None, alpha: float = ALPHA) -> Modes:
+        """Modes of the distribution at sample time `t` (by default the last): one, two, ...
+
+        From samples, or a recorded histogram. Noise makes no modes: with probability 1 - `alpha`
+        the distribution has at least as many as are found (taut string, docs/summaries.md).
+
+        Returns
+        -------
+        `count`, `positions` ``[mode]`` and `weights` ``[mode]``, padded with NaN; with a sweep each
+        has its points first.
+
+        Raises
+        ------
+        ConfigError
+            `t` is not a sample time, or neither samples nor a histogram of `name` were recorded.
+        """
+        at = float(self.times[-1]) if t is None else t
+        return modes_at(self, name, at, alpha)
+
+    # --- other libraries ---
+
+    def to_xarray(self, *, chunked: bool = False) -> xarray.Dataset:
+        """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
+
+        From a file nothing is read before it is used. With `chunked`, what has a row per
+        trajectory comes as dask arrays, so that computing with it needs not all of it in memory;
+        a result in memory stays as it is. Close the dataset when done with it.
+        """
+        from tauslab.store.results import export
+
+        return export.to_xarray(self, chunked=chunked)
+
+    def to_dask(self, name: str = "counts", blocks: int | None = None) -> dask.array.Array:
+        """A dataset as a `dask.array.Array`, lazily, `blocks` storage blocks to a chunk.
+
+        By default one, and more where there would be over 4096 chunks. Every task opens the file
+        for itself, so that any scheduler may be used, also one with workers on other machines that
+        see the file.
+        """
+        from tauslab.store.results import export
+
+        return export.to_dask(self, name, blocks)
+
+    def to_pandas(self, what: str | None = None, names: Sequence[str] = ()) -> pd.DataFrame:
+        """A table as a `pandas.DataFrame`, all of it in memory; NaN where a trajectory has ended.
+
+        `what` is ``trajectories`` (a row per trajectory and sample time, a column per species and
+        observable), ``statistics`` (a row per sample time), ``final`` or ``summaries`` (a row per
+        trajectory); by default the first of these that was recorded. Swept values come first.
+        `names` leaves out other species and observables.
+
+        Raises
+        ------
+        ConfigError
+            What was not recorded, an unknown name, or no pandas.
+        """
+        from tauslab.store.results import tables
+
+        return tables.to_pandas(tables.table_of(self, what, names))
+
+    def plot(
+        self,
+        name: str | Sequence[str] | None = None,
+        kind: str = "auto",
+        path: str | os.PathLike[str] | None = None,
+        t: float | None = None,
+        *,
+        ax: Axes | None = None,
+    ) -> Figure:
+        """Draw species, observables or summaries, each in a panel; needs matplotlib.
+
+        A notebook shows what is returned. Courses of differential equations share one panel; of a
+        species that is only ever 0 or 1, the share of trajectories with 1 is drawn.
+
+        Parameters
+        ----------
+        name
+            One or several; by default the first four (of equations ten) that ever change.
+        kind
+            ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes`` (where a sweep has
+            several); ``auto`` takes what suits the data. A summary is drawn over what was swept.
+        path
+            File to write too: PNG, SVG or PDF by its suffix.
+        t
+            Sample time of a histogram, or of a sweep; by default the last.
+        ax
+            Axes of a matplotlib figure of your own to draw a single panel in.
+
+        Raises
+        ------
+        ConfigError
+            An unknown kind, name, time or suffix, data that was not recorded, or no matplotlib.
+        OutputError
+            The picture cannot be written.
+        """
+        names = [name] if isinstance(name, str) else name
+        place = None if path is None else Path(path)
+        figure: Figure = behind_door("Result.plot")(self, kind, names, t, place, ax=ax)
+        return figure
+
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, compress: int = 0
+    ) -> Path:
+        """Write a result in memory to a file, as a run with ``output=`` would have.
+
+        Of several ranks the first writes.
+
+        Parameters
+        ----------
+        overwrite
+            Replace a file that is there.
+        compress
+            Level of gzip, 1 to 9; 0 for none.
+
+        Raises
+        ------
+        ConfigError
+            The result lies in a file already, or was not made by a run; or the name is that of a
+            table or a picture.
+        OutputError
+            The file is there already, or cannot be written.
+        """
+        from tauslab.store.results.saving import save_result
+
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(f"save takes the name of a file, not {path!r}")
+        return save_result(self, Path(path), overwrite=overwrite, compress=compress)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Recorded samples ``[trajectory, time]`` of a species or observable, or a summary.
+
+        With a sweep the points come first. ``result["time"]`` are the sample times; a species of
+        that name is ``result["time_species"]``, as in tables.
+
+        Raises
+        ------
+        ConfigError
+            The name is not known, or was not recorded.
+        """
+        from tauslab.store.results.display import samples_by_name
+
+        return samples_by_name(self, name)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names that ``result[name]`` takes."""
+        from tauslab.store.results.display import names_of_keys
+
+        return ("time", *names_of_keys(self), *self.summaries)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, as of a dict."""
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``result[name]`` is known."""
+        return name in self.keys()
+
+    def _repr_html_(self) -> str:
+        from tauslab.store.results.display import result_html
+
+        return result_html(self, repr(self))
+
+    def __repr__(self) -> str:
+        """One line: what was run, how much of it, where it lies."""
+        if getattr(self.data, "closed", False):
+            return f"<Result {self.name}: closed>"
+        shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
+        where = f" at {self.n_points} points" if self.swept else ""
+        state = "" if self.complete else f", unfinished: {self.unfinished}"
+        place = "in memory" if self.path is None else self.name
+        number = f"{self.n} trajector{'y' if self.n == 1 else 'ies'}"
+        return (
+            f"<Result {place}: {self._method_told()}, {number}{where}, "
+            f"{len(self.times)} times, {len(self.species)} species ({shown}), "
+            f"seed {self.seed}{state}>"
+        )
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A copy, as another process gets it, opens the file for itself."""
+        if self.path is None:
+            return Result, (self.data, self.attributes, None, None, None, self.layout)
+        assert self.reopen is not None
+        return self.reopen, (self.path.absolute(),)
+
+    # --- helpers ---
+
+    def _method_told(self) -> str:
+        """The method, and whether it is approximate."""
+        if not self.approximate:
+            return self.method
+        epsilon = self.attributes.get("epsilon")
+        return f"{self.method} (approximate, epsilon {epsilon:g})"

@@ -1,0 +1,176 @@
+"""The writer for one rank: the final file, written in place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from tauslab.base.errors import OutputError
+from tauslab.base.files.drafts import remove_drafts
+from tauslab.base.files.seals import SEALS, final_seals
+from tauslab.store.checking.opening import reading_back
+from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
+from tauslab.store.format.schema import (
+    TEXT,
+    file_specs,
+    profile_contents,
+    root_attributes,
+)
+from tauslab.store.format.statistics import statistics_contents
+from tauslab.store.format.versions import WRITERS
+from tauslab.store.hdf5.disk import Disk, publish
+from tauslab.store.hdf5.in_place import RawFile, note_writer
+from tauslab.store.hdf5.skeleton import build_file
+from tauslab.store.writers.checkpoint import CheckpointSlots, slot_bytes
+from tauslab.store.writers.resume import Existing, parts_folder
+from tauslab.store.writers.rows import CHECKSUMS, block_checksums, write_marks, write_rows
+from tauslab.store.writers.sources import (
+    StoredProgress,
+    belongs_to,
+    distrust,
+    marked_blocks,
+    progress,
+    read_source,
+)
+
+COMPLETE = "progress/complete"
+
+
+def remove_parts(path: Path, disk: Disk) -> None:
+    """Remove the parts of a result that needs them no more; other files stay."""
+    folder = parts_folder(path)
+    if not folder.is_dir():
+        return
+    for part in sorted(folder.glob("*.h5")):
+        disk.remove(part)
+    remove_drafts(folder)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def portions(path: Path) -> list[Path]:
+    """Files beside a result that hold the beginning of what is to be added to it."""
+    name = re.compile(rf"{re.escape(path.name)}\.(append|until-\d+)")
+    return sorted(p for p in path.parent.glob("*") if name.fullmatch(p.name) and p.is_file())
+
+
+def remove_portions(path: Path, disk: Disk) -> None:
+    """Remove what an earlier run was to add to a result that is replaced."""
+    for portion in portions(path):
+        remove_parts(portion, disk)
+        disk.remove(portion)
+
+
+class SingleWriter:
+    """Writes the final file of a run on one rank.
+
+    Parameters
+    ----------
+    existing
+        The unfinished result at `path` to go on from; None makes a new file, over one that may be
+        there.
+    run
+        Identity of a new run.
+
+    Raises
+    ------
+    OutputError
+        The file cannot be written, or the one to go on from cannot be read.
+    """
+
+    def __init__(
+        self, path: Path, layout: Layout, disk: Disk, existing: Existing | None, run: str
+    ) -> None:
+        self._path, self._layout, self._disk = path, layout, disk
+        specs = file_specs(layout, 1, in_place=True, checkpoint_bytes=slot_bytes(layout))
+        if existing is None:
+            attributes = root_attributes(layout, "plain", run)
+            publish(path, disk, lambda temporary: build_file(temporary, specs, attributes, disk))
+            remove_parts(path, disk)
+        else:
+            note_writer(path, disk)
+        found, self._marked = _begun(path, layout, disk, existing, run)
+        self.completed, self.restored = found.completed, found.restored
+        names = [  # files of earlier versions have no list of writers, which `note_writer` writes
+            spec.name
+            for spec in specs
+            if spec.dtype != TEXT and spec.allocated and spec.name != WRITERS
+        ]
+        self._file = RawFile(path, [*names, SEALS], disk)
+        self._slots = CheckpointSlots(self._file, layout, found.generation)
+
+    def write(self, chunk: Chunk) -> None:
+        """Write whole blocks and mark them."""
+        first, end = chunk_blocks(self._layout, chunk)
+        write_rows(self._file, self._layout, chunk, chunk.start, slice(None))
+        sums = block_checksums(self._layout, chunk)
+        self._file.write(CHECKSUMS, 4 * first * sums.shape[1], sums)
+        write_marks(self._file, first, end - first)
+        self._marked[first:end] = True
+
+    def checkpoint(self, totals: Accumulators, done: BoolArray) -> None:
+        """Write the statistics of the blocks `done`, restored ones included."""
+        if self._layout.needs_checkpoint:
+            self._slots.write(totals, done)
+
+    def finish(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
+        """Write statistics and profile, then declare the file complete.
+
+        Raises
+        ------
+        OutputError
+            Some block was never written, or writing failed.
+        """
+        require_all(self._path, self._marked)
+        contents = statistics_contents(self._layout, totals) | profile_contents(
+            a_row_each(self._file, profile[:1])
+        )
+        for name, values in contents.items():
+            self._file.write(name, 0, values)
+        with reading_back(self._path) as file:
+            seals = final_seals(file, contents)
+        self._file.write(SEALS, 0, seals)
+        self._file.sync()
+        self._file.write(COMPLETE, 0, np.ones(1, np.uint8))
+        self._file.sync()
+        self._file.close()
+        remove_parts(self._path, self._disk)
+
+    def abort(self) -> None:
+        """Close; complete blocks stay for --resume."""
+        self._file.close()
+
+
+def _begun(
+    path: Path, layout: Layout, disk: Disk, existing: Existing | None, run: str
+) -> tuple[StoredProgress, BoolArray]:
+    """What of the run is in its file, and which blocks are marked ``[block]``."""
+    if existing is None:
+        if not belongs_to(path, run):
+            raise OutputError(f"{path} was replaced by another run just now")
+        nothing = np.zeros(layout.n_blocks, np.bool_)
+        return StoredProgress(nothing, None, 0), nothing.copy()
+    source = read_source(path, layout, existing.run, verify=True)
+    if source is None:
+        raise OutputError(f"{path} was replaced by another run just now")
+    distrust(source, disk)
+    return progress(layout, [source]), marked_blocks(layout, [source])
+
+
+def a_row_each(
+    file: RawFile, profile: list[dict[str, float | str]]
+) -> list[dict[str, float | str]]:
+    """As many rows as /profile has: those of an earlier attempt may have been more, or fewer."""
+    rows = file.locations["profile/rank"].group_bytes // 4
+    return [*profile[:rows], *({} for _ in range(rows - len(profile)))]
+
+
+def require_all(path: Path, marked: BoolArray) -> None:
+    """Refuse to finish a result that lacks blocks."""
+    missing = int((~marked).sum())
+    if missing:
+        raise OutputError(
+            f"{path} cannot be finished: {missing} of {len(marked)} blocks were not written"
+        )

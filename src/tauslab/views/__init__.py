@@ -1,0 +1,4 @@
+"""How models and results look: figures, movies, scenes in three dimensions, reports.
+
+matplotlib and plotly are imported where they are used.
+"""

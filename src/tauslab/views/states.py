@@ -1,0 +1,205 @@
+"""Pictures of states over time: those that a filter finds, and those of cells that divide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tauslab.base.arrays import FloatArray
+from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import assigned
+from tauslab.options.values.texts import some
+from tauslab.views.figures import (
+    BLUE,
+    GREY,
+    new_panels,
+    plot_style,
+    require_suffix,
+    save_figure,
+    shown_name,
+    span_times,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DEFAULT_PANELS, _MOST_PANELS, _BINS = 4, 24, 40
+_ALIKE = 1e-3  # of a value: less is one bar, whose place can be read
+
+
+class Look(Protocol):
+    """All cells at one time; see `tauslab.PopulationResult`."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...  # noqa: D102
+    def __getitem__(self, name: str) -> FloatArray: ...
+
+
+class Cells(Protocol):
+    """What a picture of a population reads; see `tauslab.PopulationResult`."""
+
+    @property
+    def times(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def snapshots(self) -> Sequence[Look]: ...  # noqa: D102
+    @property
+    def log_size(self) -> FloatArray: ...  # noqa: D102
+
+
+def plot_moments(
+    times: FloatArray,
+    moments: Mapping[str, tuple[FloatArray, FloatArray]],
+    path: Path | None = None,
+    names: Sequence[str] = (),
+    particles: FloatArray | None = None,
+) -> Figure:
+    """Draw means ``[time]`` by name, with two standard deviations, the first four by default.
+
+    A last panel has the effective number of `particles`, where there are some.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, list(moments))
+    require_suffix(path)
+    with plot_style():
+        figure, panels = new_panels([None] * (len(chosen) + (particles is not None)))
+        for name, axes in zip(chosen, panels, strict=False):
+            mean, deviation = moments[name]
+            least = 0.0 if np.nanmin(mean, initial=0.0) >= 0 else -np.inf
+            _band(axes, times, mean, deviation, least)
+            axes.set_ylabel(shown_name(name))
+        if particles is not None:
+            axes = panels[-1]
+            axes.plot(times, particles, color=GREY)
+            axes.set_ylabel("effective particles")
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel("time")
+            span_times(axes, times)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def plot_traces(
+    rows: Mapping[str, FloatArray],
+    over: str,
+    names: Sequence[str] = (),
+    path: Path | None = None,
+) -> Figure:
+    """Draw a panel for each name: its rows ``[line, number]`` over the number, which is of `over`.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, list(rows))
+    require_suffix(path)
+    with plot_style():
+        figure, panels = new_panels([None] * len(chosen))
+        for name, axes in zip(chosen, panels, strict=True):
+            axes.plot(np.where(np.isfinite(rows[name]), rows[name], np.nan).T, linewidth=0.8)
+            axes.set_ylabel(shown_name(name))
+            axes.set_xlabel(over)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def plot_population(
+    result: Cells, names: Sequence[str] = (), t: float | None = None, path: Path | None = None
+) -> Figure:
+    """Draw how many cells there are, and of each name mean and two standard deviations over cells.
+
+    With a time `t`, or where there is one time alone, draw the cells of that time as histograms.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name, time or suffix, too many names, or no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    chosen = _chosen(names, result.snapshots[0].names)
+    require_suffix(path)
+    at = _time_of(result.times, t)
+    with plot_style():
+        figure, panels = new_panels([None] * (len(chosen) + (at is None)))
+        for name, axes in zip(chosen, panels, strict=False):
+            if at is None:
+                columns = [one[name] for one in result.snapshots]
+                means = np.array([column.mean() for column in columns])
+                deviations = np.array([column.std() for column in columns])
+                least = 0.0 if min(column.min() for column in columns) >= 0 else -np.inf
+                _band(axes, result.times, means, deviations, least)
+                axes.set_ylabel(shown_name(name))
+            else:
+                cells = result.snapshots[at][name]
+                axes.hist(cells, _edges(cells).tolist(), color=BLUE, density=True)
+                axes.set_xlabel(f"{shown_name(name)} at t = {result.times[at]:g}")
+                axes.set_ylabel("density")
+        if at is None:
+            axes = panels[-1]
+            axes.plot(result.times, result.log_size / np.log(10), "o-", color=GREY, markersize=3)
+            axes.set_ylabel("log10 of the number of cells")
+            axes.set_xlabel("time")
+            span_times(axes, result.times)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def _chosen(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    chosen = list(names or known[:_DEFAULT_PANELS])
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")
+    if len(chosen) > _MOST_PANELS:
+        raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} names, not {len(chosen)}")
+    return chosen
+
+
+def _time_of(times: FloatArray, t: float | None) -> int | None:
+    """Which time histograms are of; None where courses are drawn."""
+    if t is None:
+        return 0 if len(times) == 1 else None
+    found = np.flatnonzero(times == t)
+    if not len(found):
+        raise ConfigError(
+            f"{assigned('t')}{t:g} is no time of this result: {some(f'{x:g}' for x in times)}"
+        )
+    return int(found[0])
+
+
+def _edges(values: FloatArray) -> FloatArray:
+    """Edges of about 40 bins: between whole numbers for counts, wide for what is all alike."""
+    low, high = float(values.min()), float(values.max())
+    if (values == np.floor(values)).all():
+        step = max(1.0, np.ceil((high - low) / _BINS))
+        return np.asarray(np.arange(low - 0.5, high + step + 0.5, step), np.float64)
+    if high - low < _ALIKE * max(abs(low), abs(high)):
+        low, high = low * (1 - _BINS * _ALIKE), high * (1 + _BINS * _ALIKE)
+    return np.linspace(low, high, _BINS + 1)
+
+
+def _band(
+    axes: Axes, time: FloatArray, mean: FloatArray, deviation: FloatArray, least: float
+) -> None:
+    """A course with two standard deviations on both sides, down to `least`: 0 of counts."""
+    style: dict[str, Any] = {"color": BLUE, "alpha": 0.25, "linewidth": 0}
+    low = np.maximum(mean - 2 * deviation, least)
+    axes.fill_between(time, low, mean + 2 * deviation, **style)
+    axes.plot(time, mean, color=BLUE, marker="o" if len(time) == 1 else None)
+    axes.set_xlabel("time")
+    span_times(axes, time)

