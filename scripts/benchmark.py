@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in ("benchmarks", "lattice", "ode"):
+for folder in ("benchmarks", "lattice"):
     sys.path.insert(1, str(ROOT / "scripts" / folder))
 if TYPE_CHECKING:
     from benchmark_cases import Case
@@ -36,11 +36,12 @@ PROGRAMS = ("scripts/benchmark.py", "scripts/benchmarks/benchmark_goals.py")  # 
 Rows = dict[str, dict[str, list[float]]]  # rounds by row and source
 
 
-def chosen(group: str, text: str) -> list[Case]:
-    """Cases of a group whose names hold a text."""
+def chosen(group: str, text: str, device: str) -> list[Case]:
+    """Cases of a group whose names hold a text, and that a device can do."""
     from benchmark_cases import CASES
 
-    return [case for case in CASES.values() if case.group == group and text in case.name]
+    of_group = [case for case in CASES.values() if case.group == group and text in case.name]
+    return [case for case in of_group if case.device in {"", device}]
 
 
 def serve(given: argparse.Namespace) -> None:
@@ -53,7 +54,7 @@ def serve(given: argparse.Namespace) -> None:
     for line in sys.stdin:
         group, _, text = line.strip().partition("\t")
         found: dict[str, float] = {}
-        for case in chosen(group, text):
+        for case in chosen(group, text, given.device):
             found |= case.measured(machine)
         print(json.dumps(found), file=answer, flush=True)
 

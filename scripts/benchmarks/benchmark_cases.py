@@ -47,6 +47,7 @@ class Case:
     work: Callable[[Machine], Answer]
     goal: float | None = None
     more: bool = False
+    device: str = ""  # that it needs
 
     def measured(self, machine: Machine) -> dict[str, float]:
         """Numbers in the unit, by the name of the row."""
@@ -173,12 +174,13 @@ def _step(name: str, warm: int, steps: int, **how: Any) -> Callable[[Machine], A
 def starts() -> Iterator[Case]:
     """Commands in processes of their own."""
     for name, words in commands.COMMANDS.items():
-        about = f"`{words[1]}`" if words[0] == "-c" else f"`tauslab {' '.join(words[2:5])}`"
+        about = f"`{words[1]}`" if words[0] == "-c" else f"`tauslab {' '.join(words[2:6])}`"
         if name == "run":
             about = "`tauslab run`, 1,000 trajectories, warm"
         about = about.replace(str(ROOT / "examples") + "/", "")
         done = of(commands.command, name=name)
-        yield Case(f"start-{name}", "start", about, "s", done, 1.0 if name == "run" else None)
+        goal, device = 1.0 if name == "run" else None, "cuda" if name == "cupy" else ""
+        yield Case(f"start-{name}", "start", about, "s", done, goal, device=device)
 
 
 def ensembles() -> Iterator[Case]:
@@ -304,13 +306,15 @@ def large_networks() -> Iterator[Case]:
 
 def _events(group: str, works: list[Work]) -> Iterator[Case]:
     for work in works:
-        words = [f"{work.kind} {work.size or ''}".strip(), f"{work.trajectories} trajectories"]
-        words += [f"team {work.team}"] * bool(work.team) + [str(work.selector)] * bool(
-            work.selector
-        )
-        words += ["no pilot"] * (work.presimulation == 0)
-        words += [f"counts x {work.counts:g}"] * (work.counts != 1)
-        about = ", ".join(words)
+        words = [
+            f"{work.kind} {work.size or ''}".strip(),
+            f"{work.trajectories} trajectories",
+            f"team {work.team}" if work.team else "",
+            str(work.selector or ""),
+            "no pilot" if work.presimulation == 0 else "",
+            f"counts x {work.counts:g}" if work.counts != 1 else "",
+        ]
+        about = ", ".join(filter(None, words))
         yield Case(f"{group}: {about}", group, about, "ns an event", of(large.event, work=work))
 
 

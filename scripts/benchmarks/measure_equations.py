@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from machine import Machine
-from ode_cases import CASES, Case, equations
+from ode_cases import CASES, equations
 
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
@@ -32,14 +32,13 @@ def whole_run(machine: Machine, name: str, layout: str = "auto", warps: int = 0)
     times = [case.step * substeps * k for k in range(1, points + 1)]
     rows = machine.many(case.trajectories)
     engine = Ode(backend, system, times, settings, priors=priors, wide=False, trajectories=rows)
-    seconds = _timed(engine, case, rows, points)
+    seconds = _timed(engine, rows, points)
     backend.close()
     return seconds * case.steps / (points * substeps)
 
 
-def _timed(engine: Ode, case: Case, rows: int, points: int) -> float:
+def _timed(engine: Ode, rows: int, points: int) -> float:
     """Seconds of the device, the faster of two."""
-    del case
     backend = engine.backend
     inputs = backend.upload(np.zeros((1, max(1, len(engine.system.inputs)))))
     width = points * len(engine.system.quantities) * engine.sample_dtype.itemsize

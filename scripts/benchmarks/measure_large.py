@@ -23,8 +23,8 @@ from tauslab.kernels.ensemble.launch import (
     Launch,
     SampleBuffers,
 )
-from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.selectors import SELECTORS, selector_of
+from tauslab.kernels.exact.ssa import TableSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.fine_tau import LAYOUT, FineTau
 from tauslab.kernels.network.lowering import lower
@@ -116,7 +116,7 @@ def prepared(machine: Machine, kind: str, size: int, rows: int = 1024) -> Answer
     expected = Expected(rows, np.array(list(counts.values())))
     with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, TAUSLAB_CACHE_DIR=cache):
         for _ in ("compiled", "cached"):
-            engine = ExactSsa(backend, lowered, [ENDLESS], expected=expected)
+            engine = TableSsa(backend, lowered, [ENDLESS], selector_of(lowered), expected=expected)
             clock.append(time.perf_counter())
     read, lowering, cold, warm = (b - a for a, b in pairwise(clock))
     backend.close()

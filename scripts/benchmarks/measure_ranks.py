@@ -44,10 +44,11 @@ def launched(machine: Machine, n: int, what: str, *words: str) -> Answer:
     """
     beside = Path(sys.executable).with_name("mpiexec")
     launcher = os.environ.get("TAUSLAB_LAUNCHER", str(beside) if beside.exists() else "mpiexec")
-    own = dict(os.environ, TAUSLAB_LAUNCHED=repr(time.time()), OPENBLAS_NUM_THREADS="1")
-    if "mpio" in words[:1]:
-        paths = (os.environ.get("TAUSLAB_PARALLEL_H5PY"), own.get("PYTHONPATH"))
-        own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    paths = [path for path in sys.path if path]  # of this source, and the modules beside this one
+    if "mpio" in " ".join(words):
+        paths.insert(0, os.environ["TAUSLAB_PARALLEL_H5PY"])
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1",
+           "TAUSLAB_LAUNCHED": repr(time.time())}  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         job = [what, machine.device, str(machine.scale), folder, *words]
         done = subprocess.run(

@@ -51,7 +51,7 @@ MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 
 
 ONCE = """
 import sys
-sys.path[:0] = [f"scripts/{folder}" for folder in ("benchmarks", "lattice", "ode")]
+sys.path[:0] = [f"scripts/{folder}" for folder in ("benchmarks", "lattice")]
 from benchmark_cases import CASES
 from machine import Machine
 CASES[sys.argv[1]].work(Machine("cuda", scale=float(sys.argv[2])))

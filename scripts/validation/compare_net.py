@@ -1,37 +1,33 @@
 """BioNetGen's run_network and tauslab on the same .net files: every species, every group.
 
-    python scripts/validation/compare_net.py --run-network PATH/run_network FILES.net -o net.csv
-
-Two comparisons per file, each over 0 .. t_end (of the file, or ``--t-end``) in ``--steps`` steps:
+Two comparisons per file, each over 0 .. t_end (of the file, or ``--t-end``) at ``--points`` times:
 
 - ``ode``: CVODE against our Rosenbrock method, both with the first of ``TOLERANCES`` that CVODE
   can hold.  The difference is the largest over times, relative to the largest amount of that
   species or group, and to 1e-6 of the largest of all where it is smaller than that.  More than
   ``ODE_TOLERANCE`` is a failure.
-- ``ssa``: means of ``--theirs`` runs of theirs and ``--ours`` of ours.  The difference is that of
+- ``ssa``: means of ``--exact`` runs of theirs and ``--n`` of ours.  The difference is that of
   the means in standard errors; a failure is one that all values of all files together would show
   once in a thousand such comparisons (Bonferroni).  Files with amounts that are not whole, or runs
-  that take more than ``--limit`` seconds are left out, and said to be.
+  that take more than ``--seconds`` are left out, and said to be.
 
 Files with laws of time are left out: run_network 3.0 takes the time of an earlier step for them.
-Exits 1 if anything failed.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import math
 import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from outcome import FAIL, Outcome, cells, say
 
 import tauslab as ts
 from tauslab.base.errors import TauslabError
@@ -65,37 +61,7 @@ class LeftOutError(Exception):
     """Why a comparison was not made."""
 
 
-def main() -> int:
-    """Compare all files; print and write the table."""
-    arguments = _arguments()
-    rows: list[Row] = []
-    for path in arguments.files:
-        for kind in arguments.kinds.split(","):
-            rows.append(_compare(path, kind, arguments))
-            print(_line(rows[-1]), flush=True)
-    if arguments.output:
-        with arguments.output.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(Row.__dataclass_fields__)
-            writer.writerows([getattr(r, f) for f in Row.__dataclass_fields__] for r in rows)
-    return _verdict(rows)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", type=Path, nargs="+", help=".net files")
-    parser.add_argument("--run-network", type=Path, required=True, help="BioNetGen's simulator")
-    parser.add_argument("--kinds", default="ode,ssa", help="comparisons: ode, ssa or both")
-    parser.add_argument("--t-end", type=float, help="where a file has none (10)")
-    parser.add_argument("--steps", type=int, default=10, help="sample times after 0")
-    parser.add_argument("--theirs", type=int, default=100, help="runs of run_network")
-    parser.add_argument("--ours", type=int, default=10_000, help="trajectories of tauslab")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds for all runs of a file")
-    parser.add_argument("-o", "--output", type=Path, help="table, CSV")
-    return parser.parse_args()
-
-
-def _compare(path: Path, kind: str, arguments: argparse.Namespace) -> Row:
+def _compare(path: Path, kind: str, arguments: Any) -> Row:
     try:
         network = read_network(path)
     except TauslabError as error:
@@ -111,13 +77,11 @@ def _compare(path: Path, kind: str, arguments: argparse.Namespace) -> Row:
         return Row(*size, kind, 0, math.nan, "", f"left out: {error}")
 
 
-def _ode(
-    path: Path, network: Network, t_end: float, arguments: argparse.Namespace
-) -> tuple[int, float, str]:
+def _ode(path: Path, network: Network, t_end: float, arguments: Any) -> tuple[int, float, str]:
     for tolerance in TOLERANCES:
         options = ["-p", "cvode", "-a", repr(tolerance), "-r", repr(tolerance)]
         try:
-            theirs = _run_network(path, options, t_end, arguments, arguments.limit)
+            theirs = _run_network(path, options, t_end, arguments, arguments.seconds)
             break
         except LeftOutError:
             if tolerance == TOLERANCES[-1]:
@@ -126,7 +90,7 @@ def _ode(
         network,
         n=1,
         method=ts.ODE(solver="rosenbrock", rtol=tolerance, atol=tolerance),
-        times=np.linspace(0, t_end, arguments.steps + 1),
+        times=np.linspace(0, t_end, arguments.points + 1),
         seed=1,
         device="cpu",
         max_steps=10_000_000,
@@ -139,25 +103,23 @@ def _ode(
     return (ours.size, *_worst(difference, network))
 
 
-def _ssa(
-    path: Path, network: Network, t_end: float, arguments: argparse.Namespace
-) -> tuple[int, float, str]:
+def _ssa(path: Path, network: Network, t_end: float, arguments: Any) -> tuple[int, float, str]:
     if any(amount != round(amount) for amount in network.initial_amounts().values()):
         raise LeftOutError("initial amounts that are not whole")
     begin, runs = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         safe = Path(folder, path.name)
         safe.write_text(_without_edges(path.read_text(encoding="utf-8"), network), encoding="utf-8")
-        for seed in range(1, arguments.theirs + 1):
-            left = arguments.limit - (time.monotonic() - begin)
+        for seed in range(1, arguments.exact + 1):
+            left = arguments.seconds - (time.monotonic() - begin)
             runs.append(
                 _run_network(safe, ["-p", "ssa", "-h", str(7919 * seed)], t_end, arguments, left)
             )
     theirs = np.stack(runs)
-    times = np.linspace(0, t_end, arguments.steps + 1)
+    times = np.linspace(0, t_end, arguments.points + 1)
     result = ts.run(
         network,
-        n=arguments.ours,
+        n=arguments.n,
         method="ssa",
         times=times,
         seed=1,
@@ -169,7 +131,7 @@ def _ssa(
     variance = np.column_stack([np.asarray(result.variance(name)) for name in names])
     # With few runs a rare event may be missing from their sample variance: ours is the better one,
     # and where fewer than so many events are expected in all, a mean is not normal.
-    error = np.sqrt(variance / len(theirs) + variance / arguments.ours)
+    error = np.sqrt(variance / len(theirs) + variance / arguments.n)
     compared = variance * len(theirs) >= FEWEST_EVENTS
     z = np.abs(theirs.mean(axis=0) - mean) / np.where(compared, error, np.inf)
     off = np.abs(theirs.mean(axis=0) - mean) * len(theirs) >= FEWEST_EVENTS
@@ -211,13 +173,13 @@ def _worst(difference: FloatArray, network: Network) -> tuple[float, str]:
 
 
 def _run_network(
-    path: Path, options: list[str], t_end: float, arguments: argparse.Namespace, limit: float
+    path: Path, options: list[str], t_end: float, arguments: Any, limit: float
 ) -> FloatArray:
     """Species and groups ``[time, species + groups]`` as run_network writes them."""
     with tempfile.TemporaryDirectory() as folder:
         prefix = Path(folder) / "out"
         command = [arguments.run_network.resolve(), "-o", prefix, "-g", path.resolve(), *options]
-        command += [path.resolve(), repr(t_end / arguments.steps), str(arguments.steps)]
+        command += [path.resolve(), repr(t_end / arguments.points), str(arguments.points)]
         try:
             done = subprocess.run(
                 [str(word) for word in command],
@@ -227,7 +189,7 @@ def _run_network(
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise LeftOutError(f"run_network takes more than {arguments.limit:g} s") from None
+            raise LeftOutError(f"run_network takes more than {arguments.seconds:g} s") from None
         if done.returncode or not prefix.with_suffix(".cdat").is_file():
             said = (done.stdout + done.stderr).strip().splitlines() or [""]
             raise LeftOutError(f"run_network failed: {said[-1]}")
@@ -237,31 +199,21 @@ def _run_network(
         return np.hstack(tables)
 
 
-def _line(row: Row) -> str:
-    size = f"{row.model[:36]:36} {row.species:5d} {row.reactions:6d} {row.groups:4d} {row.kind:4}"
-    return f"{size} {row.note or f'{row.values:7d} {row.worst:9.2e} {row.where}'}"
-
-
-def _verdict(rows: list[Row]) -> int:
-    """Say how many comparisons there were and which failed; the exit status."""
-    failed = []
-    for kind in sorted({row.kind for row in rows}):
-        made = [row for row in rows if row.kind == kind and not row.note]
-        values = sum(row.values for row in made)
-        if not values:
-            continue
-        allowed = ODE_TOLERANCE
-        if kind == "ssa":
-            allowed = NormalDist().inv_cdf(1 - FALSE_ALARMS / values / 2)
-        failed += [row for row in made if row.worst > allowed]
-        worst = max(row.worst for row in made)
-        print(
-            f"{kind}: {len(made)} files, {values} values, worst {worst:.2e}, {allowed:.2e} may be"
-        )
-    for row in failed:
-        print("FAILED", _line(row))
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: Any) -> Outcome:
+    """Compare all files."""
+    if given.run_network is None or not given.files:
+        raise SystemExit("validate net needs --run-network PROGRAM and --files FILES.net")
+    rows: list[Row] = []
+    for path in given.files:
+        for kind in _KINDS:
+            rows.append(_compare(path, kind, given))
+            say(*cells(rows[-1], 3))
+    values = {kind: sum(row.values for row in rows if row.kind == kind) for kind in _KINDS}
+    allowed = {"ode": ODE_TOLERANCE,
+               "ssa": NormalDist().inv_cdf(1 - FALSE_ALARMS / max(1, values["ssa"]) / 2)}  # fmt: skip
+    about = "; ".join(
+        f"{k}: {n} values, of which {allowed[k]:.2e} may be the worst" for k, n in values.items()
+    )
+    table = [[*cells(r, 3), FAIL if not r.note and r.worst > allowed[r.kind] else ""] for r in rows]
+    columns = [*(one.name for one in fields(Row)), "verdict"]
+    return Outcome("Networks beside run_network", about, columns, table)

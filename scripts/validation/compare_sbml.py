@@ -1,44 +1,39 @@
 """SBML files by tauslab's engines and by libRoadRunner, quantity by quantity.
 
-    python scripts/validation/compare_sbml.py models/ a.xml --generate 200 --peer ENV/bin/python -o table.csv
-
 Differential equations: both take each file to the same times, and every species (its amount), every
 recorded rule and every value that moves is compared. The difference of a quantity is the largest
 one at any time, as a part of the largest value that it has at any time. With ``--ssa N`` N exact
 simulations by the peer are compared instead, with ten times as many by tauslab: Z of the means at
-every time. ENV is an environment that has libroadrunner; tauslab does not need it.
+every time. ``--peer PYTHON`` is of an environment that has libroadrunner; tauslab does not need it.
 
-Files come from folders, from the command line, and from `sbml_documents` (``--generate N`` of
+Files come from ``--files`` and folders, and from `sbml_documents` (``--generate N`` of
 them, from seed ``--first`` on). Files with equal text are compared once. A table has a row for each
-file: what became of it, the quantity that differs most and by how much. Exits 1 if anything
-differs by more than ``--tolerance`` (in Z: 5).
+file: what became of it, the quantity that differs most and by how much: by no more than
+``--tolerance`` (in Z: 5).
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import hashlib
 import json
 import selectors
 import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sbml_documents
+from outcome import FAIL, Outcome, cells, say
 
 import tauslab as ts
 from tauslab.base.errors import TauslabError
 from tauslab.formats.sbml.reader import read_sbml
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -47,6 +42,8 @@ ABSOLUTE = (1e-20, 1e-14)  # errors; models in moles have small amounts
 LARGEST_Z = 5.0
 OURS_TO_THEIRS = 10  # trajectories
 FEWEST_VARIANCE = 1e-12
+FLOOR = 1e-9  # smallest scale of a quantity
+PATIENCE = 120.0  # seconds for the peer
 HUGE = 1e100  # a solution that grows without bound is no test
 
 
@@ -101,7 +98,7 @@ class Peer:
             self._process = None
 
 
-def sampled_times(options: argparse.Namespace, network: ts.Network) -> list[float]:
+def sampled_times(options: Any, network: ts.Network) -> list[float]:
     """Equally spaced, to the end that the file names."""
     end = options.t_end or network.t_end or 10.0
     return [float(t) for t in np.linspace(0.0, end, options.points)]
@@ -139,9 +136,7 @@ def solved(
     return {name: result.mean(name) for name in (*network.species, *rules)}
 
 
-def compare_equations(
-    path: Path, network: ts.Network, peer: Peer, options: argparse.Namespace
-) -> Row:
+def compare_equations(path: Path, network: ts.Network, peer: Peer, options: Any) -> Row:
     """Compare the solutions of one file's equations."""
     times = sampled_times(options, network)
     ours = solution(network, times)
@@ -153,7 +148,7 @@ def compare_equations(
         theirs = np.array(values)
         if not np.isfinite(theirs).all() or np.abs(theirs).max() > HUGE:
             continue
-        scale = max(float(np.abs(theirs).max()), options.floor)
+        scale = max(float(np.abs(theirs).max()), FLOOR)
         apart = np.abs(np.nan_to_num(ours[name], nan=np.inf) - theirs)
         differences[name] = float(apart.max()) / scale
     return judged(path, differences, options.tolerance)
@@ -168,9 +163,7 @@ def judged(path: Path, differences: Mapping[str, float], tolerance: float) -> Ro
     return Row(str(path), outcome, len(differences), worst, differences[worst])
 
 
-def compare_samples(
-    path: Path, network: ts.Network, peer: Peer, options: argparse.Namespace
-) -> Row:
+def compare_samples(path: Path, network: ts.Network, peer: Peer, options: Any) -> Row:
     """Compare the means of exact simulations."""
     times, n = sampled_times(options, network), options.ssa
     names = list(network.species)
@@ -195,7 +188,7 @@ def compare_samples(
     return judged(path, z, LARGEST_Z)
 
 
-def compare(path: Path, peer: Peer, options: argparse.Namespace) -> Row:
+def compare(path: Path, peer: Peer, options: Any) -> Row:
     """Compare one file, or say why it cannot be."""
     method = "ssa" if options.ssa else "ode"
     try:
@@ -211,7 +204,7 @@ def compare(path: Path, peer: Peer, options: argparse.Namespace) -> Row:
         return Row(str(path), "failed", detail=str(error))
 
 
-def files(options: argparse.Namespace, folder: Path) -> Iterator[Path]:
+def files(options: Any, folder: Path) -> Iterator[Path]:
     """Files to compare, those with equal text once."""
     seen = set()
     for given in options.files:
@@ -228,53 +221,23 @@ def files(options: argparse.Namespace, folder: Path) -> Iterator[Path]:
         yield path
 
 
-def parsed() -> argparse.Namespace:
-    """Options of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("files", nargs="*", type=Path, help="SBML files, or folders of them")
-    parser.add_argument("--peer", required=True, help="a Python that has libroadrunner")
-    parser.add_argument("--generate", type=int, default=0, metavar="N")
-    parser.add_argument("--first", type=int, default=0, metavar="SEED")
-    parser.add_argument("--ssa", type=int, default=0, metavar="N", help="simulations by the peer")
-    parser.add_argument("--t-end", type=float, help="default: the file's own, or 10")
-    parser.add_argument("--points", type=int, default=11)
-    parser.add_argument("--tolerance", type=float, default=1e-5)
-    parser.add_argument("--floor", type=float, default=1e-9, help="smallest scale of a quantity")
-    parser.add_argument("--molecules", action="store_true", help="convert amounts to molecules")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds for the peer")
-    parser.add_argument("-o", "--output", type=Path, help="table, one row for each file")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Compare all files; print what differs and a summary."""
-    options = parsed()
-    begin, rows = time.monotonic(), []
-    peer = Peer(options.peer, options.patience)
+def run(given: Any) -> Outcome:
+    """Compare all files."""
+    if given.peer is None:
+        raise SystemExit("validate sbml needs --peer PYTHON, which has libroadrunner")
+    rows, peer = [], Peer(given.peer, PATIENCE)
     with tempfile.TemporaryDirectory() as folder:
-        for path in files(options, Path(folder)):
-            row = compare(path, peer, options)
-            rows.append(row)
-            if row.outcome != "same":
-                text = row.detail or f"{row.worst} by {row.difference:.3g}"
-                print(f"{path.name}: {row.outcome}: {text}", flush=True)
+        for path in files(given, Path(folder)):
+            rows.append(compare(path, peer, given))
+            if rows[-1].outcome != "same":
+                say(*cells(rows[-1], 3))
     peer.close()
-    if options.output:
-        with options.output.open("w", newline="", encoding="utf-8") as table:
-            writer = csv.DictWriter(table, list(Row.__annotations__))
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
     counts = Counter(row.outcome for row in rows)
-    print(", ".join(f"{name}: {count}" for name, count in counts.most_common()))
     same = [row for row in rows if row.outcome == "same"]
-    worst = max((row.difference for row in same), default=0.0)
-    print(
-        f"{sum(row.quantities for row in same)} quantities of {len(same)} files are the same, "
-        f"the worst to {worst:.2g}; {time.monotonic() - begin:.0f} s"
+    about = ", ".join(f"{name}: {count}" for name, count in counts.most_common()) + (
+        f"; {sum(row.quantities for row in same)} quantities are the same, the worst to "
+        f"{max((row.difference for row in same), default=0.0):.2g}."
     )
-    return 1 if counts["differs"] or counts["failed"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    table = [[*cells(row, 3), FAIL if row.outcome in {"differs", "failed"} else ""] for row in rows]
+    columns = [*(one.name for one in fields(Row)), "verdict"]
+    return Outcome("SBML files beside libRoadRunner", about, columns, table)

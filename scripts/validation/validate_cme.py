@@ -1,9 +1,5 @@
 """Exact SSA against solutions of the chemical master equation (tests/data/exact).
 
-    python scripts/validation/validate_cme.py --n 1000000 --device cuda --seed 1 -o table.csv
-
-writes the table, a summary beside it (table.md), and exits 1 if a distribution differs.
-
 Every (model, species, time) is one chi-square test of the sampled counts against n P(count), with
 neighbouring counts merged until each bin expects at least 10. All tests together raise a false
 alarm with a probability of at most 1e-3 (Bonferroni: each p-value must reach 1e-3 / tests).
@@ -11,18 +7,16 @@ alarm with a probability of at most 1e-3 (Bonferroni: each p-value must reach 1e
 
 from __future__ import annotations
 
-import argparse
 import csv
-import math
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from goodness import Goodness, goodness
+from outcome import Outcome, cells, say, verdict
 
 import tauslab as ts
 from tauslab.formats.read import read_network
@@ -116,44 +110,14 @@ def exact_distribution(problem: str, species: str) -> tuple[FloatArray, FloatArr
     return times, table[:, 1:].T
 
 
-def chi_square(counts: npt.NDArray[np.int32], probability: FloatArray) -> tuple[int, float]:
-    """Bins and chi-square of samples ``[trajectory]`` against P(count).
-
-    Bins are runs of neighbouring counts, filled from below until they expect `FEWEST_EXPECTED`; the
-    last also holds all counts beyond the table.
-    """
+def compared(counts: npt.NDArray[np.int32], probability: FloatArray) -> Goodness:
+    """Samples ``[trajectory]`` against P(count); the last cell is all counts beyond the table."""
     states = len(probability)
     if counts.min() < 0:
         raise SystemExit("a trajectory ended early (overflow, NaN or step limit)")
-    observed = np.bincount(np.minimum(counts, states), minlength=states + 1).astype(np.float64)
+    observed = np.bincount(np.minimum(counts, states), minlength=states + 1)
     beyond = max(0.0, 1.0 - float(probability.sum()))
-    expected = len(counts) * np.append(probability, beyond)
-    starts, filled = [0], 0.0
-    for state, weight in enumerate(expected.tolist()):
-        if filled >= FEWEST_EXPECTED:
-            starts.append(state)
-            filled = 0.0
-        filled += weight
-    if filled < FEWEST_EXPECTED and len(starts) > 1:
-        starts.pop()
-    bins_expected = np.add.reduceat(expected, starts)
-    bins_observed = np.add.reduceat(observed, starts)
-    return len(starts), float((((bins_observed - bins_expected) ** 2) / bins_expected).sum())
-
-
-def chi_square_tail(x: float, freedom: int) -> float:
-    """P(chi-square of `freedom` degrees > x), from the finite sums for whole degrees.
-
-    With h = x / 2: exp(-h) sum h^i / i! for even degrees; for odd ones erfc(sqrt(h)) plus the same
-    sum over half-integers (Abramowitz and Stegun 26.4.4 and 26.4.5).
-    """
-    if x <= 0:
-        return 1.0
-    half, odd = x / 2, freedom % 2
-    first = math.erfc(math.sqrt(half)) if odd else 0.0
-    powers = np.arange(freedom // 2) + odd / 2
-    logs = [power * math.log(half) - half - math.lgamma(power + 1) for power in powers.tolist()]
-    return min(1.0, first + math.fsum(math.exp(value) for value in logs))
+    return goodness(observed, np.append(probability, beyond), FEWEST_EXPECTED)
 
 
 def validate(
@@ -184,9 +148,8 @@ def validate(
     for species, (_, probability) in exact.items():
         samples = result.counts(problem.columns[species])
         for k, t in enumerate(times.tolist()):
-            bins, statistic = chi_square(np.ascontiguousarray(samples[:, k]), probability[k])
-            p_value = chi_square_tail(statistic, bins - 1)
-            tests.append(Test(problem.name, species, t, bins, statistic, p_value))
+            found = compared(np.ascontiguousarray(samples[:, k]), probability[k])
+            tests.append(Test(problem.name, species, t, *found))
     return tests, result.data["profile/device"][()][0].decode()
 
 
@@ -195,83 +158,27 @@ def smallest_p(n_tests: int) -> float:
     return FALSE_ALARMS / n_tests
 
 
-def main() -> int:
-    """Run all models; 1 if a distribution differs."""
-    options = _arguments()
-    chosen = options.models or [problem.name for problem in PROBLEMS]
-    tests: list[Test] = []
-    device, begin = options.device, time.perf_counter()
-    for problem in PROBLEMS:
-        if problem.name not in chosen:
-            continue
-        done, device = validate(
-            problem, n=options.n, seed=options.seed, device=options.device, threads=options.threads
-        )
-        tests += done
-        print(*(f"{t.problem} {t.species} t={t.time:g} p={t.p_value:.3g}" for t in done), sep="\n")
-    seconds = time.perf_counter() - begin
-    level = smallest_p(len(tests))
-    lines = [_line(test, level) for test in tests]
-    with options.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(lines)
-    options.output.with_suffix(".md").write_text(
-        _summary(options, device, seconds, lines, level), encoding="utf-8"
-    )
-    failed = [test for test in tests if test.p_value < level]
-    print(f"{len(tests)} tests, p >= {level:.2g} wanted, {len(failed)} failed; {seconds:.0f} s")
-    return 1 if failed else 0
-
-
 COLUMNS = ("model", "species", "time", "bins", "chi_square", "p_value", "verdict")
 
 
-def _line(test: Test, level: float) -> list[str]:
-    verdict = "FAIL" if test.p_value < level else "pass"
-    return [
-        test.problem, test.species, f"{test.time:g}", str(test.bins), f"{test.chi_square:.1f}",
-        f"{test.p_value:.3g}", verdict,
-    ]  # fmt: skip
-
-
-def _summary(
-    options: argparse.Namespace,
-    device: Any,
-    seconds: float,
-    lines: Iterable[Sequence[str]],
-    level: float,
-) -> str:
-    rows = list(lines)
-    passed = sum(row[-1] == "pass" for row in rows)
-    about = (
-        f"{passed} of {len(rows)} distributions agree with the chemical master equation: "
-        f"chi-square, {options.n} trajectories per model, seed {options.seed}, {device}, "
-        f"{seconds:.0f} s in all. A test passes with p >= {level:.2g}, so that all of them "
-        f"together raise a false alarm at most once in {1 / FALSE_ALARMS:g} runs "
-        "(`scripts/validation/validate_cme.py`).\n"
+def run(given: Any) -> Outcome:
+    """Test every distribution."""
+    tests: list[Test] = []
+    device = given.device
+    for problem in PROBLEMS:
+        if given.cases and problem.name not in given.cases:
+            continue
+        done, device = validate(
+            problem, n=given.n, seed=given.seed, device=given.device, threads=given.threads
+        )
+        tests += done
+        say(problem.name, f"smallest p {min(test.p_value for test in done):.3g}")
+    level = smallest_p(len(tests))
+    return Outcome(
+        "Exact distributions",
+        f"Chi-square against the master equation, {given.n} trajectories a model, seed {given.seed}, "
+        f"{device}. A test passes with p >= {level:.2g}, so that all of them together raise a false "
+        f"alarm at most once in {1 / FALSE_ALARMS:g} runs.",
+        COLUMNS,
+        [[*cells(test, 3), verdict(good=test.p_value >= level)] for test in tests],
     )
-    text = [
-        "# Exact distributions\n",
-        about,
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + "---|" * len(COLUMNS),
-        *("| " + " | ".join(row) + " |" for row in rows),
-    ]
-    return "\n".join(text) + "\n"
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--n", type=int, default=1_000_000, help="trajectories per model")
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all allowed)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--models", nargs="+", metavar="MODEL", help="only these",
-                        choices=[problem.name for problem in PROBLEMS])  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, default=Path("cme.csv"))
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,30 +1,23 @@
 """How often each stated uncertainty holds the exact value, over many seeds.
 
-    python scripts/validation/validate_coverage.py --jobs 16 -o docs/validation/coverage-cpu
-
-writes a table as .csv and .md. A seed is bad where what is stated, 95 % if nothing else is said,
-does not hold the exact value, or is not stated, and no warning came. Exits 1 where more than 8 % of
-the seeds of a case are bad beyond what chance makes of 5 %. `--only NAME` runs the cases whose name
-has it, `--seeds N` other than 200 seeds.
+A seed is bad where what is stated, 95 % if nothing else is said, does not hold the exact value, or is
+not stated, and no warning came. A case fails where more than 8 % of its seeds are bad beyond what
+chance makes of 5 %. `--cases TEXT` runs the cases whose name has it.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import math
 import multiprocessing
-import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from outcome import Outcome, verdict
 from scipy.linalg import expm
 
 import tauslab as ts
@@ -410,44 +403,31 @@ def table(chosen: Sequence[int], seeds: int, jobs: int, device: str) -> list[tup
     return [(every[number], row) for number, row in rows.items()]
 
 
-def lines(found: Sequence[tuple[Case, Row]]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table, the header first."""
-    yield ("statement", "settings", "seeds", "stated %", "held % of stated", "warned %", "bad %")
-    for case, row in found:
-        held = f"{100 * row.held / row.stated:.1f}" if row.stated else ""
-        rest = (f"{100 * part / row.seeds:.1f}" for part in (row.warned, row.bad))
-        yield (case.name, case.settings, str(row.seeds), f"{100 * row.stated / row.seeds:.0f}",
-               held, *rest)  # fmt: skip
+COLUMNS = (
+    "statement",
+    "settings",
+    "seeds",
+    "stated %",
+    "held % of stated",
+    "warned %",
+    "bad %",
+    "verdict",
+)
 
 
-def main() -> int:
-    """Run the cases and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--only", default="", metavar="NAME")
-    parser.add_argument("-o", "--output", type=Path, help="written with .csv and .md")
-    given = parser.parse_args()
-    began = time.perf_counter()
-    chosen = [i for i, one in enumerate(cases()) if given.only in str(one)]
-    found = table(chosen, given.seeds, given.jobs, given.device)
-    rows = list(lines(found))
-    text = "\n".join(["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0]),
-                      *("| " + " | ".join(row) + " |" for row in rows[1:])])  # fmt: skip
-    failed = [str(case) for case, row in found if row.fails]
-    seconds = f"{time.perf_counter() - began:.0f} s with {given.jobs} processes"
-    print(text, *(f"fails: {one}" for one in failed), seconds, sep="\n")
-    if given.output:
-        command = " ".join(["python scripts/validation/validate_coverage.py", *sys.argv[1:]])
-        head = f"# Coverage of stated uncertainties\n\n`{command}`\n\n{__doc__}\n"
-        given.output.with_suffix(".md").write_text(
-            f"{head}\n{text}\n\n{seconds}\n", encoding="utf-8"
-        )
-        with given.output.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(rows)
-    return 1 if failed else 0
+def line(case: Case, row: Row) -> list[str]:
+    """A row of the table."""
+    held = f"{100 * row.held / row.stated:.1f}" if row.stated else ""
+    rest = (f"{100 * part / row.seeds:.1f}" for part in (row.warned, row.bad))
+    return [case.name, case.settings, str(row.seeds), f"{100 * row.stated / row.seeds:.0f}", held,
+            *rest, verdict(good=not row.fails)]  # fmt: skip
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: Any) -> Outcome:
+    """Run the cases."""
+    parts = given.cases or [""]
+    chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
+    device = "cuda" if given.device == "cuda" else "cpu"
+    found = table(chosen, given.seeds, given.jobs, device)
+    return Outcome("Coverage of stated uncertainties", f"{given.seeds} seeds, {device}.", COLUMNS,
+                   [line(case, row) for case, row in found])  # fmt: skip

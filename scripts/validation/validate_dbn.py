@@ -1,8 +1,5 @@
 """Marginals of a dynamic Bayesian network against trajectories that were sampled directly.
 
-    python scripts/validation/validate_dbn.py --device cuda --samples 3e6 -o docs/validation/dbn-cuda.csv
-    python scripts/validation/validate_dbn.py --device cpu --samples 1e4 --points 11 --substeps 1000
-
 EGF-NGF signalling (Brown et al. 2004, BIOMD0000000033) with unknown rate constants, as many
 trajectories, time points and Runge-Kutta steps as Hagiescu et al., ACM TACO 10(4):55 (2013), by
 default. A network is counted; then as many trajectories are run anew by ``--method ode``, with
@@ -15,23 +12,19 @@ nothing but the integrator is common to both. Compared are, for every variable a
   parameter known to be in its first interval, and in its last, with those direct trajectories that
   drew it there. These are approximations: what they lose is shown, as the largest and the mean
   difference of a probability.
-
-Exits 1 if a test fails.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import math
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.stats
+from outcome import Outcome, cells, say, verdict
 
 import tauslab as ts
 from tauslab import dbn
@@ -61,60 +54,11 @@ class Row:
     known_mean: float
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Build, run, compare, print and write."""
-    arguments = parser().parse_args(argv)
-    unknown = tuple(arguments.unknown.split(","))
-    began = time.perf_counter()
-    network = build(unknown, arguments)
-    built = time.perf_counter()
-    chosen = np.unique(np.linspace(0, arguments.points - 1, arguments.compare).round().astype(int))
-    direct = binned(network, chosen, arguments)
-    counted = time.perf_counter()
-    rows = compared(network, direct, chosen)
-    tests = sum(row.tests for row in rows)
-    smallest = min(row.smallest_p for row in rows)
-    right = smallest * tests > ALARM
-    text = (
-        f"{network.samples} trajectories counted in {built - began:.1f} s, as many run directly in "
-        f"{counted - built:.1f} s, frontiers in {time.perf_counter() - counted:.1f} s.\n"
-        f"{tests} tests of sampled marginals at {len(chosen)} times: smallest p-value "
-        f"{smallest:.2g}, {'none' if right else 'SOME'} below {ALARM / max(1, tests):.2g}; largest "
-        f"difference {max(row.sampled for row in rows):.2g}.\n"
-        f"Factored frontier: differs by {np.mean([row.frontier_mean for row in rows]):.2g} in the "
-        f"mean, by {max(row.frontier for row in rows):.2g} at most; with {unknown[0]} known by "
-        f"{np.mean([row.known_mean for row in rows]):.2g} and {max(r.known for r in rows):.2g}."
-    )
-    print(text)
-    if arguments.output is not None:
-        write(rows, text, arguments.output)
-    return 0 if right else 1
-
-
-def parser() -> argparse.ArgumentParser:
-    """Options."""
-    made = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    made.add_argument("--samples", type=float, default=3e6)
-    made.add_argument("--points", type=int, default=101, help="time points of the network")
-    made.add_argument("--substeps", type=int, default=100, help="steps from one to the next")
-    made.add_argument("--t-end", type=float, default=10.0)
-    made.add_argument("--intervals", type=int, default=5)
-    made.add_argument("--unknown", default=",".join(UNKNOWN), help="names; the first is known too")
-    made.add_argument("--compare", type=int, default=11, help="time points that are compared")
-    made.add_argument("--precision", choices=("single", "double"), default="single")
-    made.add_argument("--device", default="auto")
-    made.add_argument("--seed", type=int, default=1)
-    made.add_argument("-o", "--output", type=Path, help="CSV file; a summary goes beside it")
-    return made
-
-
-def build(unknown: Sequence[str], arguments: argparse.Namespace) -> dbn.DynamicNetwork:
+def build(unknown: Sequence[str], arguments: Any) -> dbn.DynamicNetwork:
     """The network, every unknown drawn from half to twice its value."""
     built = dbn.build(
-        MODEL, unknown=unknown, samples=int(arguments.samples), t_end=arguments.t_end,
-        points=arguments.points, method=ts.ODE(solver="rk4", substeps=arguments.substeps, precision=arguments.precision), intervals=arguments.intervals, seed=arguments.seed,
+        MODEL, unknown=unknown, samples=arguments.n, t_end=arguments.t_end,
+        points=arguments.points, method=ts.ODE(solver="rk4", substeps=arguments.substeps, precision="single"), intervals=arguments.intervals, seed=arguments.seed,
         device=arguments.device,
     )  # fmt: skip
     assert built is not None
@@ -133,9 +77,7 @@ class Direct:
     last: dict[str, FloatArray]
 
 
-def binned(
-    network: dbn.DynamicNetwork, chosen: npt.NDArray[np.int64], arguments: argparse.Namespace
-) -> Direct:
+def binned(network: dbn.DynamicNetwork, chosen: npt.NDArray[np.int64], arguments: Any) -> Direct:
     """Run trajectories with other seeds, and count them in the network's intervals."""
     nominal = ts.read(MODEL).parameter_values()
     sample = [f"{n}=uniform({nominal[n] / 2!r},{nominal[n] * 2!r})" for n in network.parameters]
@@ -145,13 +87,13 @@ def binned(
         raise SystemExit("--compare must cut the time points evenly")
     found = Direct(*({n: np.zeros((len(chosen), network.bins(n))) for n in network.variables}
                      for _ in range(3)))  # fmt: skip
-    left, portion = int(arguments.samples), 0
+    left, portion = arguments.n, 0
     while left > 0:
         portion += 1
         n = min(left, PORTION)
         left -= n
         result = ts.run(
-            MODEL, n=n, times=network.times[chosen], method=ts.ODE(solver="rk4", substeps=arguments.substeps * int(gaps[0]), precision=arguments.precision),
+            MODEL, n=n, times=network.times[chosen], method=ts.ODE(solver="rk4", substeps=arguments.substeps * int(gaps[0]), precision="single"),
             sample=sample, seed=arguments.seed * 1_000_003 + portion, device=arguments.device,
             record="trajectories,sampled",
         )  # fmt: skip
@@ -222,34 +164,30 @@ def two_samples(a: FloatArray, b: FloatArray) -> float | None:
     rest = joined.pop()
     if len(joined) < 2:
         return None
-    cells = np.array(joined)
-    cells[-1] += rest
-    expected = cells.sum(axis=1, keepdims=True) * np.array([share, 1 - share])
-    return survival(float(((cells - expected) ** 2 / expected).sum()), len(cells) - 1)
+    counted = np.array(joined)
+    counted[-1] += rest
+    expected = counted.sum(axis=1, keepdims=True) * np.array([share, 1 - share])
+    return float(
+        scipy.stats.chi2.sf(((counted - expected) ** 2 / expected).sum(), len(counted) - 1)
+    )
 
 
-def survival(x: float, degrees: int) -> float:
-    """Probability that chi-square with some degrees of freedom is above x."""
-    half = x / 2
-    total = math.erfc(math.sqrt(half)) if degrees % 2 else 0.0
-    term = math.exp(-half) * (math.sqrt(half / math.pi) * 2 if degrees % 2 else 1.0)
-    for k in range(degrees // 2):
-        total += term
-        term *= half / (k + (1.5 if degrees % 2 else 1.0))
-    return total
-
-
-def write(rows: Sequence[Row], text: str, path: Path) -> None:
-    """A table, and a summary beside it."""
-    names = [field.name for field in fields(Row)]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        for row in rows:
-            own = (getattr(row, name) for name in names)
-            writer.writerow([f"{v:.4g}" if isinstance(v, float) else v for v in own])
-    path.with_suffix(".md").write_text(text.replace("\n", "\n\n") + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: Any) -> Outcome:
+    """Build, run, compare."""
+    unknown = tuple(given.unknown.split(",")) if given.unknown else UNKNOWN
+    network = build(unknown, given)
+    say(f"{network.samples} trajectories counted")
+    chosen = np.unique(np.linspace(0, given.points - 1, given.compare).round().astype(int))
+    rows = compared(network, binned(network, chosen, given), chosen)
+    tests = sum(row.tests for row in rows)
+    level = ALARM / max(1, tests)
+    about = (
+        f"{network.samples} trajectories, as many run directly, {given.device}; {tests} tests of sampled "
+        f"marginals at {len(chosen)} times, of which none may have p below {level:.2g}. Factored frontier: "
+        f"differs by {np.mean([row.frontier_mean for row in rows]):.2g} in the mean, by "
+        f"{max(row.frontier for row in rows):.2g} at most; with {unknown[0]} known by "
+        f"{np.mean([row.known_mean for row in rows]):.2g} and {max(r.known for r in rows):.2g}."
+    )
+    columns = [*(one.name for one in fields(Row)), "verdict"]
+    table = [[*cells(row), verdict(good=row.smallest_p > level)] for row in rows]
+    return Outcome("Marginals of a dynamic Bayesian network", about, columns, table)

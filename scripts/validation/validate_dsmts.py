@@ -1,12 +1,7 @@
 """Exact SSA, or tau-leaping, against the stochastic cases of the SBML Test Suite.
 
-Cases and published moments are in tests/data/dsmts.
-
-    python scripts/validation/validate_dsmts.py --n 10000 --device cpu --seed 1 -o table.csv
-
-writes the table, a summary beside it (table.md), and exits 1 if a case fails.
-
-With mean m and variance s^2 of n trajectories against the published mu and sigma at each time:
+Cases and published moments are in tests/data/dsmts. With mean m and variance s^2 of n trajectories
+against the published mu and sigma at each time:
 
     Z = sqrt(n) (m - mu) / sigma                                     inside (-3, 3)
     Y = sqrt(n / 2) (s^2 / sigma^2 - 1) / sqrt((k + 2) / 2)          inside (-5, 5)
@@ -29,10 +24,7 @@ what is left. Where hardly anything leaps, tau-leaping must be as right as exact
 
 from __future__ import annotations
 
-import argparse
 import csv
-import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +32,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from outcome import Outcome, say, verdict
 
 import tauslab as ts
 from tauslab.formats.read import read_network
-from tauslab.model.network.check import refusing
+from tauslab.model.network.diagnosis.check import refusing
+from tauslab.store.results.samples import column_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -180,7 +174,7 @@ def moments(
 def compare(case: Case, variable: str, result: ts.Result, epsilon: float = 0.0) -> Comparison:
     """Z and Y of one variable, after means and standard deviations were forgiven for leaping."""
     mu, sigma = case.mean[variable], case.sd.get(variable)
-    pieces: Iterable[npt.NDArray[Any]] = result.column(variable).pieces()
+    pieces: Iterable[npt.NDArray[Any]] = column_of(result, variable).pieces()
     if variable in case.logarithms:
         pieces = (np.log(piece) for piece in pieces)
     n, mean, variance, kurtosis = moments(pieces, np.round(mu))
@@ -257,86 +251,41 @@ def eligible(folders: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
         yield folder, exclusion(folder)
 
 
-def main() -> int:
-    """Run all cases; 1 if one fails."""
-    options = _arguments()
-    folders = [path for path in CASES.iterdir() if path.is_dir()]
-    if options.cases:
-        folders = [folder for folder in folders if folder.name in options.cases]
-    excluded: dict[str, str] = {}
-    lines: list[list[str]] = []
-    verdicts: dict[str, bool] = {}
-    device, begin = options.device, time.perf_counter()
-    for folder, reason in eligible(folders):
-        if reason is not None:
-            excluded.setdefault(folder.name, reason)
-            continue
-        case = read_case(folder)
-        keys = ("n", "seed", "device", "threads", "method", "epsilon")
-        found = validate(case, **{key: getattr(options, key) for key in keys})
-        device, verdicts[case.name] = found.device, passes(found.comparisons)
-        new = [_line(case, c, found.by_leaps, verdicts[case.name]) for c in found.comparisons]
-        lines += new
-        print("\n".join(" ".join(line) for line in new), flush=True)
-    seconds = time.perf_counter() - begin
-    _write_csv(options.output, lines)
-    text = _summary(options, device, seconds, lines, verdicts, excluded)
-    options.output.with_suffix(".md").write_text(text, encoding="utf-8")
-    failed = [name for name, passed in verdicts.items() if not passed]
-    print(f"{len(verdicts)} cases, failed: {', '.join(failed) or 'none'}; {seconds:.0f} s")
-    return 1 if failed else 0
-
-
 COLUMNS = ("case", "variable", "points", "max_abs_z", "outside_z", "max_abs_y", "outside_y",
            "inexact", "by_leaps", "verdict")  # fmt: skip
 
 
-def _line(case: Case, c: Comparison, by_leaps: float, passed: bool) -> list[str]:  # noqa: FBT001
+def run(given: Any) -> Outcome:
+    """Compare all cases."""
+    excluded: dict[str, list[str]] = {}
+    rows: list[list[str]] = []
+    device = given.device
+    for folder, reason in eligible(path for path in CASES.iterdir() if path.is_dir()):
+        if given.cases and folder.name not in given.cases:
+            continue
+        if reason is not None:
+            excluded.setdefault(reason, []).append(folder.name)
+            continue
+        case = read_case(folder)
+        keys = ("n", "seed", "device", "threads", "method", "epsilon")
+        found = validate(case, **{key: getattr(given, key) for key in keys})
+        device, good = found.device, passes(found.comparisons)
+        rows += [_line(case, one, found.by_leaps, good=good) for one in found.comparisons]
+        say(folder.name, verdict(good=good))
+    method = f"tau, epsilon {given.epsilon:g}" if given.method == "tau" else "ssa"
+    about = f"{given.n} trajectories each, {method}, seed {given.seed}, {device}."
+    below = [
+        f"- not run: {reason}: {', '.join(names)}" for reason, names in sorted(excluded.items())
+    ]
+    return Outcome("SBML Test Suite, stochastic cases", about, COLUMNS, rows, below)
+
+
+def _line(case: Case, c: Comparison, by_leaps: float, *, good: bool) -> list[str]:
     z, y = c.worst
     return [
         case.name, c.variable, str(len(case.times)), f"{z:.2f}", str(c.outside_z), f"{y:.2f}",
-        str(c.outside_y), str(c.inexact), f"{by_leaps:.2f}", "pass" if passed else "FAIL",
+        str(c.outside_y), str(c.inexact), f"{by_leaps:.2f}", verdict(good=good),
     ]  # fmt: skip
-
-
-def _write_csv(path: Path, lines: Iterable[Sequence[str]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(lines)
-
-
-def _summary(
-    options: argparse.Namespace,
-    device: Any,
-    seconds: float,
-    lines: Sequence[Sequence[str]],
-    verdicts: Mapping[str, bool],
-    excluded: Mapping[str, str],
-) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in sorted(excluded.items()):
-        by_reason.setdefault(reason, []).append(name)
-    passed = sum(verdicts.values())
-    about = (
-        f"{passed} of {len(verdicts)} cases pass: {options.n} trajectories each, "
-        f"{_method(options)}, seed {options.seed}, {device}, {seconds:.0f} s in all "
-        "(`scripts/validation/validate_dsmts.py`, which states the rule).\n"
-    )
-    text = [
-        "# SBML Test Suite, stochastic cases\n",
-        about,
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + "---|" * len(COLUMNS),
-        *("| " + " | ".join(line) + " |" for line in lines),
-        *(["\nNot run:\n"] if by_reason else []),
-        *(f"- {reason}: {', '.join(names)}" for reason, names in sorted(by_reason.items())),
-    ]
-    return "\n".join(text) + "\n"
-
-
-def _method(options: argparse.Namespace) -> str:
-    return f"tau, epsilon {options.epsilon:g}" if options.method == "tau" else "ssa"
 
 
 def _names(text: str) -> list[str]:
@@ -350,21 +299,3 @@ def _range(text: str) -> tuple[float, float]:
 
 def _outside(values: FloatArray, allowed: tuple[float, float]) -> int:
     return int((~((values > allowed[0]) & (values < allowed[1]))).sum())
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--n", type=int, default=10_000, help="trajectories per case")
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all allowed)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--method", default="ssa", choices=["ssa", "tau"])
-    parser.add_argument("--epsilon", type=float, default=0.03, help="of tau")
-    parser.add_argument("--cases", nargs="+", metavar="CASE", help="only these, as 00001 00003",
-                        choices=sorted(path.name for path in CASES.iterdir()))  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, default=Path("dsmts.csv"))
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

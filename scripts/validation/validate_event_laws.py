@@ -1,12 +1,5 @@
 """Events, laws of time and rate rules against exact laws, by exact simulation and by leaps.
 
-    python scripts/validation/validate_event_laws.py --trajectories 10000 --device cpu -o laws.csv
-    python scripts/validation/validate_event_laws.py --trajectories 1000000 --device cuda --dsmts \
-        -o docs/validation/event-laws-cuda.csv
-
-writes a table, a page beside it (laws.md), and exits 1 if a row fails. With --dsmts all cases of the
-SBML Test Suite's stochastic part follow, with their largest Z and Y (`validate_dsmts.py` has the rule).
-
 Every law is known: births that do not depend on the state and deaths of first order leave Poisson laws
 at all times, with whatever rate and after any wash-out; the mean is an integral. A counter that is
 emptied at m has the law of M // m and M mod m for a Poisson number M. A symmetric walk of single steps
@@ -15,17 +8,14 @@ has passed b by t with the chance P(S > b) + P(S >= b), where S is its place at 
 Columns: errors of mean and standard deviation in % with one standard error; chi-square of counts in at
 most 30 bins of equal chance; the part of events that leaps fired. `ssa` must have p > 1e-4 in each
 row: 50 rows raise a false alarm in one of 200 seeds. `tau` must have means within 1 % and
-standard deviations within 3 %, beyond four standard errors.
+standard deviations within 3 %, beyond four standard errors. With --dsmts all cases of the SBML Test
+Suite's stochastic part follow, with their largest Z and Y (`validate_dsmts.py` has the rule).
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +25,8 @@ import numpy.typing as npt
 import scipy.integrate
 import scipy.stats
 import validate_dsmts
+from goodness import goodness
+from outcome import Outcome, say, table, verdict
 
 import tauslab as ts
 from tauslab.model.network.network import Feature
@@ -185,11 +177,9 @@ COLUMNS = ("law", "t", "method", "molecules", "mean error %", "+-", "sd error %"
            "chi-square", "bins", "p", "by leaps", "verdict")  # fmt: skip
 
 
-def rows_of(
-    law: Law, method: str, scale: float, options: argparse.Namespace
-) -> Iterator[list[str]]:
+def rows_of(law: Law, method: str, scale: float, options: Any) -> Iterator[list[str]]:
     """A row for each time of a law."""
-    n, times = options.trajectories, law.times
+    n, times = options.n, law.times
     device: Any = options.device
     leaps_or_not: Any = method
     chances = [law.pmf(t, scale) for t in times]
@@ -229,110 +219,52 @@ def _compared(
     spread, sd_error = moments[1] ** 0.5 / sd - 1, (fourth / second**2 - 1) ** 0.5 / (2 * n**0.5)
     expected = np.zeros(len(cells) - 2)
     np.add.at(expected, x // width, chances)
-    edges = _edges(expected)
-    wanted = np.add.reduceat(expected, edges)
-    observed = np.add.reduceat(cells[1:-1].astype(np.float64), edges)
+    observed = cells[1:-1].astype(np.float64)
     observed[-1] += float(cells[-1] + cells[0])
-    while len(wanted) > 1 and n * min(wanted[-1], wanted[0]) < FEWEST:
-        first = int(wanted[0] < wanted[-1])  # a bin at an end that is nearly empty joins the next
-        at = [0, *range(2, len(wanted))] if first else list(range(len(wanted) - 1))
-        wanted, observed = np.add.reduceat(wanted, at), np.add.reduceat(observed, at)
-    wanted *= observed.sum() / wanted.sum()
-    chi = scipy.stats.chisquare(observed, wanted) if len(wanted) > 1 else None
-    p = 1.0 if chi is None else float(chi.pvalue)
+    bins, chi, p = goodness(observed, expected, FEWEST, MOST_BINS)
     passes = p > P_SMALLEST
     if leaps > 0:
         passes = abs(error) < max(MEAN_TOLERANCE, 4 * mean_error)
         passes &= abs(spread) < max(SD_TOLERANCE, 4 * sd_error)
     return [
         f"{mu:.4g}", f"{100 * error:+.3f}", f"{100 * mean_error:.3f}", f"{100 * spread:+.3f}",
-        f"{100 * sd_error:.3f}", "" if chi is None else f"{chi.statistic:.1f}", str(len(wanted)),
-        f"{p:.2g}", f"{leaps:.3f}", "pass" if passes else "FAIL",
+        f"{100 * sd_error:.3f}", f"{chi:.1f}" if bins > 1 else "", str(bins),
+        f"{p:.2g}", f"{leaps:.3f}", verdict(good=passes),
     ]  # fmt: skip
 
 
-def _edges(chances: FloatArray) -> npt.NDArray[np.int64]:
-    """First cells of at most MOST_BINS bins of about equal chance."""
-    wanted = np.arange(MOST_BINS) / MOST_BINS
-    before = np.concatenate([[0.0], np.cumsum(chances)[:-1]])
-    edges = np.searchsorted(before, wanted - 1e-12)
-    edges[0] = 0
-    return np.unique(edges[edges < len(chances)])
-
-
-def dsmts(options: argparse.Namespace) -> Iterator[list[str]]:
+def dsmts(options: Any) -> Iterator[list[str]]:
     """A row for each case and variable of the stochastic suite, by exact simulation."""
     folders = [path for path in validate_dsmts.CASES.iterdir() if path.is_dir()]
     for folder, reason in validate_dsmts.eligible(folders):
         if reason is not None:
-            print(f"{folder.name}: not run: {reason}", flush=True)
+            say(f"{folder.name}: not run: {reason}")
             continue
         case = validate_dsmts.read_case(folder)
         found = validate_dsmts.validate(
-            case, n=options.trajectories, seed=options.seed, device=options.device,
+            case, n=options.n, seed=options.seed, device=options.device,
             threads=options.threads,
         )  # fmt: skip
-        verdict = "pass" if validate_dsmts.passes(found.comparisons) else "FAIL"
+        word = verdict(good=validate_dsmts.passes(found.comparisons))
         for one in found.comparisons:
             z, y = one.worst
-            yield [case.name, one.variable, f"{z:.2f}", f"{y:.2f}", str(one.inexact), verdict]
+            yield [case.name, one.variable, f"{z:.2f}", f"{y:.2f}", str(one.inexact), word]
 
 
-def main() -> int:
-    """Run all laws; 1 if one fails."""
-    options = _arguments()
-    began = time.perf_counter()
-    lines: list[list[str]] = []
+def run(given: Any) -> Outcome:
+    """Compare all laws."""
+    rows: list[list[str]] = []
     for law in LAWS:
-        for method, scale in (("ssa", 1.0), ("ssa", options.many), ("tau", options.many)):
+        for method, scale in (("ssa", 1.0), ("ssa", given.many), ("tau", given.many)):
             if method == "ssa" and scale > 1 and law.network in (sine, volume):
                 continue  # steps of an adaptive method for each of many reactions
-            for row in rows_of(law, method, scale, options):
-                print(" | ".join(row), flush=True)
-                lines.append(row)
-    cases: list[list[str]] = []
-    if options.dsmts:
-        for row in dsmts(options):
-            print(" | ".join(row), flush=True)
-            cases.append(row)
-    seconds = time.perf_counter() - began
-    failed = [row for row in (*lines, *cases) if row[-1] != "pass"]
-    with options.output.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *lines])
-    head = (
-        f"{options.trajectories} trajectories each, seed {options.seed}, {_device(options)}, "
-        f"{seconds:.0f} s; {len(failed)} rows fail "
-        "(`scripts/validation/validate_event_laws.py`, which states the rule).\n"
-    )
-    text = ["# Events and laws of time against exact laws\n", head, *_table(COLUMNS, lines)]
-    if cases:
-        columns = ("case", "variable", "largest Z", "largest Y", "inexact", "verdict")
-        text += ["\n## SBML Test Suite, stochastic cases\n", *_table(columns, cases)]
-    options.output.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    print(f"{len(lines) + len(cases)} rows, {len(failed)} fail; {seconds:.0f} s")
-    return 1 if failed else 0
-
-
-def _table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    rows = [columns, ["---"] * len(columns), *lines]
-    return ["| " + " | ".join(row) + " |" for row in rows]
-
-
-def _device(options: argparse.Namespace) -> Any:
-    return {"cpu": "one CPU", "cuda": "one GPU"}.get(options.device, options.device)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--trajectories", type=int, default=10_000, help="of each law")
-    parser.add_argument("--many", type=float, default=100.0, help="times as many, for leaps")
-    parser.add_argument("--dsmts", action="store_true", help="also the stochastic suite")
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all allowed)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path, default=Path("event-laws.csv"))
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            rows += rows_of(law, method, scale, given)
+            say(*rows[-1])
+    cases = list(dsmts(given)) if given.dsmts else []
+    columns = ("case", "variable", "largest Z", "largest Y", "inexact", "verdict")
+    below = ["## SBML Test Suite, stochastic cases", "", *table(columns, cases)] if cases else []
+    return Outcome(
+        "Events and laws of time against exact laws",
+        f"{given.n} trajectories each, seed {given.seed}, {given.device}.", COLUMNS, rows, below,
+        [" ".join(row) for row in cases if row[-1] != "pass"],
+    )  # fmt: skip

@@ -1,39 +1,35 @@
-#!/usr/bin/env python3
 """Leaps from tables against generated code: means and standard deviations of many runs.
-
-    python scripts/validation/validate_fine_tau.py --device cuda -o docs/validation/fine-tau.json
 
 A random network of as many species as reactions, 1,000 molecules of each, rates uniform in [0, 1)
 (Komarov, D'Souza & Tapia, PLoS ONE 7:e37370, 2012), is run by both engines of ``--method tau`` with
-other seeds, and exactly by ``--method ssa`` if ``--exact-n`` is given. Differences are relative, by
-species; beside each stands what sampling alone gives: the root mean square of its standard error.
-Compiling generated code for a thousand reactions takes minutes.
+other seeds, and exactly by ``--method ssa`` if ``--exact`` is given. Differences are relative, over
+species with ten molecules; beside each stands what sampling alone gives: the root mean square of its
+standard error. Compiling generated code for a thousand reactions takes minutes.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
+from outcome import Outcome, say
 
 import tauslab as ts
 from tauslab.kernels.leaping import choice as leaping
 
 FloatArray = npt.NDArray[np.float64]
+T_END = 0.002
 
 
-def moments(model: ts.Network, method: Any, n: int, seed: int, args: argparse.Namespace,
+def moments(model: ts.Network, method: Any, n: int, seed: int, args: Any,
             largest: int) -> tuple[FloatArray, FloatArray, dict[str, object]]:  # fmt: skip
     """Means and standard deviations of the species at the end, and what the run was."""
     began = time.perf_counter()
     with patch.object(leaping, "LARGEST_LEAPING", largest):
-        result = ts.run(model, n=n, times=[args.t_end], method=method, seed=seed,
+        result = ts.run(model, n=n, times=[T_END], method=method, seed=seed,
                         record="statistics", device=args.device)  # fmt: skip
     names = list(model.species)
     means = np.array([result.mean(name)[-1] for name in names])
@@ -68,32 +64,21 @@ def compare(one: tuple[FloatArray, FloatArray], n: int, other: tuple[FloatArray,
     }
 
 
-def main() -> None:
-    """Run the engines and write how far they are apart."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--size", type=int, default=1000, help="reactions and species")
-    parser.add_argument("-n", type=int, default=100_000, help="runs of each engine that leaps")
-    parser.add_argument("--exact-n", type=int, default=0, help="runs of ssa")
-    parser.add_argument("--t-end", type=float, default=0.002)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("-o", "--output", type=Path, help="JSON")
-    args = parser.parse_args()
+def run(given: Any) -> Outcome:
+    """Run the engines; how far they are apart."""
     model = ts.random_network(
-        species=args.size, reactions=args.size, rates="uniform", initial=1000, seed=1
+        species=given.size, reactions=given.size, rates="uniform", initial=1000, seed=1
     )
-    tables = moments(model, "tau", args.n, 1, args, 0)
-    print(json.dumps(tables[2]), flush=True)
-    found: dict[str, object] = {"size": args.size, "t_end": args.t_end, "runs": [tables[2]]}
-    others = [("generated code", "tau", args.n, 2)]
-    others += [("ssa", "ssa", args.exact_n, 3)] if args.exact_n else []
+    tables = moments(model, "tau", given.n, 1, given, 0)
+    say(tables[2])
+    rows: list[list[str]] = []
+    others = [("generated code", "tau", given.n, 2)]
+    others += [("ssa", "ssa", given.exact, 3)] if given.exact else []
     for name, method, n, seed in others:
-        other = moments(model, method, n, seed, args, 10**9)
-        row = {"against": name, **other[2], **compare(tables[:2], args.n, other[:2], n)}
-        print(json.dumps(row), flush=True)
-        found[name] = row
-    if args.output:
-        args.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        other = moments(model, method, n, seed, given, 10**9)
+        found = {**other[2], **compare(tables[:2], given.n, other[:2], n)}
+        rows += [
+            [name, key, f"{x:.4g}" if isinstance(x, float) else str(x)] for key, x in found.items()
+        ]
+    about = f"{given.size} reactions to t = {T_END}, {given.n} runs: {tables[2]}."
+    return Outcome("Leaps from tables", about, ("against", "measure", "value"), rows)

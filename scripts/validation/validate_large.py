@@ -1,14 +1,7 @@
 """Exact SSA of large networks: means against mean-field courses, other selectors, another package.
 
-    python scripts/validation/validate_large.py --n 400 --device cpu --seed 1 -o table.csv
-    python scripts/validation/validate_large.py --n 4096 --device cuda --until egfr_net=4 BCR_ssa=3 \
-        --cases multistate multisite2 egfr_net BCR_ssa -o table.csv
-    python -m venv /tmp/peers && /tmp/peers/bin/pip install rebop
-    python scripts/validation/validate_large.py --peers-python /tmp/peers/bin/python -o table.csv
-
-writes the table, a summary beside it (table.md), and exits 1 if something disagrees. A GPU makes an
-event of a trajectory in some microseconds, however many run: `--until` cuts long courses (the
-second command takes about 80 s on an H200).
+A GPU makes an event of a trajectory in some microseconds, however many run: `--until egfr_net=4`
+cuts long courses. multistate takes 10 times as many trajectories as `--n`, egfr_net 1/10, BCR_ssa 1/16.
 
 Courses. Means of the groups of BioNetGen networks, by every selector of tables, at five times
 against the course of the mean-field equations: that of BioNetGen for BCR, from the same start in
@@ -23,37 +16,32 @@ Random network. 1024 reactions of 1024 species (Komarov & D'Souza, PLoS ONE 7:e4
 6): the residuals of the means of every species at ten times against rebop, an independent exact
 simulator, must stay below 4 % of rebop's mean, and be no more than the two sampling errors explain:
 the largest of them in standard errors may reach what a right sampler exceeds in one of 1000 runs.
-rebop runs in `--peers-python`, or `--peer` names a file of an earlier answer, which is made if it
-is not there. Without rebop this part is left out, and the summary says so.
+`--exact` trajectories of each run. Without rebop (``pip install --target /tmp/peers rebop``, PYTHONPATH)
+this part is left out, and the page says so.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from outcome import Outcome, cells, say
 from scipy.stats import norm
 from scipy.stats import t as student
 
 import tauslab as ts
 from tauslab.kernels.exact.selectors import LARGEST_LINEAR, SELECTORS
-from tauslab.model.portable.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]
 
 NETS = Path(__file__).resolve().parents[2] / "tests" / "data" / "net"
-WORKER = Path(__file__).resolve().parents[1] / "peers" / "moments.py"
 TABLED: tuple[Any, ...] = SELECTORS[1:]
 FALSE_ALARMS = 1e-3  # of all tests of a kind together
 MEAN_FIELD = 0.005  # part of a course that means may be off by
@@ -218,53 +206,6 @@ def planned_tests(cases: Sequence[Case]) -> int:
     return count
 
 
-def request(network: ts.Network, n: int, seed: int) -> dict[str, Any]:
-    """A network for the worker: a law at one combination of its reactants is its constant."""
-
-    def spelled(side: Mapping[str, int]) -> list[str]:
-        return [name for name, count in side.items() for _ in range(count)]
-
-    reactions = [
-        (evaluate(r.law, dict(r.reactants)), spelled(r.reactants), spelled(r.products))
-        for r in network.reactions
-    ]
-    return {
-        "initial": dict.fromkeys(network.species, MOLECULES), "reactions": reactions,
-        "t_end": T_END, "steps": STEPS, "trajectories": n, "seed": seed,
-    }  # fmt: skip
-
-
-def has_rebop(options: argparse.Namespace) -> bool:
-    """Whether moments of rebop are to be had; ends where a named interpreter lacks it."""
-    if options.peer and options.peer.exists():
-        return True
-    if not options.peers_python:
-        return False
-    if subprocess.run([options.peers_python, "-c", "import rebop"], check=False).returncode:
-        raise SystemExit(f"{options.peers_python} has no rebop: {options.peers_python} -m pip "
-                         "install rebop")  # fmt: skip
-    return True
-
-
-def peer_moments(network: ts.Network, options: argparse.Namespace) -> Moments:
-    """Moments of rebop ``[species, time]``, from its file or by running it."""
-    if options.peer and options.peer.exists():
-        answer = options.peer.read_text(encoding="utf-8")
-    else:
-        asked = json.dumps(request(network, options.peer_n, options.seed))
-        answer = subprocess.run(
-            [options.peers_python, str(WORKER)], input=asked, stdout=subprocess.PIPE, text=True,
-            check=True,
-        ).stdout  # fmt: skip
-        if options.peer:
-            options.peer.write_text(answer, encoding="utf-8")
-    found = json.loads(answer)
-    n = int(found["trajectories"])
-    total, squares = (np.array(found[key], np.float64).T for key in ("sum", "squares"))
-    mean = total / n
-    return Moments(n, mean, np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n))
-
-
 def against_peer(selector: str, found: Moments, peer: Moments) -> Row:
     """Residuals of all means of the random network."""
     tests = len(TABLED) * peer.mean.size
@@ -282,111 +223,50 @@ def against_peer(selector: str, found: Moments, peer: Moments) -> Row:
     )  # fmt: skip
 
 
-def validate_random(options: argparse.Namespace) -> list[Row]:
-    """The random network by every selector against rebop."""
-    if not has_rebop(options):
+def validate_random(given: Any) -> list[Row]:
+    """The random network by every selector against rebop; none without it."""
+    try:
+        import_module("rebop")
+    except ImportError:
         return []
+    peers: Any = import_module("exact_peers")
     network = ts.random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
-    times = np.linspace(0, T_END, STEPS + 1)[1:]
-    samples = {
-        selector: sample(
-            network, times, tuple(network.species), options.random_n, seed=options.seed + 1 + k,
-            method=ts.SSA(selector=selector),
-            device=ts.CPU(threads=options.threads) if options.device == "cpu" else options.device,
-        )
-        for k, selector in enumerate(TABLED)
-    }  # fmt: skip
-    print(f"random network: {options.random_n} trajectories", flush=True)
-    peer = peer_moments(network, options)
-    return [against_peer(selector, found, peer) for selector, found in samples.items()]
-
-
-def main() -> int:
-    """Run all parts, write table and summary; 1 if something disagrees."""
-    options = _arguments()
-    known = [replace(case, until=options.until.get(case.name, case.until)) for case in CASES]
-    cases = [case for case in known if case.name in options.cases]
-    tests, begin = planned_tests(known), time.perf_counter()
-    rows: list[Row] = []
-    for case in cases:
-        n = max(4, round(options.n * case.share))
-        rows += validate(case, n, tests=tests, seed=options.seed, device=options.device,
-                         threads=options.threads)  # fmt: skip
-        print(f"{case.name}: {n} trajectories, {time.perf_counter() - begin:.0f} s", flush=True)
-    if "random" in options.cases:
-        rows += validate_random(options)
-    seconds = time.perf_counter() - begin
-    lines = [_line(row) for row in rows]
-    with options.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(lines)
-    options.output.with_suffix(".md").write_text(
-        _summary(options, seconds, lines, tests), encoding="utf-8"
-    )
-    failed = sum(row.verdict != "pass" for row in rows)
-    print(f"{len(rows)} comparisons, {failed} failed; {seconds:.0f} s")
-    return 1 if failed else 0
-
-
-def _line(row: Row) -> list[str]:
+    times, n = np.linspace(0, T_END, STEPS + 1)[1:], given.exact
+    model = peers.mass_action(network, T_END)
+    found = peers.rebop_moments(model, STEPS, n, given.seed)
+    total, squares = (np.asarray(x, np.float64).T for x in found)
+    mean = total / n
+    peer = Moments(n, mean, np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n))
     return [
-        f"{value:.3g}" if isinstance(value, float) else str(value)
-        for value in (getattr(row, column) for column in COLUMNS)
-    ]
+        against_peer(selector, sample(
+            network, times, tuple(network.species), n, seed=given.seed + 1 + k,
+            method=ts.SSA(selector=selector),
+            device=ts.CPU(threads=given.threads) if given.device == "cpu" else given.device,
+        ), peer)
+        for k, selector in enumerate(TABLED)
+    ]  # fmt: skip
 
 
-def _summary(
-    options: argparse.Namespace, seconds: float, lines: Sequence[Sequence[str]], tests: int
-) -> str:
-    passed = sum(line[-1] == "pass" for line in lines)
+def run(given: Any) -> Outcome:
+    """Run all parts."""
+    until = {name: float(end) for name, _, end in (text.partition("=") for text in given.until)}
+    known = [replace(case, until=until.get(case.name, case.until)) for case in CASES]
+    tests = planned_tests(known)
+    rows: list[Row] = []
+    for case in known:
+        if given.cases and case.name not in given.cases:
+            continue
+        n = max(4, round(given.n * case.share))
+        rows += validate(case, n, tests=tests, seed=given.seed, device=given.device,
+                         threads=given.threads)  # fmt: skip
+        say(f"{case.name}: {n} trajectories")
+    wanted = not given.cases or "random" in given.cases
+    drawn = validate_random(given) if wanted else []
     about = (
-        f"{passed} of {len(lines)} comparisons agree: seed {options.seed}, device "
-        f"{options.device}, {seconds:.0f} s in all (`scripts/validation/validate_large.py`, which states the "
-        f"rules). n trajectories each. Against a course, {100 * MEAN_FIELD:g} % of it are forgiven "
-        "before `standard_errors`, which is of the whole difference, counts; `allowed` standard "
-        f"errors are exceeded by one of {tests} right means in one of {1 / FALSE_ALARMS:g} runs. "
-        "`largest` is in molecules, `percent` in parts of the reference.\n"
+        f"Seed {given.seed}, device {given.device}, n trajectories each. Against a course, "
+        f"{100 * MEAN_FIELD:g} % of it are forgiven before `standard_errors`, which is of the whole "
+        f"difference, counts; `allowed` standard errors are exceeded by one of {tests} right means in one of "
+        f"{1 / FALSE_ALARMS:g} runs. `largest` is in molecules, `percent` in parts of the reference."
     )
-    none = "random" in options.cases and not any(line[0].startswith("random") for line in lines)
-    text = [
-        "# Large networks\n",
-        about,
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + "---|" * len(COLUMNS),
-        *("| " + " | ".join(line) + " |" for line in lines),
-        *(["\nThe random network was left out: no rebop was named."] if none else []),
-    ]
-    return "\n".join(text) + "\n"
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--n", type=int, default=400, help="trajectories of multisite2; multi"
-                        "state takes 10 times as many, egfr_net 1/10, BCR_ssa 1/16")  # fmt: skip
-    parser.add_argument("--random-n", type=int, default=10_000, help="of the random network")
-    parser.add_argument("--peer-n", type=int, default=10_000, help="of rebop, about 0.1 s each")
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads (0: all allowed)")
-    parser.add_argument("--seed", type=int, default=1)
-    names = [*(case.name for case in CASES), "random"]
-    parser.add_argument("--cases", nargs="+", choices=names, default=names, metavar="CASE")
-    parser.add_argument("--until", nargs="+", type=_end, default=[], metavar="CASE=TIME",
-                        help="ends of courses, where not those of their files")  # fmt: skip
-    parser.add_argument("--peers-python", help="interpreter that has rebop")
-    parser.add_argument("--peer", type=Path, help="JSON of rebop's moments: read, or made")
-    parser.add_argument("-o", "--output", type=Path, default=Path("large.csv"))
-    options = parser.parse_args()
-    options.until = dict(options.until)
-    return options
-
-
-def _end(text: str) -> tuple[str, float]:
-    name, equals, end = text.partition("=")
-    if not equals or name not in {case.name for case in CASES}:
-        raise argparse.ArgumentTypeError(f"{text!r} is not CASE=TIME")
-    return name, float(end)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    below = ["The random network was left out: there is no rebop."] if wanted and not drawn else []
+    return Outcome("Large networks", about, COLUMNS, [cells(r, 3) for r in (*rows, *drawn)], below)

@@ -1,7 +1,5 @@
 """What it costs that hops and reactions of a lattice take turns: exact, for a pair in a small one.
 
-    python scripts/validation/validate_lattice_splitting.py -o table.md
-
 One A and one B in a periodic lattice of 6^3 sites, by the chain of their distances: a pass is hops,
 then the master equation of the site for its length; beside it the master equation of all, which has
 no passes. No random number is drawn. Columns: the constant of a pair times a pass, hop
@@ -13,14 +11,14 @@ equilibrium, and the error of the equilibrium.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from outcome import Outcome
 from scipy.linalg import expm
 
 from tauslab.model.lattice.diagnosis.splitting import pair_error
@@ -120,30 +118,20 @@ def rows() -> Iterator[tuple[float, ...]]:
         )  # fmt: skip
 
 
-def table() -> str:
-    """The rows for a page."""
-    lines = [
-        "| k tau | q of A, of B | mean time | bound | mean of A | mean of C | C in the end |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for x, one, other, *errors in rows():
-        told = " | ".join(f"{100 * error:.2f} %" for error in errors)
-        lines.append(f"| {x:g} | {one:.3g}, {other:.3g} | {told} |")
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Print the table, and write it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def run(given: Any) -> Outcome:
+    """The errors of every constant."""
+    del given
+    columns = (
+        "k tau",
+        "q of A, of B",
+        "mean time",
+        "bound",
+        "mean of A",
+        "mean of C",
+        "C in the end",
     )
-    parser.add_argument("-o", "--output", type=Path)
-    given = parser.parse_args()
-    text = table()
-    print(text, end="")
-    if given.output is not None:
-        given.output.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    table = [
+        [f"{x:g}", f"{one:.3g}, {other:.3g}", *(f"{100 * error:.2f} %" for error in errors)]
+        for x, one, other, *errors in rows()
+    ]
+    return Outcome("Passes of hops and reactions", "A pair in 6³ sites.", columns, table)

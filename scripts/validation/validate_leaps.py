@@ -1,39 +1,26 @@
 """Leaps against exact laws on models chosen to break them: errors, and time beside exact events.
 
-    python scripts/validation/validate_leaps.py -o docs/validation/leaps-cpu
-    python scripts/validation/validate_leaps.py --device cuda -n 100000 -o docs/validation/leaps-cuda
-    python scripts/validation/validate_leaps.py --label before --source OLD/src -o OUT/leaps-before-cpu
-
 For every model of `leap_models.py`, with the last time alone (1 sample) and 101 times, and every
 epsilon: relative errors of mean and standard deviation at the last time with their standard errors,
-the Kolmogorov-Smirnov distance from the law, leaps and exact events a trajectory, and microseconds
-a trajectory of the processor that computes (of a CPU; on a GPU the seconds of kernels), compiling
-excluded; `--timed` exact trajectories give the time of exact simulation. Where no law is known,
-`--exact` of them stand for it, and their sampling is part of the standard errors.
-
-Writes a CSV file and a Markdown table. With `--source` the simulations run by another source tree,
-in a process of its own. A CSV file of such a run, `leaps-before-NAME.csv` beside `leaps-NAME`, is
-shown in the table.
+the Kolmogorov-Smirnov distance from the law (-1 where none is known), events, leaps and exact events a
+trajectory, and microseconds a trajectory of the processor that computes (of a CPU; on a GPU the
+seconds of kernels), compiling excluded; `--timed` exact trajectories give the time of exact
+simulation. Where no law is known, `--exact` of them stand for it, and their sampling is part of the
+standard errors. At the default epsilon means are to be within 1 % and standard deviations within 3 %:
+rows that are not are named, and fail nothing.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
 import math
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from leap_models import CASES, Case, Law
+from outcome import Outcome, cells, say
 
 import tauslab as ts
 
@@ -41,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 DEFAULT = 0.03
 MEAN_TARGET, DEVIATION_TARGET = 0.01, 0.03
 MANY_EVENTS = 1e5
-DENSE = 101
+SAMPLING = 0.004  # largest error of means by sampling
 TIMED_EVENTS = 1e7
 
 
@@ -49,7 +36,6 @@ TIMED_EVENTS = 1e7
 class Row:
     """One run. Errors are relative, `ks` is -1 where no law is known, `us` are microseconds."""
 
-    label: str
     model: str
     method: Any
     samples: int
@@ -84,7 +70,7 @@ class Sample:
 
 def simulate(
     case: Case, method: Any, epsilon: float, samples: int, n: int,
-    args: argparse.Namespace, seed: int,
+    args: Any, seed: int,
 ) -> Sample:  # fmt: skip
     """Run a model; a short run before it compiles."""
     network = case.network()
@@ -112,9 +98,9 @@ def simulate(
     return Sample(values, work["events"], work["leaps"], exact, seconds / n * 1e6)
 
 
-def enough(noise: float, least: int, args: argparse.Namespace) -> int:
-    """Trajectories by which sampling leaves no larger error of the mean than `--sampling`."""
-    needed: float = (noise / args.sampling) ** 2
+def enough(noise: float, least: int) -> int:
+    """Trajectories by which sampling leaves no larger error of the mean than `SAMPLING`."""
+    needed: float = (noise / SAMPLING) ** 2
     return max(least, math.ceil(needed))
 
 
@@ -135,19 +121,19 @@ def distance(values: FloatArray, law: Law) -> float:
     return float(np.abs(np.cumsum(counted) / len(values) - np.cumsum(expected)).max())
 
 
-def row_of(label: str, case: Case, method: Any, samples: int, epsilon: float, found: Sample,
+def row_of(case: Case, method: Any, samples: int, epsilon: float, found: Sample,
            law: Law, law_se: tuple[float, float]) -> Row:  # fmt: skip
     """Compare a sample with the law, whose own standard errors are `law_se`."""
     mean_se, deviation_se = errors_of_moments(found.values)
     return Row(
-        label, case.name, method, samples, epsilon, len(found.values),
+        case.name, method, samples, epsilon, len(found.values),
         float(found.values.mean()) / law.mean - 1, math.hypot(mean_se, law_se[0]),
         float(found.values.std(ddof=1)) / law.deviation - 1, math.hypot(deviation_se, law_se[1]),
         distance(found.values, law), found.events, found.leaps, found.exact, found.us,
     )  # fmt: skip
 
 
-def measure(case: Case, args: argparse.Namespace) -> list[Row]:
+def measure(case: Case, args: Any) -> list[Row]:
     """All rows of a model."""
     exact = simulate(case, "ssa", DEFAULT, 1, args.timed, args, seed=3)
     if exact.events * args.timed < TIMED_EVENTS:  # what a run takes in any case would count
@@ -155,107 +141,19 @@ def measure(case: Case, args: argparse.Namespace) -> list[Row]:
         exact = simulate(case, "ssa", DEFAULT, 1, more, args, seed=3)
     if case.law is None:
         known = exact.values
-        n = enough(known.std(ddof=1) / known.mean(), args.exact, args)
+        n = enough(known.std(ddof=1) / known.mean(), args.exact)
         known = simulate(case, "ssa", DEFAULT, 1, n, args, seed=2).values
         law = Law(float(known.mean()), float(known.std(ddof=1)))
         law_se = errors_of_moments(known)
     else:
         law, law_se = case.law(), (0.0, 0.0)
-    n = enough(law.deviation / law.mean, args.n, args)
-    rows = [row_of(args.label, case, "ssa", 1, 0.0, exact, law, law_se)]
+    n = enough(law.deviation / law.mean, args.n)
+    rows = [row_of(case, "ssa", 1, 0.0, exact, law, law_se)]
     for samples in args.samples:
         for epsilon in args.epsilons:
             leaped = simulate(case, "tau", epsilon, samples, n, args, seed=1)
-            rows.append(row_of(args.label, case, "tau", samples, epsilon, leaped, law, law_se))
-            if not args.quiet:
-                print(told(rows[-1]), flush=True)
+            rows.append(row_of(case, "tau", samples, epsilon, leaped, law, law_se))
     return rows
-
-
-def told(row: Row) -> str:
-    """A row on one line."""
-    return (
-        f"{row.model:26} {row.samples:4d} {row.epsilon:5.2f} mean {100 * row.mean:+7.3f} "
-        f"(se {100 * row.mean_se:.3f}) % sd {100 * row.deviation:+7.2f} "
-        f"(se {100 * row.deviation_se:.2f}) % ks {row.ks:.4f} events {row.events:.4g} "
-        f"leaps {row.leaps:.4g} exact {row.exact:.4g} us {row.us:.4g}"
-    )
-
-
-# ---------------------------------------------------------------------------------------- the table
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Rows of a CSV file that this script wrote."""
-    kinds = {f.name: f.type for f in fields(Row)}
-    convert = {"str": str, "int": int, "float": float}
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Row(**{name: convert[str(kinds[name])](value) for name, value in line.items()})
-            for line in csv.DictReader(file)
-        ]
-
-
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as CSV, real numbers with six digits."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            values = asdict(row)
-            writer.writerow(
-                {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in values.items()}
-            )
-
-
-def _percent(value: float, error: float, digits: int) -> str:
-    return f"{100 * value:+.{digits}f} ± {100 * error:.{digits}f}"
-
-
-def _main_table(rows: list[Row], before: dict[tuple[str, int, float], Row]) -> list[str]:
-    lines = [
-        (
-            "| model | samples | mean, % | sd, % | KS | events | leaps | exact events "
-            "| by leaps, % | µs | exact µs | exact / tau | before: mean, % | sd, % | µs |"
-        ),
-        "|---|" + "---|" * 14,
-    ]
-    timed = {row.model: row for row in rows if row.method == "ssa"}
-    for row in rows:
-        if row.method != "tau" or row.epsilon != DEFAULT:
-            continue
-        old = before.get((row.model, row.samples, row.epsilon))
-        past = (
-            f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
-        )
-        exact = timed[row.model].us
-        ks = f"{row.ks:.4f}" if row.ks >= 0 else ""
-        lines.append(
-            f"| {row.model} | {row.samples} | {_percent(row.mean, row.mean_se, 2)} "
-            f"| {_percent(row.deviation, row.deviation_se, 1)} | {ks} | {row.events:.3g} "
-            f"| {row.leaps:.3g} | {row.exact:.3g} | {100 * row.by_leaps:.1f} | {row.us:.3g} "
-            f"| {exact:.3g} | {exact / row.us:.1f} | {past} |"
-        )
-    return lines
-
-
-def _over_epsilon(rows: list[Row], before: dict[tuple[str, int, float], Row]) -> list[str]:
-    lines = [
-        "| model | epsilon | mean, % | sd, % | leaps | µs | before: mean, % | sd, % | µs |",
-        "|---|" + "---|" * 8,
-    ]
-    for row in rows:
-        if row.method != "tau" or row.samples != 1:
-            continue
-        old = before.get((row.model, row.samples, row.epsilon))
-        past = (
-            f"{100 * old.mean:+.2f} | {100 * old.deviation:+.1f} | {old.us:.3g}" if old else " | |"
-        )
-        lines.append(
-            f"| {row.model} | {row.epsilon:g} | {100 * row.mean:+.2f} | {100 * row.deviation:+.1f} "
-            f"| {row.leaps:.3g} | {row.us:.3g} | {past} |"
-        )
-    return lines
 
 
 def summary(rows: list[Row]) -> list[str]:
@@ -283,92 +181,21 @@ def summary(rows: list[Row]) -> list[str]:
     ]
 
 
-def write_page(path: Path, rows: list[Row], before: list[Row], device: Any) -> None:
-    """Write the Markdown page."""
-    past = {(r.model, r.samples, r.epsilon): r for r in before if r.method == "tau"}
-    n = min(row.n for row in rows if row.method == "tau")
-    lines = [
-        "# Errors of tau-leaping",
-        "",
-        (
-            f"`scripts/validation/validate_leaps.py` on {device}: relative errors at the last time of {n:,} "
-            "trajectories or more, ± a standard error of sampling. Events, leaps and µs are those "
-            "of one trajectory; compiling is excluded. Before: explicit leaps of first order, "
-            "bound by the net change."
-        ),
-        "",
-        f"## At the default epsilon, {DEFAULT:g}",
-        "",
-        *summary(rows),
-        "",
-        *_main_table(rows, past),
-        "",
-        (
-            "KS: the largest distance of the distribution function from the law; sampling alone "
-            f"gives {1.95 / math.sqrt(n):.4f} once in a thousand. Where it is empty, moments "
-            "alone are known, or those of exact trajectories stand for the law, whose sampling is "
-            "then part of the errors."
-        ),
-        "",
-        "## Over epsilon, last time alone",
-        "",
-        *_over_epsilon(rows, past),
-        "",
-    ]
-    path.write_text("\n".join(lines), encoding="utf-8")
+COLUMNS = ("model", "method", "samples", "epsilon", "n", "mean", "mean_se", "deviation",
+           "deviation_se", "ks", "events", "leaps", "exact", "us")  # fmt: skip
 
 
-def by_other_source(args: argparse.Namespace) -> int:
-    """Run this script again with another tree of sources before all others."""
-    kept = [
-        a
-        for previous, a in zip(sys.argv, sys.argv[1:], strict=False)
-        if not a.startswith("--source") and previous != "--source"
-    ]
-    packages = os.environ.get("PYTHONPATH", "")
-    environment = {**os.environ, "PYTHONPATH": f"{args.source}:{packages}"}
-    return subprocess.call([sys.executable, __file__, *kept], env=environment)
-
-
-def main() -> int:
-    """Measure, and write CSV and Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--models", help="names or parts of names, with commas between")
-    parser.add_argument("-n", type=int, default=20_000, help="trajectories of each run, at least")
-    parser.add_argument(
-        "--sampling", type=float, default=0.004, help="largest error of means by it"
+def run(given: Any) -> Outcome:
+    """Measure all models."""
+    rows: list[Row] = []
+    given.device = "cuda" if given.device == "cuda" else "cpu"
+    for case in CASES:
+        if not given.cases or any(part in case.name for part in given.cases):
+            rows += measure(case, given)
+            say(*cells(rows[-1], 3))
+    about = (
+        f"Relative errors at the last time, on {given.device}, seed 1; events, leaps and microseconds are "
+        "those of one trajectory."
     )
-    parser.add_argument("--exact", type=int, default=20_000, help="where they stand for the law")
-    parser.add_argument("--timed", type=int, default=200, help="exact ones where the law is known")
-    parser.add_argument("--epsilons", type=json.loads, default=[0.1, 0.03, 0.01], metavar="[0.03]")
-    parser.add_argument("--samples", type=json.loads, default=[1, DENSE], metavar="[1, 101]")
-    parser.add_argument("--label", default="now")
-    parser.add_argument("--source", type=Path, help="another tree's src, to measure instead")
-    parser.add_argument("--from-csv", action="store_true", help="only write the page again")
-    parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("-o", "--output", type=Path, help="path without suffix")
-    args = parser.parse_args()
-    if args.source is not None:
-        return by_other_source(args)
-    chosen = [
-        case
-        for case in CASES
-        if not args.models or any(part in case.name for part in args.models.split(","))
-    ]
-    table = args.output.with_suffix(".csv") if args.output else None
-    rows: list[Row] = read_rows(table) if args.from_csv and table else []
-    for case in [] if args.from_csv else chosen:
-        rows += measure(case, args)
-        if table:
-            write_rows(table, rows)
-    print("\n".join(summary(rows)))
-    if args.output and args.label == "now":
-        past = args.output.with_name("leaps-before-" + args.output.name.rpartition("-")[2] + ".csv")
-        before = read_rows(past) if past.exists() else []
-        write_page(args.output.with_suffix(".md"), rows, before, args.device)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    table = [cells(row, 4) for row in rows]
+    return Outcome("Errors of tau-leaping", about, COLUMNS, table, summary(rows))

@@ -1,7 +1,5 @@
 """``delay(x, d)`` under exact simulation beside a plain loop that remembers its whole path.
 
-    python scripts/validation/validate_pasts.py --device cuda --trajectories 100000 --plain 20000
-
 The loop shares no line with tauslab: it keeps all states with their times, looks up what was, and
 draws a waiting time anew wherever a change of the past comes due, by Python's `random`. Means and
 variances of every species at six times are compared, for models with
@@ -10,22 +8,21 @@ variances of every species at six times are compared, for models with
 - pairs: three delays of two species, steps of two molecules, a product of pasts in a rule;
 - long: a delay of which the run sees the first part alone.
 
-Exits 1 if a difference has a p-value below 1e-4 / tests, by normal laws of means and variances.
+No difference may have a p-value below 1e-4 / tests, by normal laws of means and variances.
 """
 
 from __future__ import annotations
 
-import argparse
 import bisect
 import math
 import random
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.stats as st
+from outcome import Outcome, verdict
 
 import tauslab as ts
 
@@ -162,30 +159,17 @@ def moments(values: Any) -> tuple[tuple[float, float], tuple[float, float]]:
     return (float(values.mean()), math.sqrt(variance / n)), (variance, spread)
 
 
-def main() -> int:
-    """Compare all models; 1 if one differs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--trajectories", type=int, default=100_000)
-    parser.add_argument("--plain", type=int, default=4000, help="trajectories of the plain loop")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    failed = 0
+def run(given: Any) -> Outcome:
+    """Compare all models."""
+    rows = []
     for name, make in MODELS.items():
-        n, others = options.trajectories, options.plain
-        found = differences(make(), n, others, options.device, options.seed)
+        found = differences(make(), given.n, given.exact, given.device, given.seed)
         bound = st.norm.isf(ALARM / (2 * len(found) * len(MODELS)))
-        worst = max(found, key=lambda key: abs(found[key]))
-        failed += abs(found[worst]) > bound
-        print(
-            f"{name}: {n} and {others} trajectories, {len(found)} differences, largest "
-            f"{found[worst]:.2f} standard errors ({worst}), allowed {bound:.2f}",
-            flush=True,
-        )
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        rows += [
+            [name, what, f"{z:.2f}", verdict(good=abs(z) <= bound)] for what, z in found.items()
+        ]
+    about = (
+        f"{given.n} trajectories, {given.exact} of the plain loop, seed {given.seed}, {given.device}: "
+        f"{bound:.2f} standard errors are allowed."
+    )
+    return Outcome("Counts that are looked back at", about, ("model", "of", "z", "verdict"), rows)

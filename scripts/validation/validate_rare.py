@@ -1,22 +1,20 @@
 """Rare events against exact values of tests/data/ensembles, and their cost against plain runs.
 
-    python scripts/validation/validate_rare.py --device cpu -o docs/validation/rare-cpu.md
-
-Exits 1 where an estimate is more than three standard errors off: with an error in none, one of 370
+An estimate may be three standard errors off: with an error in none, one of 370
 would be by chance. `gain` is the number of events that plain trajectories need for the same
 relative error, n = (1 - p) / (p error^2) of them, over the events that were simulated. Steady rates
-are compared with the inverse of the mean time to the target.
+are compared with the inverse of the mean time to the target. `--scale` multiplies the walkers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from outcome import Outcome, say, verdict
 
 import tauslab as ts
 
@@ -52,15 +50,15 @@ class Comparison:
         """Standard errors between both."""
         return (self.found.estimate - self.exact) / self.found.standard_error
 
-    def row(self) -> str:
+    def row(self) -> list[str]:
         """A row of the table."""
         found = self.found
         relative = 100 * found.standard_error / found.estimate
-        return (
-            f"| `{self.case}` | {self.method} | {self.exact:.6g} | {found.estimate:.4g} | "
-            f"{relative:.1f} % | {self.z:+.2f} | {found.events:.2g} | "
-            f"{self.plain / found.events:.1g} | {self.seconds:.1f} |"
-        )
+        return [
+            self.case, self.method, f"{self.exact:.6g}", f"{found.estimate:.4g}", f"{relative:.1f} %",
+            f"{self.z:+.2f}", f"{found.events:.2g}", f"{self.plain / found.events:.1g}",
+            f"{self.seconds:.1f}", verdict(good=abs(self.z) <= LIMIT),
+        ]  # fmt: skip
 
 
 def model(found: dict[str, Any], name: str) -> ts.Network:
@@ -115,45 +113,15 @@ def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> lis
     return found
 
 
-def page(found: list[Comparison], command: str, device: str) -> str:
-    """The comparisons as Markdown."""
-    failed = sum(abs(one.z) > LIMIT for one in found)
-    return "\n".join(
-        [
-            f"# Rare events ({device})",
-            "",
-            f"    {command}",
-            "",
-            f"{len(found)} estimates, {failed} more than {LIMIT:g} standard errors off. {_WORDS}",
-            "",
-            "| case | method | exact | estimate | error | z | events | gain | s |",
-            "|---|---|---|---|---|---|---|---|---|",
-            *(one.row() for one in found),
-            "",
-        ]
-    )
+COLUMNS = ("case", "method", "exact", "estimate", "error", "z", "events", "gain", "s", "verdict")
 
 
-def main() -> int:
-    """Compare all; 1 if one is off."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--walkers", type=float, default=1.0, help="times the default numbers")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", nargs="*", default=list(CASES))
-    parser.add_argument("-o", "--output", type=Path)
-    given = parser.parse_args()
-    found = []
-    for name in given.cases:
-        for one in compare(name, given.runs, given.walkers, given.device, given.seed):
-            found.append(one)
-            print(one.row(), flush=True)
-    if given.output is not None:
-        command = "python scripts/validation/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        given.output.write_text(page(found, command, given.device), encoding="utf-8")
-    return int(any(abs(one.z) > LIMIT for one in found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: Any) -> Outcome:
+    """Compare all."""
+    rows = []
+    for name in given.cases or CASES:
+        for one in compare(name, given.runs, given.scale, given.device, given.seed):
+            rows.append(one.row())
+            say(*rows[-1])
+    about = f"{given.runs} runs each, seed {given.seed}, {given.device}. {_WORDS}"
+    return Outcome("Rare events", about, COLUMNS, rows)

@@ -1,14 +1,8 @@
 """Differential equations against the time courses of the SBML Test Suite's semantic cases.
 
-FOLDER holds folders 00001, 00002, ... as in cases/semantic of github.com/sbmlteam/sbml-test-suite,
-each with models, settings and expected results.
-
-    python scripts/validation/validate_semantic.py FOLDER -o docs/validation/semantic.csv
-
-writes a row for each case, a summary with a table of the suite's tags beside it (.md), and exits 1 if
-a case is wrong. ``--before OTHER.csv`` compares with an earlier table, ``--peer OTHER.csv`` with another
-program (`semantic_roadrunner.py` writes such a table), and ``--from TABLE.csv`` makes the summary of a
-table that is there, without running anything. Of each case
+``--files FOLDER`` holds folders 00001, 00002, ... as in cases/semantic of github.com/sbmlteam/sbml-test-suite,
+each with models, settings and expected results. ``--peer TABLE.csv`` puts another program's verdicts
+beside ours (`semantic_roadrunner.py` writes such a table). Of each case
 the model of the highest level is read, and run by ``--method ode`` with a relative tolerance of
 1e-9. A case passes if every quantity that it asks for meets the suite's rule at every time,
 
@@ -23,21 +17,19 @@ are added to the network; a concentration is an amount divided by the size of it
 
 from __future__ import annotations
 
-import argparse
 import csv
-import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from outcome import FAIL, Outcome, cells, table
 
 import tauslab as ts
 from tauslab.formats.read import read_network
@@ -88,58 +80,11 @@ def tags_of(folder: Path) -> list[str]:
     return sorted({tag.strip() for text in found for tag in text.split(",") if tag.strip()})
 
 
-def tag_table(
-    folders: Sequence[Path],
-    verdicts: Sequence[Verdict],
-    before: dict[str, str],
-    peer: tuple[str, dict[str, str]] = ("", {}),
-) -> Iterator[str]:
-    """Markdown of how many cases of each tag pass, by another program too if one is given."""
-    of_tag: dict[str, list[Verdict]] = {}
-    for folder, verdict in zip(folders, verdicts, strict=True):
-        for tag in tags_of(folder):
-            of_tag.setdefault(tag, []).append(verdict)
-    if of_tag:
-        name, by_peer = peer
-        earlier = " passed before |" if before else ""
-        other = f" {name} passes | does not |" if name else ""
-        if name:
-            counts = Counter(by_peer.values())
-            wrong = counts["wrong"] + counts["error"] + counts["crash"]
-            yield from ("", f"{name}, same cases and rule: {counts['pass']} pass, {wrong} do not.")
-        yield from ("", f"| tag | cases |{earlier} pass | refused |{other}")
-        yield f"|---|---|{'---|' if before else ''}---|---|{'---|---|' if name else ''}"
-    for tag in sorted(of_tag):
-        own = of_tag[tag]
-        counts = Counter(v.verdict for v in own)
-        passed = sum(before.get(v.case) == "pass" for v in own)
-        told = f" {passed} |" if before else ""
-        if name:
-            theirs = Counter(by_peer.get(v.case) for v in own)
-            other = f" {theirs['pass']} | {len(own) - theirs['pass']} |"
-        yield f"| {tag} | {len(own)} |{told} {counts['pass']} | {counts['refused']} |{other}"
-
-
-def verdicts_of(path: Path) -> dict[str, str]:
-    """Verdict of every case in a table that an earlier run wrote."""
-    with path.open(encoding="utf-8") as file:
-        return {row["case"]: row["verdict"] for row in csv.DictReader(file)}
-
-
 def peer_of(path: Path) -> tuple[str, dict[str, str]]:
     """Name of another program, and its verdict of every case."""
     with path.open(encoding="utf-8") as file:
         (_, name, *_), *rows = csv.reader(file)
     return name, {row[0]: row[1] for row in rows}
-
-
-def verdicts_in(path: Path) -> list[Verdict]:
-    """Rows of a table that an earlier run wrote."""
-    with path.open(encoding="utf-8") as file:
-        return [
-            Verdict(r["case"], r["model"], r["verdict"], float(r["worst"]), r["message"])
-            for r in csv.DictReader(file)
-        ]
 
 
 def folders_of(folder: Path, names: Sequence[str] = ()) -> list[Path]:
@@ -273,46 +218,6 @@ def compartments_of(model: Path) -> dict[str, str]:
     return {s.getId(): s.getCompartment() for s in (species.get(i) for i in range(species.size()))}
 
 
-def write_tables(
-    path: Path, verdicts: Sequence[Verdict], seconds: float, tags: Sequence[str] = ()
-) -> None:
-    """Write the table, and a summary beside it with the lines of the table of tags."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Verdict))
-        for verdict in verdicts:
-            *row, worst, message = astuple(verdict)
-            writer.writerow([*row, f"{worst:.2g}", message])
-    text = summary(verdicts, seconds) + "".join(f"{line}\n" for line in tags)
-    path.with_suffix(".md").write_text(text, encoding="utf-8")
-
-
-def summary(verdicts: Sequence[Verdict], seconds: float) -> str:
-    """Counts, what is refused, and what is wrong, as Markdown."""
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    reasons = Counter(kind_of(v.message) for v in verdicts if v.verdict == "refused")
-    took = f"; {seconds:.0f} s in all" if seconds else ""
-    told = (
-        f"{len(verdicts)} cases: {counts['pass']} pass, {counts['refused']} refused, "
-        f"{counts['wrong']} wrong{took} (`scripts/validation/validate_semantic.py`, which "
-        "states the rule)."
-    )
-    lines = [
-        "# SBML Test Suite, semantic cases",
-        "",
-        told,
-        "",
-        "| refused for | cases |",
-        "|---|---|",
-        *(f"| {reason} | {count} |" for reason, count in reasons.most_common()),
-    ]
-    wrong = [v for v in verdicts if v.verdict == "wrong"]
-    if wrong:
-        lines += ["", "| wrong | by so many tolerances | message |", "|---|---|---|"]
-        lines += [f"| {v.case} | {v.worst:.2g} | {v.message} |" for v in wrong]
-    return "\n".join(lines) + "\n"
-
-
 def kind_of(message: str) -> str:
     """What a model is refused for, without names of its own."""
     kinds = (
@@ -322,42 +227,40 @@ def kind_of(message: str) -> str:
     return next((kind for kind in kinds if kind in message), "else")
 
 
-def main() -> int:
-    """Validate all cases; 1 if one is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--cases", nargs="+", default=(), help="only these")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
-    parser.add_argument("-o", "--output", type=Path, default=Path("semantic.csv"))
-    parser.add_argument("--before", type=Path, help="an earlier table, to compare with")
-    parser.add_argument("--peer", type=Path, help="a table of another program")
-    parser.add_argument("--from", dest="table", type=Path, help="run nothing: take this table")
-    options = parser.parse_args()
-    peer = ("", dict[str, str]()) if options.peer is None else peer_of(options.peer)
-    before = {} if options.before is None else verdicts_of(options.before)
-    began = time.perf_counter()
-    folders = folders_of(options.folder, options.cases)
-    if not folders:
-        raise SystemExit(f"{options.folder}: there are no cases, folders of five digits")
-    run = partial(validate, device=options.device)
-    if options.table is not None:
-        verdicts = verdicts_in(options.table)
-        folders = [options.folder / verdict.case for verdict in verdicts]
-        began = time.perf_counter()
-    elif options.jobs == 1:
-        verdicts = list(map(run, folders))
-    else:
-        with ProcessPoolExecutor(options.jobs) as pool:
-            verdicts = list(pool.map(run, folders))
-    tags = list(tag_table(folders, verdicts, before, peer))
-    seconds = 0.0 if options.table is not None else time.perf_counter() - began
-    write_tables(options.output, verdicts, seconds, tags)
-    print(options.output.with_suffix(".md").read_text(encoding="utf-8"))
-    return int(any(verdict.verdict == "wrong" for verdict in verdicts))
+def of_tags(
+    folders: Sequence[Path], verdicts: Sequence[Verdict], peer: tuple[str, dict[str, str]]
+) -> list[str]:
+    """Lines of how many cases of each tag pass, by another program too if one is given."""
+    of_tag: dict[str, list[Verdict]] = {}
+    for folder, verdict in zip(folders, verdicts, strict=True):
+        for tag in tags_of(folder):
+            of_tag.setdefault(tag, []).append(verdict)
+    name, theirs = peer
+    rows = []
+    for tag, own in sorted(of_tag.items()):
+        counts = Counter(one.verdict for one in own)
+        passed = sum(theirs.get(one.case) == "pass" for one in own)
+        row = [tag, str(len(own)), str(counts["pass"]), str(counts["refused"])]
+        rows.append(row + [str(passed), str(len(own) - passed)] * bool(name))
+    heads = ["tag", "cases", "pass", "refused", *[f"{name} passes", "does not"] * bool(name)]
+    return table(heads, rows) if rows else []
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: Any) -> Outcome:
+    """Compare all cases."""
+    peer = ("", dict[str, str]()) if given.peer is None else peer_of(Path(given.peer))
+    if len(given.files) != 1:
+        raise SystemExit("validate semantic needs --files FOLDER, with folders of five digits")
+    folders = folders_of(given.files[0], given.cases)
+    work = partial(validate, device="cpu" if given.device == "auto" else given.device)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        verdicts = list(map(work, folders) if given.jobs == 1 else pool.map(work, folders))
+    counts = Counter(one.verdict for one in verdicts)
+    reasons = Counter(kind_of(one.message) for one in verdicts if one.verdict == "refused")
+    about = f"{len(verdicts)} cases: {counts['pass']} pass, {counts['refused']} refused, {counts['wrong']} wrong."
+    refused = [[kind, str(n)] for kind, n in reasons.most_common()]
+    below = table(("refused for", "cases"), refused) if refused else []
+    rows = [[*cells(one, 2), FAIL if one.verdict == "wrong" else one.verdict] for one in verdicts]
+    columns = ("case", "model", "verdict", "worst", "message", "")
+    return Outcome("SBML Test Suite, semantic cases", about, columns, rows,
+                   [*below, "", *of_tags(folders, verdicts, peer)])  # fmt: skip

@@ -1,29 +1,23 @@
 """Derivatives of means by three methods against exact ones (tests/data/ensembles).
 
-    python scripts/validation/validate_sensitivity.py --n 100000 --device cuda --seed 1 -o table.csv
-
-writes the table, a summary beside it (table.md), and exits 1 if an estimate is more than three
-standard errors from the exact value, or if a coupled difference varies too much.
-
-`exact` is the derivative; differences are compared with the exact difference at the same two sides,
-so that the bias of the step, which the last column tells, is no error of the estimate. `less` is how
-many times less an estimate varies than a difference of two independent trajectories at the value
-plus and minus 2 %, whose variance is exact too. With 23 estimates and three standard errors a right
-program fails in one run of 17: another seed then passes.
+An estimate may be three standard errors from the exact value, and a coupled difference is to vary 20
+times less than independent ones. `exact` is the derivative; differences are compared with the exact
+difference at the same two sides, so that the `bias` of the step is no error of the estimate.
+`less` is how many times less an estimate varies than a difference of two independent trajectories at
+the value plus and minus 2 %, whose variance is exact too. With 23 estimates and three standard errors
+a right program fails in one run of 17: another seed then passes.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import math
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+from outcome import Outcome, cells, verdict
 
 import tauslab as ts
 
@@ -69,29 +63,6 @@ class Case:
     output: str
     time: float
     exact: dict[str, Exact]
-
-
-def main() -> int:
-    """Write the tables; 1 if an estimate is not right."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=100_000)
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path, default=Path("sensitivity.csv"))
-    given = parser.parse_args()
-    began = time.perf_counter()
-    rows = [row for case in cases() for row in estimated(case, given)]
-    seconds = time.perf_counter() - began
-    with given.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([field.name for field in fields(Row)])
-        writer.writerows(
-            [f"{v:.6g}" if isinstance(v, float) else v for v in astuple(r)] for r in rows
-        )
-    bad = list(wrong(rows))
-    given.output.with_suffix(".md").write_text(summary(rows, bad, given, seconds), encoding="utf-8")
-    print(*bad or [f"{len(rows)} estimates agree"], sep="\n")
-    return int(bool(bad))
 
 
 def cases() -> Iterator[Case]:
@@ -143,7 +114,7 @@ def decay() -> Case:
     return Case("decay", net, "X", 1.0, {"k": by_rate, "X": by_number})
 
 
-def estimated(case: Case, given: argparse.Namespace) -> Iterator[Row]:
+def estimated(case: Case, given: Any) -> Iterator[Row]:
     """All derivatives of a case by each method."""
     for method in METHODS:
         ratio = method == "likelihood-ratio"
@@ -164,51 +135,19 @@ def estimated(case: Case, given: argparse.Namespace) -> Iterator[Row]:
             )  # fmt: skip
 
 
-def wrong(rows: Sequence[Row]) -> Iterator[str]:
-    """What is not as it should be."""
-    for row in rows:
-        what = f"{row.case}, {row.derivative}, {row.method}"
-        if not abs(row.errors) <= MOST_ERRORS:
-            yield f"{what}: {row.errors:.2f} standard errors from the exact value"
-        if row.method == "coupled" and not row.less >= LEAST_GAIN:
-            yield f"{what}: varies only {row.less:.1f} times less than independent trajectories"
+COLUMNS = ("case", "derivative", "method", "exact", "value", "standard_error", "errors", "less", "bias",
+           "verdict")  # fmt: skip
 
 
-def summary(
-    rows: Sequence[Row], bad: Sequence[str], given: argparse.Namespace, seconds: float
-) -> str:
-    """The page: one line for each derivative."""
-    from tauslab.kernels.backends import BackendOptions, choose_backend, get_backend
-
-    backend = get_backend(choose_backend(given.device), BackendOptions())
-    device = backend.describe()
-    backend.close()
-    right = f"{len(rows) - len(bad)} of {len(rows)} estimates are within {MOST_ERRORS:g}"
-    told = (
-        f"{right} standard errors of the exact value: {given.n} pairs or trajectories, seed "
-        f"{given.seed}, {device}, {seconds:.0f} s in all "
-        "(`scripts/validation/validate_sensitivity.py`). A cell holds the estimate, its distance "
-        "from the exact value in standard errors, and how many times less it varies than a "
-        "difference of independent trajectories with 2 %.\n"
-    )
-    lines = [
-        f"# Sensitivities, {given.device}\n",
-        told,
-        f"| case | derivative | exact | {' | '.join(METHODS)} | bias of 2 % |",
-        f"|---|---|---|{'---|' * len(METHODS)}---|",
-    ]
-    for key in dict.fromkeys((row.case, row.derivative) for row in rows):
-        own = {row.method: row for row in rows if (row.case, row.derivative) == key}
-        first = next(iter(own.values()))
-        cells = [
-            f"{own[m].value:.5g} ({own[m].errors:+.1f}; {own[m].less:.3g})" if m in own else "none"
-            for m in METHODS
-        ]
-        lines.append(
-            f"| {key[0]} | {key[1]} | {first.exact:.5g} | {' | '.join(cells)} | {first.bias:.1e} |"
-        )
-    return "\n".join(lines) + "\n"
+def right(row: Row) -> bool:
+    """Whether an estimate is as it should be."""
+    varies_less = row.method != "coupled" or row.less >= LEAST_GAIN
+    return abs(row.errors) <= MOST_ERRORS and varies_less
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: Any) -> Outcome:
+    """Estimate all derivatives."""
+    rows = [row for case in cases() for row in estimated(case, given)]
+    about = f"{given.n} pairs or trajectories, seed {given.seed}, {given.device}."
+    table = [[*cells(row, 5), verdict(good=right(row))] for row in rows]
+    return Outcome("Sensitivities", about, COLUMNS, table)

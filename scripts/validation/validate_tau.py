@@ -1,9 +1,6 @@
 """Tau-leaping against the exact distribution of the Schlögl model, and against our own exact SSA.
 
-    python scripts/validation/validate_tau.py --n 1000000 --device cuda --seed 1 -o table.csv
-
-writes the table and a summary beside it (table.md), and exits 1 if a count is negative or a bound
-is broken.  Schlögl, t = 2 to 10: the Kolmogorov-Smirnov distance between samples and the exact
+Schlögl, t = 2 to 10: the Kolmogorov-Smirnov distance between samples and the exact
 distribution, beside 1.36 / sqrt(n), which an exact sampler exceeds once in 20 times.  Other models:
 the largest difference of means over species and samples, as a part of the mean and in standard
 errors, and of standard deviations, as a part of what is larger of itself and 1 / epsilon molecules:
@@ -15,13 +12,10 @@ may be below zero: the cells under 0 of histograms of every species at every sam
 
 from __future__ import annotations
 
-import argparse
-import csv
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from outcome import Outcome, cells, verdict
 from validate_cme import DATA, PROBLEMS, exact_distribution
 
 import tauslab as ts
@@ -41,11 +35,6 @@ COUNTED = {**MODELS, "schlogl": (schlogl_model, {}, 10.0)}
 ANY_COUNT = "0:2147483648:1"  # one bin, with a cell below it and one above
 HEADER = ("model", "epsilon", "n", "compared_with", "measure", "value", "bound", "verdict")
 Row = tuple[str, float, int, str, str, float, float, str]
-
-
-def verdict(*, good: bool) -> str:
-    """A word for the table."""
-    return "pass" if good else "FAIL"
 
 
 def schlogl(epsilon: float, n: int, device: Any, seed: int) -> list[Row]:
@@ -112,38 +101,12 @@ def below_zero(name: str, epsilon: float, n: int, device: Any, seed: int) -> Row
     return (name, epsilon, n, "0", measure, negative, 0.0, verdict(good=good))
 
 
-def main() -> int:
-    """Run everything, write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=100_000)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    rows: list[Row] = []
-    for epsilon in (0.03, 0.01):
-        rows += schlogl(epsilon, arguments.n, arguments.device, arguments.seed)
+def run(given: Any) -> Outcome:
+    """Compare all models."""
+    n, rest = given.n, (given.device, given.seed)
+    rows = [row for epsilon in (0.03, 0.01) for row in schlogl(epsilon, n, *rest)]
     for name in MODELS:
-        n = arguments.n if name != "ras_camp_pka" else max(1, arguments.n // 100)
-        rows += against_ssa(name, 0.03, n, arguments.device, arguments.seed)
-    rows += [below_zero(name, 0.03, arguments.n, arguments.device, arguments.seed)
-             for name in COUNTED]  # fmt: skip
-    with arguments.output.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
-    lines = [
-        "# Tau-leaping",
-        "",
-        "Made by `scripts/validation/validate_tau.py`, which states the measures.",
-        "",
-    ]
-    lines += [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
-    for row in rows:
-        cells = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row]
-        lines.append(f"| {' | '.join(cells)} |")
-    arguments.output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines[4:]))
-    return int(any(row[-1] == "FAIL" for row in rows))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        rows += against_ssa(name, 0.03, n if name != "ras_camp_pka" else max(1, n // 100), *rest)
+    rows += [below_zero(name, 0.03, n, *rest) for name in COUNTED]
+    about = f"{n} trajectories, seed {given.seed}, {given.device}."
+    return Outcome("Tau-leaping", about, HEADER, [cells(row) for row in rows])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import importlib
-import json
 import sys
-from argparse import Namespace
 from dataclasses import replace
+from types import ModuleType
 
+import exact_peers
 import numpy as np
 import pytest
+import validate
 
 import tauslab as ts
 
@@ -72,9 +73,11 @@ def test_a_peer_gets_constants_of_one_combination():
         net.add_species(name, large.MOLECULES)
     net.add_reaction("2 A -> B", rate=3.0)
     net.add_reaction("A + B -> A", rate=0.5)
-    asked = large.request(net, 7, 1)
-    assert asked["reactions"] == [(3.0, ["A", "A"], ["B"]), (0.5, ["A", "B"], ["A"])]
-    assert asked["initial"] == {"A": 100, "B": 100}
+    net.add_species("F", 7, fixed=True)
+    net.add_reaction("F + A -> F", rate=0.1)
+    model = exact_peers.mass_action(net, 1.0)
+    assert model.reactions == ((3.0, "A A", "B"), (0.5, "A B", "A"), (0.1 * 7, "A", ""))
+    assert model.initial == {"A": 100, "B": 100}
 
 
 @pytest.mark.parametrize(("shift", "code"), [(0, 0), (3, 1)])
@@ -86,19 +89,11 @@ def test_the_random_network_is_held_against_a_peers_moments(tmp_path, monkeypatc
     times = np.linspace(0, large.T_END, large.STEPS + 1)[1:]
     x = ts.run(network, n=400, times=times, seed=9, method="ssa", device="cpu").counts()
     x = x.astype(int) + shift
-    peer, table = tmp_path / "peer.json", tmp_path / "table.csv"
-    sums = {"sum": x.sum(0).tolist(), "squares": (x * x).sum(0).tolist()}
-    peer.write_text(json.dumps({"trajectories": 400, **sums}))
-    command = ["validate_large.py", "--random-n", "400", "--device", "cpu", "--cases", "random"]
-    monkeypatch.setattr(sys, "argv", [*command, "--peer", str(peer), "-o", str(table)])
-    assert large.main() == code
+    table, sums = tmp_path / "table.csv", (x.sum(0), (x * x).sum(0))
+    monkeypatch.setattr(exact_peers, "rebop_moments", lambda *_: sums)
+    monkeypatch.setitem(sys.modules, "rebop", ModuleType("rebop"))
+    command = ["large", "--exact", "400", "--device", "cpu", "--cases", "random", "-o", str(table)]
+    assert validate.main(command) == code
     with table.open() as file:
         assert {row["verdict"] for row in csv.DictReader(file)} == {"FAIL" if code else "pass"}
     assert "random 70 x 70" in table.with_suffix(".md").read_text()
-
-
-def test_a_peer_that_is_missing_is_asked_for_by_name():
-    named = Namespace(peer=None, peers_python="false")
-    with pytest.raises(SystemExit, match="install rebop"):
-        large.has_rebop(named)
-    assert not large.has_rebop(Namespace(peer=None, peers_python=None))

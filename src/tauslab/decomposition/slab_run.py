@@ -32,9 +32,10 @@ from tauslab.decomposition.halo.links import open_halo
 from tauslab.decomposition.halo.messages import Halo, Ranks
 from tauslab.decomposition.slab import neighbours, slab_of
 from tauslab.kernels.backends.base import Backend, Event, Graph, Stream
-from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.lowering import LoweredLattice
+from tauslab.kernels.lattice.plan import TALL_FROM
 from tauslab.kernels.lattice.state import FULL, MESSAGE_FULL, Samples
 
 _LEAST_ROOM = 1024
@@ -193,14 +194,14 @@ class SlabEngine:
 
         self._mark("plane", 0)
         if turn == 0:
-            engine.hop_in_planes(*own)
+            engine.in_planes.hop_in_planes(*own)
             hopped = main.record()
             self._mark("plane", 1)
             halo.wait(edge)
             self._mark("arrived", 1, edge)
-            engine.hop_in_planes(*known, own, opens=False, stream=edge)
+            engine.in_planes.hop_in_planes(*known, own, opens=False, stream=edge)
         else:
-            engine.hop_in_planes(*known)
+            engine.in_planes.hop_in_planes(*known)
             hopped = main.record()
             self._mark("plane", 1)
         between = (own[0] + self.depth, own[1] - self.depth)
@@ -208,7 +209,7 @@ class SlabEngine:
         if not sends or not early or between[0] >= between[1]:
             main.wait_for(edge.record())
             self._mark("column", 0)
-            engine.finish_planes(*finished)
+            engine.in_planes.finish_planes(*finished)
             self._mark("column", 1)
             edge.wait_for(main.record())
             engine.step += 1
@@ -219,10 +220,10 @@ class SlabEngine:
             return
         edge.wait_for(hopped)
         self._mark("edges", 0, edge)
-        engine.finish_planes(*finished, between, stream=edge)
+        engine.in_planes.finish_planes(*finished, between, stream=edge)
         self._mark("edges", 1, edge)
         self._mark("column", 0)
-        engine.finish_planes(*between)
+        engine.in_planes.finish_planes(*between)
         self._mark("column", 1)
         finished_edges = edge.record()
         engine.step += 1

@@ -11,6 +11,15 @@ from tauslab.store.format import intervals
 from tauslab.store.results import columns
 from tauslab.store.results.columns import FloatArray, UintArray
 from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import (
+    column_of,
+    flat_rows,
+    has_samples,
+    is_whole,
+    numbered,
+    place_of,
+    require_samples,
+)
 from tauslab.views.figures import (
     BLUE,
     colour_bar,
@@ -50,7 +59,7 @@ def time_label(result: EnsembleData) -> str:
 
 def never_negative(result: EnsembleData, name: str) -> bool:
     """Whether a band or an axis of a quantity may end at 0: no mean is below."""
-    if result.is_whole(name):
+    if is_whole(result, name):
         return True
     means = result.mean(name)
     return bool(np.nanmin(means, initial=0.0) >= 0)
@@ -62,7 +71,7 @@ def band_of(result: EnsembleData, name: str) -> tuple[tuple[FloatArray, FloatArr
     5 and 95 % quantiles where samples are there, else the standard deviation to both sides, which
     ends at 0 where no mean is below.
     """
-    if result.has_samples(name):
+    if has_samples(result, name):
         levels = result.quantile(name, LEVELS)
         return (levels[..., 0, :], levels[..., 1, :]), f"5 to 95 % of {runs_of(result)}"
     mean, deviation = result.mean(name), np.nan_to_num(result.std(name))
@@ -73,16 +82,16 @@ def band_of(result: EnsembleData, name: str) -> tuple[tuple[FloatArray, FloatArr
 
 def is_switch(result: EnsembleData, name: str) -> bool:
     """Whether a species is 0 or 1 in all trajectories at all times, and sometimes 1."""
-    if not result.is_whole(name) or result.n < 2:
+    if not is_whole(result, name) or result.n < 2:
         return False
-    stored, group, names = result.place_of(name)
+    stored, group, names = place_of(result, name)
     if stored in result.data:
-        result.require_samples()
-        first = result.flat(stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
+        require_samples(result)
+        first = flat_rows(result, stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
         if (first > 1).any():
             return False
         highest = 0
-        for _, piece in result.numbered(name):
+        for _, piece in numbered(result, name):
             highest = max(highest, int(piece.max(initial=0)))
             if highest > 1:
                 return False
@@ -138,8 +147,8 @@ def binned(
 ) -> tuple[UintArray, FloatArray, bool]:
     """Numbers in bins, at most so many where samples allow it; their edges; whether of counts."""
     numbers, edges = result.histogram(name, t)
-    sampled = result.has_samples(name)
-    whole = sampled and result.column(name).whole
+    sampled = has_samples(result, name)
+    whole = sampled and column_of(result, name).whole
     if sampled and len(edges) - 1 > most:
         high = float(edges[-1]) - (1 if whole else 0)
         numbers, edges = result.histogram(
@@ -199,7 +208,7 @@ def density_map(
     axes.set_ylim(float(edges[0]), float(edges[-1]))
     axes.set_ylabel(amount(result, name))
     whole = bool(np.all(np.diff(edges) == 1))
-    if result.is_whole(name) and result.has_samples(name):
+    if is_whole(result, name) and has_samples(result, name):
         whole_ticks(axes.yaxis)
     in_molecules = name in result.species and result.amount_unit == "molecules"
     unit = "" if whole else " per molecule" if in_molecules else " density"

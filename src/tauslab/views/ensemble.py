@@ -15,6 +15,14 @@ from tauslab.base.option_names import opt
 from tauslab.store.results import columns
 from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import (
+    column_of,
+    flat_rows,
+    foremost,
+    has_samples,
+    is_whole,
+    place_of,
+)
 from tauslab.views.distributions import (
     HEATMAP_BINS,
     amount,
@@ -81,7 +89,7 @@ def plot_result(
         ``trajectories``, ``mean``, ``histogram``, ``heatmap``, ``modes``; ``auto`` takes what suits
         the data. A summary is drawn in one way only: over what was swept, else as a histogram.
     species
-        Names; by default the first four (of equations ten) of `Result.foremost` that ever change,
+        Names; by default the first four (of equations ten) of `foremost` that ever change,
         or the summaries where there is nothing else.
     t
         Sample time of a histogram, or of a sweep; by default the last.
@@ -105,7 +113,7 @@ def plot_result(
     names = list(species or _default_names(result, together=together))
     _check(kind, names, path, colour)
     with plot_style():
-        if together and all(name in result.foremost for name in names):
+        if together and all(name in foremost(result) for name in names):
             figure, panels = panels_for([None], ax)
             _courses(panels[0], result, names)
         else:
@@ -166,7 +174,7 @@ def _default_names(result: EnsembleData, *, together: bool) -> tuple[str, ...]:
         key in result.data for key in ("counts", "amounts", "observables", "statistics/n")
     )
     histograms = any(key.startswith("statistics/histogram/") for key in result.data)
-    quantities, most = result.foremost, _DEFAULT_COURSES if together else _DEFAULT_PANELS
+    quantities, most = foremost(result), _DEFAULT_COURSES if together else _DEFAULT_PANELS
     if not (sampled or histograms):
         return (result.summaries or quantities)[:most]
     moving = islice((name for name in quantities if _moves(result, name)), most)
@@ -175,9 +183,9 @@ def _default_names(result: EnsembleData, *, together: bool) -> tuple[str, ...]:
 
 def _moves(result: EnsembleData, name: str) -> bool:
     """Whether a quantity ever changes, as far as the first trajectories or the sums tell."""
-    stored, group, names = result.place_of(name)
+    stored, group, names = place_of(result, name)
     if stored in result.data:
-        first = result.flat(stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
+        first = flat_rows(result, stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
         return bool((first != first.flat[0]).any())
     if f"{group}/n" in result.data:
         return bool(np.ptp(result.mean(name)) > 0 or (result.variance(name) > 0).any())
@@ -204,7 +212,7 @@ def _automatic(result: EnsembleData, name: str, t: float | None) -> str:
         return automatic_kind(result, name)
     if t is not None or len(result.times) == 1:
         return "histogram"
-    if result.has_samples(name):
+    if has_samples(result, name):
         return "heatmap" if result.n >= _MANY else "trajectories"
     return "heatmap" if f"statistics/histogram/{name}" in result.data else "mean"
 
@@ -214,7 +222,7 @@ def _time_axes(axes: Axes, result: EnsembleData, name: str) -> None:
     axes.set_ylabel(amount(result, name))
     span_times(axes, result.times)
     if never_negative(result, name):
-        limit_counts(axes, whole=result.is_whole(name))
+        limit_counts(axes, whole=is_whole(result, name))
 
 
 def _courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
@@ -234,7 +242,7 @@ def _courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
 
 def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:
     """Up to `_MOST_LINES` trajectories: counts as steps, since a state holds until an event."""
-    column = result.column(name)
+    column = column_of(result, name)
     piece: npt.NDArray[Any] = next(column.pieces(), np.zeros((0, len(result.times))))
     shown = piece[:_MOST_LINES].astype(np.float64)
     if column.whole:
@@ -296,8 +304,8 @@ def _heatmap(axes: Axes, result: EnsembleData, name: str, colour: str) -> None:
 
 def _distribution(result: EnsembleData, name: str) -> tuple[FloatArray, FloatArray]:
     """Probability density ``[time, bin]`` and edges ``[bins + 1]``."""
-    if result.has_samples(name):
-        column = result.column(name)
+    if has_samples(result, name):
+        column = column_of(result, name)
         most = int(np.clip(4 * np.sqrt(result.n), *HEATMAP_BINS))
         edges = round_edges(*columns.extremes(column), most, whole=column.whole)
         numbers = columns.table(column, edges)
@@ -306,5 +314,5 @@ def _distribution(result: EnsembleData, name: str) -> tuple[FloatArray, FloatArr
         cells, edges = result.stored_histogram(name)
         numbers, total = cells[:, 1:-1], cells.sum(1)
     density = numbers / np.maximum(total, 1)[:, None] / np.diff(edges)
-    whole = result.has_samples(name) and name in result.species
+    whole = has_samples(result, name) and name in result.species
     return density, edges - 0.5 if whole else edges  # cells are centred on their whole numbers

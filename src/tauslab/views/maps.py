@@ -11,6 +11,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
+from tauslab.store.results.samples import summary_name
 from tauslab.views.distributions import (
     HISTOGRAM_BINS,
     LEVELS,
@@ -45,7 +46,7 @@ def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
         The summary is not recorded, or more than three names were swept.
     """
     del t  # of the whole trajectory
-    name, names = result.summary_name(name), varied(result)
+    name, names = summary_name(result, name), varied(result)
     if not result.swept:
         _numbers(axes, result, name)
         return

@@ -28,6 +28,7 @@ from tauslab.store.results.lattice.digest import lattice_digest_lines
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import span
 from tauslab.store.results.result import Result
+from tauslab.store.results.samples import foremost, has_samples
 from tauslab.views.ensemble import plot_result
 from tauslab.views.lattice import plot_lattice
 
@@ -189,15 +190,15 @@ def _numbers(result: Result) -> str:
     """Mean, deviation and quantiles at the last sample time; of a sweep, their ranges."""
     rows: list[Sequence[str]] = []
     with_quantiles = result.n > 1
-    for name in result.foremost[:_MOST_ROWS]:
+    for name in foremost(result)[:_MOST_ROWS]:
         values: list[Any] = [result.mean(name), result.std(name)]
-        if with_quantiles and result.has_samples(name):
+        if with_quantiles and has_samples(result, name):
             levels = result.quantile(name, (0.05, 0.5, 0.95))
             values += [levels[..., level, :] for level in range(3)]
         cells = [span_text(np.atleast_2d(value)[:, -1]) for value in values]
         rows.append([name, *cells, *[""] * (5 - len(cells))])
     header = ("quantity", "mean", "standard deviation", "5 %", "median", "95 %")
-    shown = table(header, rows, more=len(result.foremost) - _MOST_ROWS)
+    shown = table(header, rows, more=len(foremost(result)) - _MOST_ROWS)
     summaries = []
     for name in result.summaries[:_MOST_ROWS]:
         found = result.summary_moments(name)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError
 from tauslab.store.results.columns import FloatArray
 from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import has_samples, is_whole
 from tauslab.views.distributions import (
     HEATMAP_BINS,
     HISTOGRAM_BINS,
@@ -50,7 +51,7 @@ def varied(result: EnsembleData) -> list[str]:
 
 def automatic_kind(result: EnsembleData, name: str) -> str:
     """A distribution over one name where samples or a histogram of them are there, else means."""
-    counted = result.has_samples(name) or f"statistics/histogram/{name}" in result.data
+    counted = has_samples(result, name) or f"statistics/histogram/{name}" in result.data
     counted = counted and result.n > 1
     return "heatmap" if counted and len(varied(result)) < 2 else "mean"
 
@@ -124,7 +125,7 @@ def _mean(axes: Axes, result: EnsembleData, name: str, swept: str, t: float) -> 
             axes.fill_between(values, low, high, color=BLUE, alpha=0.2, linewidth=0, label=label)
         axes.set_ylabel(amount(result, name))
         if never_negative(result, name):
-            limit_counts(axes, whole=result.is_whole(name))
+            limit_counts(axes, whole=is_whole(result, name))
     scale_axis(axes, swept, values)
 
 
@@ -195,7 +196,7 @@ def _densities(
     """Probability density ``[point, bin]`` at `t`, and the edges of the bins."""
     numbers, edges, whole = binned(result, name, t, most)
     total = np.maximum(1, numbers.sum(1))
-    if not result.has_samples(name):
+    if not has_samples(result, name):
         total = np.maximum(1, result.stored_histogram(name)[0][:, result.time_index(t)].sum(1))
     density = numbers / total[:, None] / np.diff(edges)
     return density[points], edges - 0.5 if whole else edges
@@ -218,7 +219,7 @@ def _histograms(axes: Axes, result: EnsembleData, name: str, swept: str, t: floa
     axes.set_xlabel(amount(result, name))
     axes.set_ylabel(probability_label(result, name, edges))
     axes.set_ylim(bottom=0)
-    if result.is_whole(name):
+    if is_whole(result, name):
         whole_ticks(axes.xaxis)
 
 

@@ -20,8 +20,8 @@ from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_heade
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import entry_of, file_of
 from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
+from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
@@ -123,7 +123,7 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
 
 
 @pytest.mark.parametrize("team", ordinary(TEAMS, 8))
-@pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "tree", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "rssa"))
 def test_events_compile_for_teams(selector, team, architecture):
     network = behind_counts(lowered_events(crowd(14)))
     header = header_of(network, tables_of(network, selector), team)
@@ -172,7 +172,7 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     assert registers <= (REGISTERS if team == 1 else 80)
 
 
-@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("team", ordinary(TEAMS, 1, 32))
 def test_dense_kernels_need_little_local_memory(team, architecture):
     network = lowered(colloidal_aggregation(80))
     book = tables_of(network, "pdm")
@@ -307,7 +307,7 @@ def test_lines_need_little_local_memory(slots, species, architecture):
     assert stores <= 192
 
 
-@pytest.mark.parametrize(("slots", "words"), [(16, 4), (16, 2), (8, 2)])
+@pytest.mark.parametrize(("slots", "words"), ordinary([(16, 4), (16, 2), (8, 2)], (16, 4)))
 def test_sites_in_registers_need_little_local_memory(slots, words, architecture, monkeypatch):
     monkeypatch.setattr(ParticleStart, "crowding", 3.0 if words == 4 else 0.0)
     texts = lattice_texts(slots, 3, shape=(8, 64, 64))

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import sys
-from types import ModuleType
 
+import measure_math
 import numpy as np
 import pytest
-from places import script
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX C++ compiler")
-
-
-def load_measure_math() -> ModuleType:
-    path = script("measure_math.py")
-    spec = importlib.util.spec_from_file_location("measure_math", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["measure_math"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-measure_math = load_measure_math()
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
+import measure_math
 import numpy as np
 import pytest
 from places import TESTS
@@ -12,9 +13,7 @@ from quick_compiling import PLAIN
 
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.model.expressions.expression import call
-from tauslab.model.portable.host_math import evaluate
-
-from .test_philox import measure_math
+from tauslab.model.expressions.host_math import evaluate
 
 INF, NAN = math.inf, math.nan
 

@@ -8,8 +8,9 @@ import scipy.stats as st
 from event_models import noisy
 
 import tauslab as ts
-from tauslab.model.network.check import without_missing
+from tauslab.model.network.diagnosis.check import without_missing
 from tauslab.store.results.digest import digest_lines
+from tauslab.store.results.samples import column_of
 
 N = 20_000
 INF = np.inf
@@ -86,7 +87,7 @@ def drawn():
 
 
 def values(result, name):
-    return np.concatenate(list(result.column(name).pieces()))[:, -1]
+    return np.concatenate(list(column_of(result, name).pieces()))[:, -1]
 
 
 def share(law, x, low, high):
@@ -129,7 +130,7 @@ def varied():
 
 
 def test_initial_values_are_drawn_once_for_each_trajectory(varied):
-    x, k = varied.counts("X"), np.concatenate(list(varied.column("k").pieces()))
+    x, k = varied.counts("X"), np.concatenate(list(column_of(varied, "k").pieces()))
     assert (varied.counts("Y")[:, 0] == 2 * x[:, 0] + 1).all()
     assert (k == k[:, :1]).all()
     assert st.kstest(k[:, 0], st.lognorm(0.5).cdf).pvalue > P_SMALLEST

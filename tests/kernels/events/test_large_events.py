@@ -19,7 +19,7 @@ from tauslab.kernels.events.codegen import shape
 from tauslab.kernels.events.tables import kept_words
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import LARGEST_WITH_EVENTS, SELECTORS, selector_of
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.store.results.digest import digest_lines
 
 lowered_events = importlib.import_module("kernel_headers").lowered_events
@@ -155,7 +155,7 @@ def test_a_trajectory_goes_on_from_a_state_that_was_kept(selector):
     initial = backend.upload(np.array([[1 if name[0] == "D" else 0 for name in network.species]],
                                       np.int32))  # fmt: skip
     for times, kept in (([1.5, 2.5], None), ([3.5, 7.0], keep)):
-        engine = ExactSsa(backend, network, times, selector=selector)
+        engine = exact_engine(backend, network, times, selector=selector)
         recorded = len(network.recorded)
         buffers = SampleBuffers(
             empty((n, 2, recorded), np.int32), empty((n, 2, 1), np.float64),

@@ -18,7 +18,7 @@ from random_models import random_network
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends.compilers import cpu_features
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
-from tauslab.kernels.exact.ssa import ExactSsa, vectors_of
+from tauslab.kernels.exact.ssa import exact_engine, vectors_of
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
@@ -60,7 +60,7 @@ def _run(work, expected):
     values = net.parameter_values()
     counts = {name: round(x) for name, x in net.initial_amounts(values).items()} | work.counts
     lowered = lower(net, parameters=values, counts=counts, varying=work.varying)
-    engine = ExactSsa(backend, lowered, work.times, expected=expected)
+    engine = exact_engine(backend, lowered, work.times, expected=expected)
     assert engine.entry == ("ssa" if expected is ONE else "ssa_lanes")
     n, k, species = work.n, len(work.times), len(lowered.species)
     buffers = SampleBuffers(

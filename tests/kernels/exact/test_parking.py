@@ -8,7 +8,7 @@ from emulation import EmulatedBackend
 from engine_runs import compiler, simulate
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import UnrolledSsa
 from tauslab.model.network.network import Network
 
 LANES = 128
@@ -34,13 +34,13 @@ def switching() -> Network:
 @pytest.mark.parametrize("n", [LANES, 3 * LANES + 5])
 def test_handed_over_trajectories_keep_their_bits(tmp_path, monkeypatch, n, order):
     times, queues = np.linspace(0, 10, 21), []
-    scratch = ExactSsa.scratch
+    scratch = UnrolledSsa.scratch
 
     def kept(engine, rows):
         queues.append(scratch(engine, rows))
         return queues[-1]
 
-    monkeypatch.setattr(ExactSsa, "scratch", kept)
+    monkeypatch.setattr(UnrolledSsa, "scratch", kept)
     alone = simulate(get_backend("cpu", BackendOptions(threads=1)), switching(), times, n, "linear")
     backend = EmulatedBackend(tmp_path, LANES, order)
     handed = simulate(backend, switching(), times, n, "linear")

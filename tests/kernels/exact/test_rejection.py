@@ -14,8 +14,9 @@ from sampling import ordinary
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact import rejection
-from tauslab.kernels.exact.ssa import ExactSsa
-from tauslab.kernels.exact.table_network import LONGER, TEAMS, rejection_layout, tables_of
+from tauslab.kernels.exact.rejection import rejection_layout
+from tauslab.kernels.exact.ssa import TableSsa
+from tauslab.kernels.exact.table_network import LONGER, TEAMS, tables_of
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
@@ -47,10 +48,9 @@ class Run:
         values = self.network.parameter_values()
         counts = {name: round(x) for name, x in self.network.initial_amounts(values).items()}
         lowered = lower(self.network, parameters=values, counts=counts, varying=self.varying)
-        engine = ExactSsa(
-            backend, lowered, self.times, selector="rssa", team=team, firings=self.firings,
-            pilot=self.pilot,
-        )  # fmt: skip
+        engine = TableSsa(
+            backend, lowered, self.times, "rssa", team=team, firings=self.firings, pilot=self.pilot
+        )
         constants = lowered.constant_rows(self.varying, self.rows) if self.varying else None
         initial = np.array([[counts[s] for s in lowered.species]], np.int32)
         launch = Launch(

@@ -10,7 +10,7 @@ from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 
@@ -23,7 +23,7 @@ def simulate(network, times, n, seed, threads=2, max_steps=MAX_STEPS, selector=N
     values = network.parameter_values()
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     lowered = lower(network, parameters=values, counts=counts)
-    engine = ExactSsa(backend, lowered, times, selector=selector)
+    engine = exact_engine(backend, lowered, times, selector=selector)
     species = len(lowered.species)
     empty = backend.empty
     buffers = SampleBuffers(

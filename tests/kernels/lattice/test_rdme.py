@@ -23,10 +23,11 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
 from tauslab.kernels.backends.cache import CSRC, csrc_texts
 from tauslab.kernels.lattice import codegen as lattice_codegen
-from tauslab.kernels.lattice import engine as rdme
+from tauslab.kernels.lattice import plan as rdme
 from tauslab.kernels.lattice.codegen import Tile
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.state import Slab
+from tauslab.kernels.lattice.steps import PlaneSteps
 
 SHAPE = (6, 21, 37)
 BLOCK_THREADS = ("csrc_bytes.h", "csrc_block_threads.h")
@@ -65,7 +66,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=ordinary(MODELS, "crowded", "thin", "deep", "typed periodic", "wide"))
+@pytest.fixture(params=ordinary(MODELS, "crowded", "deep", "typed periodic"))
 def lattice(request):
     return MODELS[request.param]()
 
@@ -89,8 +90,8 @@ def test_devices_threads_and_launches_give_the_same_bits(backend, cpu, lattice):
     step_by_step = engine_on(backend, lattice, sparse=False)
     for _ in range(20):
         planes = step_by_step.slab.planes
-        step_by_step.hop_in_planes(0, planes)
-        step_by_step.finish_planes(0, planes)
+        step_by_step.in_planes.hop_in_planes(0, planes)
+        step_by_step.in_planes.finish_planes(0, planes)
         step_by_step.step += 1
     assert digest(step_by_step) == expected
 
@@ -142,7 +143,7 @@ def test_tiles_do_not_matter(cpu, lattice, monkeypatch):
 def test_cuts_along_z_do_not_matter(cpu, segment, monkeypatch):
     lattice = MODELS["crowded"]()
     expected = after(engine_on(cpu, lattice))
-    monkeypatch.setattr(LatticeEngine, "_segment", lambda *_: segment)
+    monkeypatch.setattr(PlaneSteps, "_segment", lambda *_: segment)
     assert after(engine_on(cpu, lattice, together=False)) == expected
 
 
@@ -158,7 +159,7 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
         engine = LatticeEngine(cpu, lattice, seed=3, together=False)
         engine.load(state_of(lattice, start))
         if always:
-            engine.tables._always_active = np.full((12, engine.tiles), 3, np.uint8)
+            engine.tables._always_active = np.full((12, engine.plan.tiles), 3, np.uint8)
         else:
             engine.run_sampled([20])
             filled = engine._stamps == engine.step + 1
@@ -169,7 +170,13 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", ["periodic", "crowded", "typed", "typed periodic", "held", "wide"])
+@pytest.mark.parametrize(
+    "name",
+    ordinary(
+        ["periodic", "crowded", "typed", "typed periodic", "held", "wide"],
+        "crowded", "typed periodic", "held",
+    ),
+)  # fmt: skip
 def test_slabs_with_a_plane_of_their_neighbours_do_the_same(cpu, name):
     lattice = MODELS[name]()
     nz = lattice.shape[0]
@@ -186,8 +193,8 @@ def test_slabs_with_a_plane_of_their_neighbours_do_the_same(cpu, name):
         exchange(engines, nz)
         for engine in engines:
             below, planes = engine.slab.below, engine.slab.planes
-            engine.hop_in_planes(0, planes)
-            engine.finish_planes(below, planes - engine.slab.above)
+            engine.in_planes.hop_in_planes(0, planes)
+            engine.in_planes.finish_planes(below, planes - engine.slab.above)
             engine.step += 1
             engine.synchronize()
     states = [engine.save() for engine in engines]

@@ -20,6 +20,7 @@ from sampling import ordinary
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.codegen import SECTION, may_be_sparse, sparse_threads
 from tauslab.kernels.lattice.filling import Filling, filling_of
+from tauslab.kernels.lattice.plan import Way, Wishes
 
 
 def walled():
@@ -120,7 +121,7 @@ def test_one_barrier_a_step_gives_the_bits_of_single_steps(
         engine_on(each, lattice, sparse=True, sections=True)
         for each in (three_threads, many_threads, warps)
     ]
-    assert all(engine._section == SECTION for engine in engines)
+    assert all(engine.plan.way is Way.SECTIONS for engine in engines)
     for marks in ([3, 8], [1], [1, 2, 5], [2]):
         same([expected, *engines], marks)
     other = np.roll(expected.save().particles, (1, 5, 3), (0, 1, 2))
@@ -140,10 +141,10 @@ def test_what_waits_for_room_is_kept_between_kernels(cpu, three_threads):
     assert found.capacity > 64
     assert len(found.waiting()) > 0
     for sections in (False, True, False):
-        found._wanted, found._follows = (None, True, sections, None), True
+        found._wishes, found._follows = Wishes(sparse=True, sections=sections), True
         found.filling, found._density = MANY, 0.05
         found.follow()
-        assert found._section == (SECTION if sections else 0)
+        assert found.plan.way is (Way.SECTIONS if sections else Way.SPARSE)
         same([expected, found], [1, 4])
 
 
@@ -232,11 +233,11 @@ CHANGING = {
 
 def followed(reference, found):
     """How full a lattice is taken for in turn, and whether steps then look for its particles."""
-    passed = [(found.filling, found._sparse)]
+    passed = [(found.filling, found.plan.sparse)]
     for _ in range(30):
         same([reference, found], [3, 7])
         if found.filling != passed[-1][0]:
-            passed.append((found.filling, found._sparse))
+            passed.append((found.filling, found.plan.sparse))
     return passed
 
 
@@ -270,7 +271,7 @@ def test_a_state_that_is_loaded_is_looked_at(cpu, three_threads):
     for engine in engines:
         engine.load(full)
     same(engines, [2])
-    assert (engines[1].filling, engines[1]._sparse) == (MANY, False)
+    assert (engines[1].filling, engines[1].plan.sparse) == (MANY, False)
 
 
 def test_rates_and_painted_sites_outlive_another_choice(cpu, three_threads):
@@ -282,17 +283,17 @@ def test_rates_and_painted_sites_outlive_another_choice(cpu, three_threads):
         sites[:, 4:9] = 1
         engine.tables.set_types(sites)
     same(engines, [3])
-    assert engines[1]._sparse
+    assert engines[1].plan.sparse
     engines[1]._density = 2.0
     same(engines, [3, 6])
-    assert not engines[1]._sparse
+    assert not engines[1].plan.sparse
 
 
 def test_few_sites_on_a_cpu_are_counted_within_a_launch(cpu):
     """However many particles they hold: a launch takes longer than a step of all its sites."""
     engines = [engine_on(cpu, binding((4, 8, 8), 2.0), sparse=how) for how in (False, None)]
-    assert [engine._sparse for engine in engines] == [False, True]
-    assert not engine_on(cpu, binding((16, 16, 16), 2.0))._sparse
+    assert [engine.plan.sparse for engine in engines] == [False, True]
+    assert not engine_on(cpu, binding((16, 16, 16), 2.0)).plan.sparse
     launched = []
     stream = engines[1].stream
     put = stream.submit
@@ -305,7 +306,7 @@ def test_few_sites_on_a_cpu_are_counted_within_a_launch(cpu):
 def test_a_launch_has_no_more_steps_than_kernels_count(cpu, monkeypatch, marks):
     engine = engine_on(cpu, binding((4, 8, 8), 0.05), sparse=True)
     launches = []
-    monkeypatch.setattr(engine, "_run_sparse", lambda steps, *_: launches.append(steps))
+    monkeypatch.setattr(engine.steps, "launch", lambda steps, *_: launches.append(steps))
     engine.run_sampled(marks)
     assert sum(launches) == engine.step == marks[-1]
     assert max(launches) < 1 << 31

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.network.lowering import LoweredNetwork, lower, real_species
@@ -28,7 +28,7 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     reals = {name: amounts[name] for name in real_species(network)}
     forward, pasts = with_pasts(network)
     lowered = lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
-    engine = ExactSsa(backend, lowered, times, selector=selector, team=team, expected=expected)
+    engine = exact_engine(backend, lowered, times, selector=selector, team=team, expected=expected)
     empty, species = backend.empty, len(lowered.recorded)
     buffers = SampleBuffers(
         empty((n, len(times), species), np.int32),

@@ -10,8 +10,9 @@ from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_heade
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.large import behind_counts
 from tauslab.kernels.exact.selectors import SELECTORS
-from tauslab.kernels.exact.ssa import file_of, lanes_header
+from tauslab.kernels.exact.ssa import lanes_header
 from tauslab.kernels.exact.table_network import header_of, tables_of
+from tauslab.kernels.exact.table_selector import file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header

@@ -9,6 +9,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.cli.main import main
+from tauslab.store.results.samples import foremost
 
 
 @pytest.fixture
@@ -30,11 +31,11 @@ def test_observables_stand_first(chain: Path, capsys: pytest.CaptureFixture[str]
     assert main([*run, "--device", "cpu", "-o", str(output)]) == 0
     assert "\n  Last at t = 9: mean" in capsys.readouterr().out
     with ts.open(output) as result:
-        assert result.foremost[:2] == ("Last", "S1")
+        assert foremost(result)[:2] == ("Last", "S1")
         with pytest.raises(ts.ConfigError, match=r"it has Last, S1, S2, .*, S14$"):
             result.mean("Other")
     few = ts.run(chain, t_end=1, n=2, seed=1, species="S1,Last", device="cpu")
-    assert few.foremost == ("S1", "Last")
+    assert foremost(few) == ("S1", "Last")
     np.testing.assert_array_equal(few.mean("S1")[0], 10)
 
 

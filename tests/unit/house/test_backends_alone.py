@@ -11,7 +11,7 @@ BACKENDS = ROOT / "src" / "tauslab" / "kernels" / "backends"
 CONTEXT = ROOT / "src" / "tauslab" / "kernels" / "cuda_context.py"
 
 
-def test_backends_import_themselves_and_the_model_only():
+def test_backends_import_themselves_and_the_base_only():
     found = {
         node.module
         for path in [*BACKENDS.glob("*.py"), CONTEXT]
@@ -19,5 +19,5 @@ def test_backends_import_themselves_and_the_model_only():
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tauslab.")
     }
     assert found  # the test sees imports
-    allowed = ("tauslab.kernels.backends", "tauslab.kernels.cuda_context", "tauslab.model.")
+    allowed = ("tauslab.kernels.backends", "tauslab.kernels.cuda_context", "tauslab.base.")
     assert [name for name in sorted(found) if not name.startswith(allowed)] == []

@@ -1,4 +1,4 @@
-"""Rules of the source tree that a program can check: layers, rooms, circles, and what stays out."""
+"""Rules of the source tree beside those of `lint-imports`: links, and what stays out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ import pytest
 from places import ROOT
 
 PACKAGE = ROOT / "src" / "tauslab"
-# Packages, the lowest first: an arrow points to the left only.
-LAYERS = ("base", "model", "formats", "kernels", "decomposition", "options", "store", "views",
-          "runner", "analysis", "api", "exchange", "cli")  # fmt: skip
 LINKS = ("model", "kernels", "decomposition", "runner")  # at the root, for those who look for them
 HEAVY = {"mpi4py", "cupy", "cupyx", "dask", "distributed", "matplotlib", "cuda"}
 GENERATORS = {
@@ -67,11 +64,6 @@ def places_of(rule: Callable[[str, ast.Module], Iterator[object]]) -> list[str]:
     return [f"{name}: {what}" for name, tree in trees().items() for what in rule(name, tree)]
 
 
-def layer_of(dotted: str) -> str | None:
-    parts = dotted.split(".")
-    return parts[1] if parts[0] == "tauslab" and len(parts) > 1 and parts[1] in LAYERS else None
-
-
 def texts_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and value of each string that is not a docstring; pieces of an f-string one by one."""
     docstrings = set()
@@ -87,86 +79,6 @@ def texts_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
             and isinstance(node.value, str)
         ):
             yield node.lineno, node.value
-
-
-def arrows_up(name: str, tree: ast.Module) -> Iterator[object]:
-    layer = name.split("/", maxsplit=1)[0]
-    if layer not in LAYERS:
-        return  # the public names and __main__ stand above all layers
-    above = LAYERS[LAYERS.index(layer) + 1 :]
-    for dotted in imports(tree):
-        if dotted.split(".")[0] in LINKS:
-            yield f"{dotted}: write tauslab.{dotted}"
-        if layer_of(dotted) in above:
-            yield f"{layer} imports {dotted}"
-
-
-def test_arrows_point_down_only():
-    assert places_of(arrows_up) == []
-
-
-def test_the_rule_sees_an_arrow_that_points_up():
-    wrong = ast.parse("def f():\n    from tauslab.decomposition.ranks.mpi import world\n")
-    assert list(arrows_up("model/a.py", wrong)) == [
-        "model imports tauslab.decomposition.ranks.mpi.world"
-    ]
-
-
-def test_every_package_has_its_place():
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(LAYERS)
-
-
-def circles(graph: dict[str, set[str]]) -> list[set[str]]:
-    """Groups of modules that reach one another: the strongly connected components of Tarjan."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found = []
-
-    def visit(module: str) -> None:
-        order[module] = low[module] = len(order)
-        stack.append(module)
-        for target in graph[module]:
-            if target not in order:
-                visit(target)
-            if target in stack:
-                low[module] = min(low[module], low[target])
-        if low[module] == order[module]:
-            at = stack.index(module)
-            if len(stack) > at + 1:
-                found.append(set(stack[at:]))
-            del stack[at:]
-
-    for module in graph:
-        if module not in order:
-            visit(module)
-    return found
-
-
-def graph_of_imports() -> dict[str, set[str]]:
-    """Which modules each one imports, by dotted names without `tauslab`."""
-    dotted_of = {
-        name: ".".join(("tauslab", *Path(name).with_suffix("").parts)).removesuffix(".__init__")
-        for name in trees()
-    }
-    modules = set(dotted_of.values())
-    graph: dict[str, set[str]] = {module: set() for module in modules}
-    for name, tree in trees().items():
-        for target in imports(tree):
-            while target and target not in modules:
-                target = target.rpartition(".")[0]  # noqa: PLW2901 - a name in a module
-            if target and target != dotted_of[name]:
-                graph[dotted_of[name]].add(target)
-    return graph
-
-
-def test_no_circle_of_imports():
-    assert [sorted(circle) for circle in circles(graph_of_imports())] == []
-
-
-def test_the_rule_sees_a_circle():
-    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set(), "e": {"a"}}
-    assert circles(graph) == [{"a", "b", "c"}]
 
 
 def test_folders_say_what_they_are_for():

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tauslab.formats.sbml.reader import read_sbml
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 # In place of the other simulator: it answers with the exact solution of dX/dt = -X / 2, or ends.
 _WORKER = """
@@ -53,7 +53,7 @@ def test_files_are_compared(scripts, tmp_path, monkeypatch):
     compare = scripts["compare_sbml"]
     monkeypatch.setattr(compare, "WORKER", tmp_path / "worker.py")
     (tmp_path / "worker.py").write_text(_WORKER)
-    given = {"t_end": 2.0, "points": 3, "ssa": 0, "molecules": False, "floor": 1e-9}
+    given = {"t_end": 2.0, "points": 3, "ssa": 0, "molecules": False}
     options = argparse.Namespace(**given, tolerance=1e-5)
     peer = compare.Peer(sys.executable, 30.0)
     found = {}

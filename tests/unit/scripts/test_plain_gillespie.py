@@ -1,4 +1,4 @@
-"""The plain loop beside which `explain_events.py` runs models: known laws, and what it refuses."""
+"""A plain loop of exact simulation with events: known laws, and what it refuses."""
 
 import math
 import sys

@@ -8,6 +8,7 @@ import numpy as np
 
 from tauslab.options.ensemble import FloatArray
 from tauslab.store.results.result import Result
+from tauslab.store.results.samples import foremost
 from tauslab.store.results.validity import numbers_of_ends
 
 _READ_AGAIN = 64 << 20  # bytes of samples
@@ -101,7 +102,7 @@ def _cheap_names(result: Result) -> tuple[str, ...]:
     samples = samples if result.species else "observables"
     small = samples in result.data and result.data[samples].nbytes <= _READ_AGAIN
     small = small and result.n_points <= _READ_POINTS
-    return result.foremost if small or "statistics/sum" in result.data else ()
+    return foremost(result) if small or "statistics/sum" in result.data else ()
 
 
 def _last_values(result: Result, most: int = 8) -> list[str]:
@@ -109,11 +110,11 @@ def _last_values(result: Result, most: int = 8) -> list[str]:
     if not _cheap_names(result):
         return []
     lines = []
-    for name in result.foremost[:most]:
+    for name in foremost(result)[:most]:
         means, sds = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
         found = f"mean {_span(means)}, sd {_span(sds)}" if result.n > 1 else _span(means)
         lines.append(f"  {name} at t = {result.times[-1]:g}: {found}")
-    more = len(result.foremost) - most
+    more = len(foremost(result)) - most
     return lines + ([f"  and {more} more"] if more > 0 else [])
 
 

@@ -8,7 +8,7 @@ from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import Pilot, pilot_selector
-from tauslab.kernels.exact.ssa import ExactSsa
+from tauslab.kernels.exact.ssa import TableSsa
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -36,7 +36,7 @@ def presimulate(
     """
     selector = pilot_selector(network)
     expected = Expected(TRAJECTORIES, inputs[0].max(axis=0).astype(np.int64))
-    engine = ExactSsa(backend, network, [_NEVER], selector=selector, pilot=True, expected=expected)
+    engine = TableSsa(backend, network, [_NEVER], selector, pilot=True, expected=expected)
     empty = backend.empty
     buffers = SampleBuffers(
         None, None, None, empty((TRAJECTORIES,), np.uint8), empty((CONTROL_WORDS,), np.uint64),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.exact.fast_memory import THREADS_OF_A_BLOCK, fast_parts
 from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
-from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
+from tauslab.kernels.exact.table_selector import Contents, TableSelector
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import LANES, TableBook, TableRows, padded
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
 LONGER, MANY_CHANGES = 4, 5
@@ -24,6 +27,32 @@ MOST_TREES = 16
 # Molecules that a propensity may ask for of a species with a wide interval. Those begin at 8
 # molecules and reach down to three quarters of a count: a bound is zero only with the propensity.
 MOST_ASKED = 4
+# Blocks of a multiprocessor: more registers are worth more than more warps.
+FEWEST_BLOCKS, MOST_BLOCKS = 2, 4
+
+
+class Rejection(TableSelector):
+    """Rejection with bounds, Thanh, Priami & Zunino 2014."""
+
+    name = "rssa"
+    entry = "ssa_rejection"
+    folder = "rejection"
+
+    def write(self, book: TableBook, of: Contents) -> None:
+        """Write items, and what each species is read by."""
+        write_items(book, of.network, of.forms, of.firings, of.watched, of.late)
+
+    def lay_out(
+        self, book: TableBook, parts: Sequence[int], team: int, trajectories: int, backend: Backend
+    ) -> int:
+        """Keep the root, counts and upper nodes in shared memory."""
+        del parts  # which it counts itself
+        by_words = {words: shared_parts(book, words) for words in (4, 2)}
+        blocks, words, fast = rejection_layout(by_words, team, trajectories, backend)
+        book.macro("TEAM_BLOCKS", blocks)
+        book.constant("WORDS_OF_COUNT", words)
+        book.constant("SHARED_PARTS", fast)
+        return sum(by_words[words][:fast])
 
 
 def write_items(
@@ -173,3 +202,22 @@ def shared_parts(book: TableBook, words: int) -> list[int]:
     """
     first = 8 * NODE_SIZE + 4 * padded(words * book["N_PLACES"], 4)
     return [first, 8 * NODE_SIZE * book["UPPER_NODES"]]
+
+
+def rejection_layout(
+    parts: Mapping[int, Sequence[int]], team: int, trajectories: int, backend: Backend
+) -> tuple[int, int, int]:
+    """With `rssa`: blocks of a multiprocessor, words of each species together, and fast parts.
+
+    `parts` are those of the state by words of a species, the most first. Registers have to do for
+    as many blocks as all trajectories take. There are fewer words together, and then fewer blocks,
+    where otherwise nothing would be in shared memory.
+    """
+    teams = max(1, THREADS_OF_A_BLOCK // team)
+    most = -(-trajectories // (backend.multiprocessors * teams)) if trajectories else MOST_BLOCKS
+    most = max(FEWEST_BLOCKS, min(MOST_BLOCKS, most))
+    for blocks in range(most, FEWEST_BLOCKS - 1, -1):
+        for words, sizes in parts.items():
+            if fast := fast_parts(sizes, team, trajectories, backend, blocks * teams):
+                return blocks, words, fast
+    return most, max(parts), 0

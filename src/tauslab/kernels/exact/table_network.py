@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,51 +11,27 @@ import numpy as np
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.tables import DELAY_QUEUE
-from tauslab.kernels.exact.bounds import narrow
-from tauslab.kernels.exact.dense import positions_of, write_dense
-from tauslab.kernels.exact.event_tables import write_plans
-from tauslab.kernels.exact.forest import ForestTables
+from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
+from tauslab.kernels.exact.fast_memory import WARPS_OF_A_MULTIPROCESSOR
 from tauslab.kernels.exact.owners import (
-    build_terms,
-    can_be_owned,
-    change_weights,
     constant_source,
     literal_of,
 )
-from tauslab.kernels.exact.rejection import shared_parts, write_items
-from tauslab.kernels.exact.short_events import (
-    TEAMS_OF_SHORT,
-    fast_level,
-    write_no_short,
-    write_short,
-)
-from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
+from tauslab.kernels.exact.sums import MOST_BLOCKS
+from tauslab.kernels.exact.table_selector import Contents, TableSelector
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import TableBook, TableRows, padded
 
-THREADS_OF_A_BLOCK = 128
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
 
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
 TEAMS = (1, 8, 32, 128)
-# That run at the same time: csrc/team/team.h gives a thread 64 registers.
-WARPS_OF_A_MULTIPROCESSOR = 32
 # Four trajectories share a warp where there are more than the warps of a GPU, and where an event
 # makes few numbers old: with many, 32 threads have work. ns an event on an H200, 8 threads against
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
-# Blocks of a multiprocessor: fewer than 8 if all trajectories fit, so that a thread has more
-# registers: 128 with 4 blocks, in which a team of a warp keeps partial sums. Dense networks have
-# more than 64 to say: ns an event of colloidal aggregation on an H200 with 8, 6 and 5 blocks, 8,192
-# trajectories: 1.38, 1.25, 1.36.
-FEW_BLOCKS, DENSE_BLOCKS, MOST_BLOCKS = 4, 6, 8
-FEWEST_BLOCKS = 2  # with `rssa`, where more registers are worth more than more warps
-# Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
-FEWEST_FAST = 32
-THREADS_OF_A_MULTIPROCESSOR = 32 * WARPS_OF_A_MULTIPROCESSOR
-# Trajectories of a dense network whose sums are in shared memory, if there is not enough for all.
-FEWEST_DENSE = 12
 
 
 @dataclass(frozen=True)
@@ -86,66 +62,6 @@ def team_of(style: Style, multiprocessors: int, trajectories: int, dependents: f
         return 1
     many = trajectories > WARPS_OF_A_MULTIPROCESSOR * multiprocessors
     return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
-
-
-def fast_parts(
-    parts: Sequence[int], team: int, trajectories: int, backend: Backend, least: int = 0
-) -> int:
-    """How many parts of a state, of so many bytes each, are in shared memory, first ones first.
-
-    There must be room for them as `fast_room` has it. No result depends on it.
-    """
-    room = fast_room(team, trajectories, backend, least)
-    return int((np.cumsum(parts) <= room).sum()) if room else 0
-
-
-def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
-    """Bytes of shared memory for a trajectory.
-
-    There must be room in every multiprocessor for all `trajectories` that run at the same time, 0
-    for as many as can, or for `least` of them.
-    """
-    if team < FEWEST_FAST or not backend.fast_memory:
-        return 0
-    return room_of_team(team, trajectories, backend, least)
-
-
-def room_of_team(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
-    """The same for teams of any size."""
-    together = THREADS_OF_A_MULTIPROCESSOR // team
-    if trajectories:
-        together = min(together, -(-trajectories // backend.multiprocessors))
-    together = min(together, least or together)
-    return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))
-
-
-def rejection_layout(
-    parts: Mapping[int, Sequence[int]], team: int, trajectories: int, backend: Backend
-) -> tuple[int, int, int]:
-    """With `rssa`: blocks of a multiprocessor, words of each species together, and fast parts.
-
-    `parts` are those of the state by words of a species, the most first. Registers have to do for
-    as many blocks as all trajectories take. There are fewer words together, and then fewer blocks,
-    where otherwise nothing would be in shared memory.
-    """
-    teams = max(1, THREADS_OF_A_BLOCK // team)
-    most = -(-trajectories // (backend.multiprocessors * teams)) if trajectories else FEW_BLOCKS
-    most = max(FEWEST_BLOCKS, min(FEW_BLOCKS, most))
-    for blocks in range(most, FEWEST_BLOCKS - 1, -1):
-        for words, sizes in parts.items():
-            if fast := fast_parts(sizes, team, trajectories, backend, blocks * teams):
-                return blocks, words, fast
-    return most, max(parts), 0
-
-
-def blocks_of_a_multiprocessor(
-    team: int, trajectories: int, multiprocessors: int, *, dense: bool = False
-) -> int:
-    """Blocks of teams for which registers have to do: as many as all trajectories take."""
-    teams = multiprocessors * (THREADS_OF_A_BLOCK // team)
-    most = DENSE_BLOCKS if dense else MOST_BLOCKS
-    needed = -(-trajectories // teams) if trajectories else most
-    return max(FEW_BLOCKS, min(most, needed))
 
 
 class LargeNetwork:
@@ -198,7 +114,8 @@ class LargeNetwork:
         whole = np.int64 if book["WIDE_WHOLE"] else np.int32
         self._types: tuple[type[np.generic], ...] = (np.float64, np.int32, whole)
         parts = [padded(size * kind().itemsize, 8) for size, kind in self._arrays_of_state()]
-        taken = self._lay_out(book, parts, team, expected.trajectories)
+        kind = TableSelector.registered[selector]
+        taken = kind.lay_out(book, parts, team, expected.trajectories, backend)
         self.lane_bytes = -(-taken // team)
         events = network.dynamics is not None
         waiting = 2 * book["DELAY_QUEUE"] if events and book["HAS_DELAYS"] else 0
@@ -207,39 +124,6 @@ class LargeNetwork:
         counts = np.zeros(len(network.reactions) + 2, np.uint64)
         self.firings = backend.upload(counts) if pilot else None
         self._arrays = [backend.upload(array) for array in book.arrays()]
-
-    def _lay_out(self, book: TableBook, parts: list[int], team: int, trajectories: int) -> int:
-        """Choose what is in shared memory, and how many blocks; return the bytes that it takes."""
-        if "N_ITEMS" in book:  # of `rssa`
-            by_words = {words: shared_parts(book, words) for words in (4, 2)}
-            blocks, words, fast = rejection_layout(by_words, team, trajectories, self._backend)
-            book.macro("TEAM_BLOCKS", blocks)
-            book.constant("WORDS_OF_COUNT", words)
-            book.constant("SHARED_PARTS", fast)
-            return sum(by_words[words][:fast])
-        multiprocessors = self._backend.multiprocessors
-        dense = bool(book["IS_DENSE"])
-        blocks = blocks_of_a_multiprocessor(team, trajectories, multiprocessors, dense=dense)
-        keeps = team == LANES and blocks == FEW_BLOCKS and book["NODE_STAGES"] and not dense
-        book.macro("TEAM_BLOCKS", blocks)
-        book.macro("KEEPS_SUMS", bool(keeps))
-        if dense:  # counts by species are for records alone
-            fast = fast_parts(parts[:1], team, trajectories, self._backend, FEWEST_DENSE)
-            book.constant("SHARED_PARTS", fast)
-            return sum(parts[:fast])
-        if book["SHORT_SLOTS"]:
-            return fast_level(book, room_of_team(team, trajectories, self._backend))
-        fast = fast_parts(parts, team, trajectories, self._backend)
-        book.constant("SHARED_PARTS", fast)
-        taken = sum(parts[:fast])
-        if fast == len(parts) - 1:  # of whole numbers those that change most stand first
-            size = np.dtype(self._types[-1]).itemsize
-            room = fast_room(team, trajectories, self._backend) - taken
-            whole = room // (LANES * size) * LANES
-            book.constant("SHARED_WHOLE", whole)
-            return taken + whole * size
-        book.constant("SHARED_WHOLE", book["N_WHOLE"] if fast == len(parts) else 0)
-        return taken
 
     @property
     def bytes_per_trajectory(self) -> int:
@@ -299,7 +183,6 @@ def tables_of(
     team: int = 1,
 ) -> TableBook:
     """All tables of a network for a selector; with events one of `behind_counts`."""
-    weights = change_weights(network, firings)
     book = TableBook()
     reactions = network.reactions
     forms = _write_laws(book, reactions)
@@ -315,28 +198,8 @@ def tables_of(
         from tauslab.kernels.events.large import write_events
 
         flags, variables, late = write_events(book, network, delay_queue)
-    if selector == "rssa":
-        write_items(book, network, forms, firings, flags > 0, late)
-        return book
-    owned = np.array([selector == "pdm" and can_be_owned(r) for r in reactions], bool)
-    terms = build_terms(network, np.flatnonzero(owned), weights)
-    stored = _by_updates(network, np.flatnonzero(~owned), weights)
-    forest = ForestTables(book, network, terms, stored)
-    dense = None if network.dynamics else positions_of(network, forest, weights)
-    book.macro("IS_DENSE", dense is not None)
-    if dense is None:
-        # The plan of a variable that an event sets changes it by 0.
-        write_plans(book, network, forest, [*(((i, 0),) for i in variables), *late])
-    else:
-        write_dense(book, network, forest, dense)
-    book.constant("N_COUNTS", len(network.species))
-    write_no_short(book)
-    if team in TEAMS_OF_SHORT and not network.dynamics:
-        write_short(book, network, forest, forms)
-    # Events make mass.
-    small = not network.dynamics and narrow(network, terms, highest)
-    book.macro("WIDE_WHOLE", not small)
-    book.constant("SHARED_WHOLE", 0)
+    contents = Contents(network, forms, firings, highest, team, flags > 0, variables, late)
+    TableSelector.registered[selector].write(book, contents)
     return book
 
 
@@ -346,13 +209,6 @@ def write_samples(book: TableBook, network: LoweredNetwork) -> None:
     sums = weighted_sums(network)
     book.rows("SUM_ROW", "SUM_SPECIES", TableRows.of([list(weights) for weights in sums]))
     book.real("SUM_WEIGHT", [weight for weights in sums for weight in weights.values()])
-
-
-def _by_updates(network: LoweredNetwork, chosen: IntArray, weights: FloatArray) -> IntArray:
-    """Reactions whose propensity changes most often first."""
-    reads = [sorted(network.reactions[j].depends_on()) for j in chosen.tolist()]
-    often = np.array([float(weights[species].sum()) for species in reads])
-    return chosen[np.argsort(-often, kind="stable")]
 
 
 def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> IntArray:

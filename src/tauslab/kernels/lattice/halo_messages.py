@@ -35,13 +35,13 @@ class HaloKernels:
         backend = engine.backend
         entries = ("halo_pack", "halo_wait", "halo_unpack", "halo_advance")
         self._program: Program = backend.compile(
-            KernelSource("lattice/halo.cc", entries, engine.header)
+            KernelSource("lattice/halo.cc", entries, engine.plan.header)
         )
         self._arguments = KeptArguments(self._program)
         self._counters = backend.upload(np.zeros(_COUNTERS, np.uint64))
         _, ny, nx = engine.lattice.shape
-        resident = self._program.resident_blocks("halo_pack", engine.tile.threads)
-        self._blocks = max(1, min(resident, -(-depth * ny * nx // engine.tile.threads)))
+        resident = self._program.resident_blocks("halo_pack", engine.plan.tile.threads)
+        self._blocks = max(1, min(resident, -(-depth * ny * nx // engine.plan.tile.threads)))
 
     @property
     def message_words(self) -> int:
@@ -53,7 +53,7 @@ class HaloKernels:
         words = (
             _HEAD_WORDS
             + 2 * -(-self.depth * ny * nx * site // 16)
-            + 2 * -(-self.depth * engine.tiles // 4)
+            + 2 * -(-self.depth * engine.plan.tiles // 4)
             + self.room * WAITING.itemsize // 8
         )
         return -(-words // _LINE_WORDS) * _LINE_WORDS  # so that the next begins aligned
@@ -112,5 +112,5 @@ class HaloKernels:
         self._program.launch_blocks("halo_advance", LaunchGrid(1, 32), arguments, stream)
 
     def _launch(self, entry: str, arguments: Arguments, stream: Stream) -> None:
-        grid = LaunchGrid(self._blocks, self._engine.tile.threads)
+        grid = LaunchGrid(self._blocks, self._engine.plan.tile.threads)
         self._program.launch_blocks(entry, grid, arguments, stream)

@@ -101,12 +101,19 @@ def line_plan(
     return LinePlan(blocks, _THREADS, most, size + ahead * drawn, ahead)
 
 
+@dataclass(frozen=True)
+class ListedLines:
+    """Lines of a lattice, as of `list_lines`, and how blocks share them out."""
+
+    plan: LinePlan
+    listed: Int32Array
+
+
 class DeviceLines:
     """The list of lines on a device, and memory for what hops between them."""
 
-    def __init__(
-        self, backend: Backend, lattice: LoweredLattice, plan: LinePlan, listed: Int32Array
-    ) -> None:
+    def __init__(self, backend: Backend, lattice: LoweredLattice, lines: ListedLines) -> None:
+        plan = lines.plan
         self._backend, self._lattice, self.plan = backend, lattice, plan
         shape, wide = lattice.shape, lattice.particle_type == np.uint16
         self._after_x = backend.empty((*shape, lattice.slots), lattice.particle_type)
@@ -116,7 +123,7 @@ class DeviceLines:
         self.apart = True  # whether blocks wait for those near them only
         self._known = False  # whether no particle is outside of the lines
         self.types: Any = None  # of all sites on the device, for which they were listed
-        self._use(listed)
+        self._use(lines.listed)
 
     def _use(self, listed: Int32Array) -> None:
         self._list = self._backend.upload(listed)
@@ -172,9 +179,9 @@ class DeviceLines:
         }
 
 
-def device_lines(
+def planned_lines(
     backend: Backend, lattice: LoweredLattice, *, sharing: int = 1, wanted: bool | None = None
-) -> DeviceLines | None:
+) -> ListedLines | None:
     """Lines of a lattice for one of `sharing` engines on a device; None where they do not serve it.
 
     `wanted` says whether they do, where the kernel can do them.
@@ -183,7 +190,7 @@ def device_lines(
         return None
     listed = lines_of(lattice)
     plan = line_plan(backend, lattice, len(listed), sharing) if len(listed) else None
-    return DeviceLines(backend, lattice, plan, listed) if plan else None
+    return ListedLines(plan, listed) if plan else None
 
 
 def sharing_in_lines(backend: Backend, lattice: LoweredLattice, most: int) -> int:

@@ -82,12 +82,12 @@ class LatticeReplicas:
         self._engine = LatticeEngine(backend, lattice, seed=0, follows=False)
         self._gather = Gather(backend)
         self.program: Any = None
-        if self._engine.together:
+        if self._engine.plan.together:
             self.program = backend.compile(
                 KernelSource(
                     "lattice/replicas.cc",
                     ("rdme_replicas", "rdme_count_replicas"),
-                    self._engine.header,
+                    self._engine.plan.header,
                 )
             )
         nz, ny, nx = lattice.shape
@@ -204,7 +204,7 @@ class LatticeReplicas:
         engine, backend = self._engine, self.backend
         if self.program is None or not n:
             return 0
-        threads = engine.tile.threads
+        threads = engine.plan.tile.threads
         resident = int(self.program.resident_blocks("rdme_replicas", threads))
         blocks = min(resident, max(1, self.sites // backend.sites_of_a_block), self._tiles)
         if min(n, resident) < blocks:
@@ -214,7 +214,7 @@ class LatticeReplicas:
 
     @property
     def _tiles(self) -> int:
-        return self._engine.tiles * self.lattice.shape[0]
+        return self._engine.plan.tiles * self.lattice.shape[0]
 
     @property
     def bytes_each(self) -> int:
@@ -287,7 +287,7 @@ class LatticeReplicas:
         if room and len(room["work"]) >= n and room["waiting"].shape[2] == capacity:
             return room
         backend, lattice = self.backend, self.lattice
-        planes, tiles = lattice.shape[0], self._engine.tiles
+        planes, tiles = lattice.shape[0], self._engine.plan.tiles
         bits = np.uint16 if lattice.slots <= 16 else np.uint32
         self._room = {}  # given back before more is taken
         self._room = {
@@ -344,7 +344,7 @@ class LatticeReplicas:
         for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
             stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
             room[name][:n] = backend.upload(stamps[:, None, None])
-        slab, tile = self._engine.slab, self._engine.tile
+        slab, tile = self._engine.slab, self._engine.plan.tile
         for at in range(n):
             waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
             if not len(waiting):
@@ -392,7 +392,7 @@ class LatticeReplicas:
             counts=counts,
             columns=0 if counts is None else int(counts.shape[1]),
         )
-        threads = engine.tile.threads
+        threads = engine.plan.tile.threads
         blocks = min(n, int(self.program.resident_blocks(entry, threads)))
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)
 

@@ -95,6 +95,11 @@ class LatticeTables:
         self.types = self._backend.upload(self._sites)
         self._use_rates()
 
+    @property
+    def of_model(self) -> bool:
+        """Whether site types are those of the model."""
+        return self._sites is None
+
     def _stored(self, planes: Callable[[int, int], Array]) -> Array:
         """Planes that a function of ``(z0, z1)`` gives, as they are stored, neighbours included."""
         nz, slab = self._lattice.shape[0], self._slab

@@ -223,7 +223,7 @@ class Lane:
         self._marks[-1].wait()
         rows = self._launch.rows
         arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k not in _OF_LAUNCH}
-        if self._task.system is not None:
+        if self._task.amounts:
             arrays = _divided(self._task, arrays)
         work = self._copied["work"][1].copy()
         words = self._copied["row_counter"][1]

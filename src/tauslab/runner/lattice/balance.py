@@ -21,7 +21,7 @@ _RESOLUTION = 1 << 30  # of weights made of seconds
 
 def plane_costs(engine: LatticeEngine) -> IntArray:
     """Estimated cost of each of the slab's own planes: by its tiles that hold particles."""
-    return engine.tiles + (_OCCUPIED - 1) * engine.filled_tiles()
+    return engine.plan.tiles + (_OCCUPIED - 1) * engine.filled_tiles()
 
 
 def filled_share(costs: Sequence[int], tiles: int) -> float:

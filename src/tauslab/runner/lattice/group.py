@@ -15,8 +15,9 @@ from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.engine import TALL_FROM, LatticeEngine
+from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
+from tauslab.kernels.lattice.plan import TALL_FROM
 from tauslab.kernels.lattice.state import SINCE_START, LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.options.lattice import LatticeTask
@@ -314,7 +315,7 @@ class Group:
         if bounds != self.bounds:
             self.recut(bounds)
         begin, end = self.bounds[self.rank : self.rank + 2]
-        self.engine.filled = filled_share(costs[begin:end], self.engine.tiles)
+        self.engine.filled = filled_share(costs[begin:end], self.engine.plan.tiles)
 
     def recut(self, bounds: Sequence[int]) -> None:
         """Hand planes over so that slabs begin at other planes; no number changes."""

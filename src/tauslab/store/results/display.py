@@ -13,6 +13,7 @@ from tauslab.base.html import card, escape, folded, table
 from tauslab.base.option_names import opt
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import dataset_of, foremost, rows_there
 
 _SHOWN = 12  # quantities in a notebook
 _READ_AGAIN = 64 << 20  # bytes of samples: of more, no means are computed for a look
@@ -21,21 +22,21 @@ _HIDDEN = ("format", "format_version", "storage", "run", "block", "record")
 
 def names_of_keys(result: EnsembleData) -> tuple[str, ...]:
     """Names of species and observables beside ``time``, which are the sample times."""
-    return columns.apart(result.foremost, ("time",), "species")
+    return columns.apart(foremost(result), ("time",), "species")
 
 
 def samples_by_name(result: EnsembleData, name: str) -> npt.NDArray[Any]:
     """See `Result.__getitem__`."""
     if name == "time":
         return result.times
-    name = dict(zip(names_of_keys(result), result.foremost, strict=True)).get(name, name)
+    name = dict(zip(names_of_keys(result), foremost(result), strict=True)).get(name, name)
     if name in result.species:
         return result.amounts(name) if result.continuous else result.counts(name)
     if name in result.observables:
-        dataset = result.recorded("observables", "trajectories")
+        dataset = dataset_of(result, "observables", "trajectories")
         of_row = slice(None), result.observables.index(name)
-        return result.rows_there(dataset, of_row, missing=math.nan)
-    if result.summaries and name not in result.foremost:
+        return rows_there(result, dataset, of_row, missing=math.nan)
+    if result.summaries and name not in foremost(result):
         return result.summary(name)
     raise ConfigError(
         f"{name!r} is not recorded in {result.name}; it has "
@@ -74,13 +75,13 @@ def _means(result: EnsembleData) -> str:
     if not (small or "statistics/n" in result.data) or not held:
         return ""
     rows = []
-    for name in result.foremost[:_SHOWN]:
+    for name in foremost(result)[:_SHOWN]:
         mean, sd = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
         rows.append((name, span_text(mean), span_text(sd) if result.n > 1 else ""))
     last = f"mean at t = {result.times[-1]:g} {result.time_unit}".rstrip()
     last += f" ({result.unfinished})" if result.unfinished else ""
     header = ("quantity", last, "standard deviation")
-    return table(header, rows, more=len(result.foremost) - _SHOWN)
+    return table(header, rows, more=len(foremost(result)) - _SHOWN)
 
 
 def span_text(values: npt.NDArray[np.float64]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,20 @@ from tauslab.store.format.statistics import moments_of_sums
 from tauslab.store.results import columns, pointwise
 from tauslab.store.results.columns import FloatArray, UintArray
 from tauslab.store.results.recorded import Recorded
+from tauslab.store.results.samples import (
+    column_of,
+    dataset_of,
+    has_samples,
+    index_of,
+    is_whole,
+    missing_error,
+    place_of,
+    require_known,
+    require_some,
+    rows_there,
+    status_of,
+    summary_name,
+)
 from tauslab.store.results.validity import ended_early, warn_of_left_out
 
 BoolArray = npt.NDArray[np.bool_]
@@ -61,11 +74,11 @@ class EnsembleData(Recorded):
         """
         if self.continuous:
             raise ConfigError(f"{self.name} holds amounts, not counts: use amounts()")
-        dataset = self.recorded("counts", "trajectories")
+        dataset = dataset_of(self, "counts", "trajectories")
         of_row: tuple[Any, ...] = ()
         if species is not None:
-            of_row = slice(None), [self._index(name, self.species) for name in _names(species)]
-        chosen = self.rows_there(dataset, of_row)
+            of_row = slice(None), [index_of(self, name, self.species) for name in _names(species)]
+        chosen = rows_there(self, dataset, of_row)
         self._warn_of_ends()
         return chosen[..., 0] if isinstance(species, str) else chosen
 
@@ -80,12 +93,12 @@ class EnsembleData(Recorded):
         """
         if not self.continuous:
             raise ConfigError(f"{self.name} holds counts, not amounts: use counts()")
-        values = self.rows_there(self.recorded("amounts", "trajectories"), missing=math.nan)
+        values = rows_there(self, dataset_of(self, "amounts", "trajectories"), missing=math.nan)
         if species is None:
             return values
         if isinstance(species, str):
-            return values[..., self._index(species, self.species)]
-        return values[..., [self._index(name, self.species) for name in _names(species)]]
+            return values[..., index_of(self, species, self.species)]
+        return values[..., [index_of(self, name, self.species) for name in _names(species)]]
 
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
         """Counts or amounts of a species at the last sample time ``[trajectory]``.
@@ -100,11 +113,11 @@ class EnsembleData(Recorded):
         InputFileError
             It is an unfinished sweep of counts, or nothing of the run is there yet.
         """
-        index = self._index(name, self.species)
-        stored = "final" if "final" in self.data else self.place_of(name)[0]
-        dataset = self.recorded(stored, "final")
+        index = index_of(self, name, self.species)
+        stored = "final" if "final" in self.data else place_of(self, name)[0]
+        dataset = dataset_of(self, stored, "final")
         place = (index,) if stored == "final" else (-1, index)
-        found = self.rows_there(dataset, place, missing=math.nan if self.continuous else None)
+        found = rows_there(self, dataset, place, missing=math.nan if self.continuous else None)
         if not self.continuous:
             self._warn_of_ends()
         return found
@@ -128,8 +141,8 @@ class EnsembleData(Recorded):
         ConfigError
             No summary, or more than one, has this name.
         """
-        dataset = self.recorded(f"summary/{self.summary_name(name)}", f"summary:{name}")
-        return np.asarray(self.rows_there(dataset, missing=math.nan), np.float64)
+        dataset = dataset_of(self, f"summary/{summary_name(self, name)}", f"summary:{name}")
+        return np.asarray(rows_there(self, dataset, missing=math.nan), np.float64)
 
     def summary_moments(self, name: str) -> Moments:
         """Number, mean and standard deviation (n - 1) of a summary where it is not NaN.
@@ -209,7 +222,7 @@ class EnsembleData(Recorded):
             `t` is not a sample time, or neither samples nor a histogram of `name` were recorded.
         """
         time = self.time_index(t)
-        if not self.has_samples(name):
+        if not has_samples(self, name):
             cells, edges = self.stored_histogram(name)
             if bins is not None:
                 raise ConfigError(
@@ -224,9 +237,9 @@ class EnsembleData(Recorded):
 
         The first cell holds what lies under the range, the last what lies over it.
         """
-        self._check(name)
+        require_known(self, name)
         key = f"statistics/histogram/{name}"
-        self.require_some()
+        require_some(self)
         if key not in self.data:
             raise ConfigError(
                 f"{self.name}: neither trajectories nor a histogram of {name} were recorded "
@@ -236,15 +249,15 @@ class EnsembleData(Recorded):
         cells = np.asarray(self.data[key][()], np.uint64)
         return (cells.sum(axis=0) if "group" in self.attributes else cells), edges
 
-    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
-        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
+    @property
+    def status(self) -> npt.NDArray[np.uint8]:
+        """How each trajectory ended, ``[trajectory]``, of an unfinished run each that is there.
 
-        Raises
-        ------
-        ConfigError
-            The points are not all combinations of some values of each name.
+        0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade,
+        8 delay_queue, 9 negative_delay, 10 delay_history; of an unfinished sweep 255 where a
+        trajectory is not there yet.
         """
-        return pointwise.on_grid(self, values)
+        return status_of(self)
 
     # --- house-keeping ---
 
@@ -252,19 +265,6 @@ class EnsembleData(Recorded):
         """Close the file, if there is one."""
         if self._close is not None:
             self._close()
-
-    def __enter__(self) -> Self:
-        """Use as a context manager, closing at the end."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     # --- helpers ---
 
@@ -280,10 +280,10 @@ class EnsembleData(Recorded):
             )
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
-        self._check(name)
-        _, group, names = self.place_of(name)
+        require_known(self, name)
+        _, group, names = place_of(self, name)
         if f"{group}/n" in self.data:
-            self.require_some()
+            require_some(self)
         if self.swept:
             return pointwise.moments(self, name)
         index = names.index(name)
@@ -292,12 +292,12 @@ class EnsembleData(Recorded):
             return columns.stored_moments(self.data, group, index, apart=apart)
         if f"{group}/n" in self.data:
             sums = columns.stored_sums(self.data, group, index, apart=apart)
-        elif not self.has_samples(name):
-            raise self._missing("statistics")
-        elif self.is_whole(name):
-            sums = columns.count_sums(self.column(name))
+        elif not has_samples(self, name):
+            raise missing_error(self, "statistics")
+        elif is_whole(self, name):
+            sums = columns.count_sums(column_of(self, name))
         else:
-            real = columns.real_totals(self.column(name))
+            real = columns.real_totals(column_of(self, name))
             warn_of_left_out(self, name, real["obs_n"])
             mean, variance = moments_of_sums(real)
             return mean[0], variance[0]

@@ -12,6 +12,13 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.files.extras import installing
 from tauslab.store.results import columns
 from tauslab.store.results.recorded import Recorded, Reopen
+from tauslab.store.results.samples import (
+    require_samples,
+    require_some,
+    require_whole_points,
+    rows_there,
+    status_of,
+)
 from tauslab.store.results.validity import ended_early
 
 if TYPE_CHECKING:
@@ -73,8 +80,8 @@ def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.arra
     if name not in result.data:
         names = [key for key in result.data if not key.startswith(("model/", "progress/"))]
         raise ConfigError(f"{result.name} has no dataset {name!r}; it has {', '.join(names)}")
-    result.require_samples()
-    result.require_some()
+    require_samples(result)
+    require_some(result)
     data = result.data[name]
     shape: tuple[int, ...] = tuple(data.shape)
     chunks = shape
@@ -101,12 +108,12 @@ def _there(result: Recorded, name: str, array: dask.array.Array) -> dask.array.A
     if dimensions(name)[:1] != ("trajectory",):
         return array
     if not result.complete:
-        result.require_whole_points()
+        require_whole_points(result)
         done = result.completed_blocks
         runs = columns.rows(array.shape, array.dtype.itemsize, result.block, done)
         concatenate: Any = dask.array.concatenate
         array = concatenate([array[rows] for rows in runs])
-    if name in _COUNTS and ended_early(result.status).any():
+    if name in _COUNTS and ended_early(status_of(result)).any():
         array = dask.array.where(array < 0, np.nan, array)
     return array
 
@@ -120,10 +127,10 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
     """All of a result with named dimensions; see `Result.to_xarray`."""
     import xarray
 
-    result.require_samples()
-    result.require_some()
+    require_samples(result)
+    require_some(result)
     if not result.complete:
-        result.require_whole_points()
+        require_whole_points(result)
     coordinates: dict[str, Any] = {"time": result.times, "species": list(result.species)}
     if result.observables:
         coordinates["observable"] = list(result.observables)
@@ -157,8 +164,8 @@ def _values(result: Recorded, name: str, *, chunked: bool) -> Any:
     rows = dimensions(name)[:1] == ("trajectory",)
     if chunked and rows and result.path is not None:
         return to_dask(result, name)
-    values = result.rows_there(result.data[name]) if rows else np.asarray(result.data[name][()])
-    early = name in _COUNTS and ended_early(result.status).any()
+    values = rows_there(result, result.data[name]) if rows else np.asarray(result.data[name][()])
+    early = name in _COUNTS and ended_early(status_of(result)).any()
     return np.where(values < 0, np.nan, values) if early else values
 
 
@@ -218,7 +225,7 @@ def _open(result: Recorded) -> xarray.Dataset:
         for one in opened:
             one.close()
 
-    if ended_early(result.status).any():
+    if ended_early(status_of(result)).any():
         merged = merged.assign({k: _masked(merged[k].variable) for k in _COUNTS if k in merged})
     merged.set_close(close)
     return merged

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import has_samples
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -56,8 +57,8 @@ def modes_at(result: EnsembleData, name: str, t: float, alpha: float) -> Modes:
     if not 0 < alpha < 1:
         raise ConfigError(f"alpha must lie between 0 and 1, not {alpha:g}")
     beyond = np.zeros((result.n_points, 2))
-    whole = result.has_samples(name) and name in result.species
-    if result.has_samples(name):
+    whole = has_samples(result, name) and name in result.species
+    if has_samples(result, name):
         numbers, edges = result.histogram(name, t, None if whole else MOST_BINS)
         if whole and len(edges) > MOST_BINS + 1:
             wide = columns.whole_edges(float(edges[0]), float(edges[-1]) - 1, MOST_BINS)

@@ -14,6 +14,14 @@ from tauslab.store.format.statistics import count_moments, moments_of_sums, real
 from tauslab.store.results import columns
 from tauslab.store.results.columns import FloatArray, IntArray, UintArray
 from tauslab.store.results.recorded import Recorded
+from tauslab.store.results.samples import (
+    column_of,
+    is_whole,
+    numbered,
+    place_of,
+    row_bytes,
+    samples_at_points,
+)
 from tauslab.store.results.validity import warn_of_left_out
 
 _MOST_WHOLE_BINS = 1 << 22
@@ -22,18 +30,18 @@ _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
     """Mean and variance ``[point, time]``, stored or from samples."""
-    _, group, names = result.place_of(name)
+    _, group, names = place_of(result, name)
     if f"{group}/mean" in result.data:
         found = [result.data[f"{group}/{key}"] for key in ("mean", "variance")]
         index = names.index(name)
         mean, variance = (np.asarray(values[..., index], np.float64) for values in found)
         return mean, variance
-    if result.is_whole(name):
+    if is_whole(result, name):
         return _count_moments(result, name)
     mean, variance, n = np.empty((3, result.n_points, len(result.times)))
     for points, values in _points(result, name):
         if values is None:
-            sums = columns.real_totals(result.column(name, points.start))
+            sums = columns.real_totals(column_of(result, name, points.start))
         else:
             rows, cuts = values.reshape(-1, len(result.times)), np.arange(len(values)) * result.n
             sums = real_sums(rows, cuts)
@@ -48,7 +56,7 @@ def quantiles(result: Recorded, name: str, levels: Sequence[float]) -> FloatArra
     found = np.empty((result.n_points, len(levels), len(result.times)))
     for points, values in _points(result, name):
         if values is None:
-            found[points] = columns.quantiles(result.column(name, points.start), levels)
+            found[points] = columns.quantiles(column_of(result, name, points.start), levels)
         else:
             found[points] = columns.sorted_quantiles(values, levels)
     return found
@@ -59,20 +67,22 @@ def _points(result: Recorded, name: str) -> Iterator[tuple[slice, npt.NDArray[An
 
     None in place of the samples of a point that are too many to be read at once.
     """
-    at_once = columns.READ_BYTES // max(1, result.row_bytes(name) * result.n)
+    at_once = columns.READ_BYTES // max(1, row_bytes(result, name) * result.n)
     for first in range(0, result.n_points, max(1, at_once)):
         points = slice(first, min(first + max(1, at_once), result.n_points))
-        yield points, result.samples_at_points(name, points) if at_once else None
+        yield points, samples_at_points(result, name, points) if at_once else None
 
 
 def _count_moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
     """From samples of all points, read in long runs and added up as integers."""
     n, shape = result.n, (result.n_points, len(result.times))
     if n > MOST_NARROW:  # words of 64 bits might wrap
-        each = [columns.count_sums(result.column(name, point)) for point in range(result.n_points)]
+        each = [
+            columns.count_sums(column_of(result, name, point)) for point in range(result.n_points)
+        ]
         return np.array([s.mean() for s in each]), np.array([s.variance() for s in each])
     count, total, low, high = (np.zeros(shape, np.uint64) for _ in range(4))
-    for start, piece in result.numbered(name):
+    for start, piece in numbered(result, name):
         end = start + len(piece)
         inner = np.arange(start // n + 1, -(-end // n)) * n - start  # where later points begin
         cuts = np.concatenate([[0], inner]).astype(np.intp)
@@ -125,24 +135,9 @@ def histogram(
 def _samples_at(result: Recorded, name: str, time: int) -> tuple[IntArray, npt.NDArray[Any]]:
     """Points and values of all valid samples at one sample time."""
     starts, pieces = [], []
-    for start, piece in result.numbered(name):
+    for start, piece in numbered(result, name):
         starts.append(np.arange(start, start + len(piece)))
         pieces.append(piece[:, time].copy())
     values, rows = np.concatenate(pieces), np.concatenate(starts)
     valid = np.isfinite(values) if values.dtype.kind == "f" else values >= 0
     return rows[valid] // result.n, values[valid]
-
-
-def on_grid(result: Recorded, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """An array ``[point, ...]`` with an axis for each swept name instead of the points."""
-    return grid_of(values, result.name, result.attributes.get("grid"), result.n_points)
-
-
-def grid_of(values: npt.ArrayLike, name: str, text: object, n_points: int) -> npt.NDArray[Any]:
-    """As `on_grid`, of a result called `name` with an attribute ``grid``, or None."""
-    array = np.asarray(values)
-    if text is None:
-        raise ConfigError(f"{name} is not a sweep over all combinations of some values")
-    if array.shape[:1] != (n_points,):
-        raise ConfigError(f"the first axis must be the {n_points} points, not {array.shape}")
-    return array.reshape([*map(int, str(text).split(",")), *array.shape[1:]])

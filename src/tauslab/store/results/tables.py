@@ -19,6 +19,15 @@ from tauslab.options.values.texts import some
 from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import (
+    column_of,
+    flat_rows,
+    has_samples,
+    place_of,
+    require_samples,
+    require_some,
+    summary_name,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,8 +77,8 @@ def table_of(
     if what not in WHAT:
         raise ConfigError(f"{assigned('what')}{what!r} is not known; allowed are {', '.join(WHAT)}")
     if what != "statistics":
-        result.require_samples()
-    result.require_some()
+        require_samples(result)
+    require_some(result)
     if what == "summaries":
         return replace(_summaries(result, names), unfinished=result.unfinished)
     known = result.species + (() if what == "final" else result.observables)
@@ -147,9 +156,9 @@ def _cells(values: npt.NDArray[Any]) -> list[Any]:
 def _holds(result: EnsembleData, what: str) -> bool:
     names = (result.species + result.observables)[:1]
     if what == "trajectories":
-        return any(result.has_samples(name) for name in names)
+        return any(has_samples(result, name) for name in names)
     if what == "statistics":
-        return any(f"{result.place_of(name)[1]}/n" in result.data for name in names)
+        return any(f"{place_of(result, name)[1]}/n" in result.data for name in names)
     return "final" in result.data if what == "final" else bool(result.summaries)
 
 
@@ -179,19 +188,19 @@ def _numbers(result: EnsembleData, rows: slice) -> tuple[Columns, npt.NDArray[np
 
 def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     for name in names:
-        result.column(name)  # refuses what was not recorded
+        column_of(result, name)  # refuses what was not recorded
     times = result.times
-    datasets = sorted({result.place_of(name)[0] for name in names})
+    datasets = sorted({place_of(result, name)[0] for name in names})
     width = sum(result.data[d].dtype.itemsize * result.data[d].shape[-1] for d in datasets)
 
     def pieces() -> Iterator[Columns]:
         for rows in _rows(result, len(times) * (width + 8 * len(names))):
             swept, trajectory = _numbers(result, rows)
-            read = {d: result.flat(d)[rows] for d in datasets}
+            read = {d: flat_rows(result, d)[rows] for d in datasets}
             piece = [np.repeat(v, len(times)) for v in (*swept, trajectory)]
             piece.append(np.tile(times, len(trajectory)))
             for name in names:
-                dataset, _, axis = result.place_of(name)
+                dataset, _, axis = place_of(result, name)
                 piece.append(read[dataset][:, :, axis.index(name)].reshape(-1))
             yield piece
 
@@ -212,11 +221,11 @@ def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
 def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
     if "final" not in result.data:
         for name in names:
-            result.column(name)  # refuses what was not recorded
-    dataset = "final" if "final" in result.data else result.place_of(names[0])[0]
+            column_of(result, name)  # refuses what was not recorded
+    dataset = "final" if "final" in result.data else place_of(result, names[0])[0]
 
     def pieces() -> Iterator[Columns]:
-        data, status = result.flat(dataset), result.flat("status")
+        data, status = flat_rows(result, dataset), flat_rows(result, "status")
         width = data.dtype.itemsize * math.prod(data.shape[1:])
         for rows in _rows(result, width):
             swept, trajectory = _numbers(result, rows)
@@ -229,14 +238,14 @@ def _final(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
 
 
 def _summaries(result: EnsembleData, names: Sequence[str]) -> ResultTable:
-    chosen = tuple(result.summary_name(name) for name in names) or result.summaries
+    chosen = tuple(summary_name(result, name) for name in names) or result.summaries
     if not chosen:
         raise ConfigError(f'{result.name} was run without {assigned("record")}"summary:..."')
 
     def pieces() -> Iterator[Columns]:
         for rows in _rows(result, 8 * len(chosen)):
             swept, trajectory = _numbers(result, rows)
-            own = [result.flat(f"summary/{name}")[rows] for name in chosen]
+            own = [flat_rows(result, f"summary/{name}")[rows] for name in chosen]
             yield [*swept, trajectory, *own]
 
     return ResultTable(_header(result, ("trajectory",), chosen), pieces())

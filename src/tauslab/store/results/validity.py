@@ -20,6 +20,7 @@ from tauslab.model.expressions.expression import Number
 from tauslab.model.network.diagnosis.no_number import no_number
 from tauslab.store.format.schema import STATUS_VALUES
 from tauslab.store.results.recorded import Recorded
+from tauslab.store.results.samples import status_of
 
 _LAST_VALID = STATUS_VALUES["absorbed"]
 _MOST_POINTS = 3
@@ -33,7 +34,7 @@ def warning_of(result: Recorded) -> str:
     NoValidTrajectory
         There is no valid trajectory at all.
     """
-    status = np.atleast_2d(result.status)
+    status = np.atleast_2d(status_of(result))
     lost = np.asarray(~np.any(status <= _LAST_VALID, axis=-1))
     if not np.any(lost):
         return ""
@@ -61,7 +62,7 @@ def told_of_early_ends(result: Recorded) -> str:
     Means at later times are of the others, which are not like all. Points of a sweep where all
     ended are told by `warning_of`.
     """
-    status = np.atleast_2d(result.status)
+    status = np.atleast_2d(status_of(result))
     early = status[ended_early(status)]
     if not early.size or not np.any(status <= _LAST_VALID, axis=-1).all():
         return ""
@@ -79,7 +80,7 @@ def warn_of_left_out(result: Recorded, name: str, summed: npt.NDArray[Any]) -> N
     summed
         Samples that are in the mean ``[point, time]``.
     """
-    status = np.atleast_2d(result.status)
+    status = np.atleast_2d(status_of(result))
     there = (status <= _LAST_VALID).sum(axis=-1)[:, None]
     left_out = int(np.maximum(there - summed.astype(np.int64), 0).sum())
     if left_out:
@@ -142,7 +143,7 @@ def _why_nan(result: Recorded) -> str:
     """Name what gave no number in the first trajectory that ended by that; empty if unknown."""
     from tauslab.formats.toml.network import read_toml_text
 
-    status = np.atleast_2d(result.status)
+    status = np.atleast_2d(status_of(result))
     point, row = (int(i) for i in np.argwhere(status == STATUS_VALUES["nan"])[0])
     given = {name: float(column[point]) for name, column in result.points.items()}
     try:

@@ -14,9 +14,11 @@ from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
-from tauslab.kernels.exact.table_network import blocks_of_a_multiprocessor, tables_of, team_of
-from tauslab.kernels.exact.tables import TableRows
+from tauslab.kernels.exact.sums import blocks_of_a_multiprocessor
+from tauslab.kernels.exact.table_network import tables_of, team_of
+from tauslab.kernels.exact.table_selector import TableSelector
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import TableRows
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
 from tauslab.store.results.digest import digest_lines
@@ -170,6 +172,10 @@ def test_linear_is_refused_for_large_networks():
     network = mass_action(2, [([0], [1], 1.0)] * 129)
     with pytest.raises(ts.ConfigError, match="1 to 128 reactions, not 129"):
         selector_of(network, "linear")
+
+
+def test_selectors_have_registered_themselves():
+    assert {"linear", *TableSelector.registered} == set(SELECTORS)
 
 
 def test_a_selector_that_there_is_not_is_refused():

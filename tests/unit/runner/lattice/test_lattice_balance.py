@@ -16,7 +16,7 @@ def test_planes_cost_by_their_occupied_tiles(backend):
     model.place("A", positions=[(2, 0, 0), (2, 29, 69), (3, 5, 5), (3, 5, 6)] * 3)
     engine = LatticeEngine(backend, lowered(model), seed=1, slab=Slab(1, 5, 1, 1))
     engine.load_start()
-    tiles = engine.tiles
+    tiles = engine.plan.tiles
     assert tiles > 2
     assert plane_costs(engine).tolist() == [tiles, tiles + 38, tiles + 19, tiles]
 

@@ -34,13 +34,13 @@ def growing():
 def chosen(monkeypatch):
     """How full lattices are taken for each time that a kernel is chosen."""
     found = []
-    choose = LatticeEngine._choose
+    compile_steps = LatticeEngine._compile
 
     def noted(self):
         found.append(self.filling)
-        choose(self)
+        compile_steps(self)
 
-    monkeypatch.setattr(LatticeEngine, "_choose", noted)
+    monkeypatch.setattr(LatticeEngine, "_compile", noted)
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     return found
 

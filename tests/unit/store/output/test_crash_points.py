@@ -20,6 +20,7 @@ from tauslab.base.errors import InputFileError
 from tauslab.store.format import schema
 from tauslab.store.results.digest import digest_lines
 from tauslab.store.results.open import open_result
+from tauslab.store.results.samples import require_some
 from tauslab.store.writers.parts import PartsOptions
 
 VIEW = PartsOptions(segment_bytes=750, merge_bytes=0)  # parts of two blocks, and a view of them
@@ -57,7 +58,7 @@ def check_wreck(job, path):
             check_means(job, result, done)
         else:
             with pytest.raises(InputFileError, match="no completed block"):
-                result.require_some()
+                require_some(result)
 
 
 def check_means(job, result, done):

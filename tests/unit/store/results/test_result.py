@@ -24,6 +24,7 @@ from tauslab.store.results import columns
 from tauslab.store.results.digest import digest_lines
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
+from tauslab.store.results.samples import column_of
 from tauslab.store.results.tables import table_of, write_table
 
 N = 100
@@ -162,7 +163,7 @@ def test_reading_in_small_pieces_changes_nothing(tmp_path, monkeypatch):
     with open_result(path) as result:
         whole = result.variance("Y"), result.quantile("Y", 0.3), result.quantile("X", [0, 1])
         monkeypatch.setattr(columns, "READ_BYTES", 1)
-        assert len(list(result.column("Y").pieces())) == math.ceil(N / make.BLOCK)
+        assert len(list(column_of(result, "Y").pieces())) == math.ceil(N / make.BLOCK)
         pieces = result.variance("Y"), result.quantile("Y", 0.3), result.quantile("X", [0, 1])
     assert all(np.array_equal(a, b) for a, b in zip(whole, pieces, strict=True))
 

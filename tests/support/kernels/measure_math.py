@@ -1,8 +1,8 @@
 """Measure the portable math functions: errors, speed, and digests that must not depend on devices.
 
-    python scripts/benchmarks/measure_math.py                                errors in ulp, as a table
-    python scripts/benchmarks/measure_math.py --speed                        nanoseconds per call on this CPU
-    python scripts/benchmarks/measure_math.py --digest 10000000 --device cuda   SHA-256 per function
+    python tests/support/kernels/measure_math.py              errors in ulp, as a table
+    python tests/support/kernels/measure_math.py --speed      nanoseconds per call on this CPU
+    python tests/support/kernels/measure_math.py --digest N   SHA-256 per function, --device cuda
 
 Errors are against mpmath.  Digests are over arguments that the probe makes itself, so two devices
 or compilers agree exactly if their functions do.
@@ -31,7 +31,7 @@ from tauslab.kernels.backends.nvrtc import nvrtc_flags
 
 FloatArray = npt.NDArray[np.float64]
 
-PROBE = Path(__file__).resolve().parents[2] / "tests/support/kernels/csrc_math_probe.cc"
+PROBE = Path(__file__).with_name("csrc_math_probe.cc")
 
 # In the order of `enum Function` of the probe.
 NAMES = ("exponential", "log", "log10", "log1p", "exp", "expm1", "pow", "cbrt", "sin", "cos",

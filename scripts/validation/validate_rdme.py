@@ -1,13 +1,7 @@
-#!/usr/bin/env python3
 """Long runs of the lattice engine against exact laws: value, expectation, sampling error, z.
 
-    python scripts/lattice/validate_rdme.py --device cuda -o docs/validation/rdme-cuda.csv
-    python scripts/lattice/validate_rdme.py --device cuda -o part.csv T3 T8  # some tests
-    python scripts/lattice/validate_rdme.py --merge part.csv other.csv -o docs/validation/rdme-cuda.csv
-
-writes the table and a summary beside it (rdme-cuda.md), and exits 1 if a row is off.  Every law
-holds for any time step unless its row allows a bias.  A row is off where its value is more than 4.5
-standard errors, beyond that bias, from the expectation: once in 100,000 rows.  ``--scale``
+Every law holds for any time step unless its row allows a bias.  A row is off where its value is more
+than 4.5 standard errors, beyond that bias, from the expectation: once in 100,000 rows.  ``--scale``
 multiplies the work (1 suits a GPU; 0.02 a laptop).  T8, 1e12 trials, is done from scale 0.1 or when
 asked for by name; T11, 240 s of model time, from scale 1, with ``--minde`` from a run that there
 is.  Small boxes lie side by side in one lattice with walls between them, and pairs of species of
@@ -16,18 +10,16 @@ their own share a box, so that a launch does many runs.
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from lattice_cases import Settings, minde
+from outcome import Outcome, say, verdict
 from rdme_hops import t1, t2, t9, t13
 from rdme_laws import Row, Test, engine_of, model_of
 from rdme_period import exact_swings, pooled_period, swings_of_planes
@@ -37,7 +29,17 @@ from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, ge
 from tauslab.model.lattice.lattice import Lattice
 
 Z_LIMIT = 4.5
-HEADER = ("test", "quantity", "value", "expected", "error", "allowed_bias", "z", "seconds", "by")
+HEADER = (
+    "test",
+    "quantity",
+    "value",
+    "expected",
+    "error",
+    "allowed_bias",
+    "z",
+    "seconds",
+    "verdict",
+)
 
 
 def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:
@@ -117,90 +119,22 @@ TESTS: dict[str, Test] = {
 }  # fmt: skip
 
 
-def cells(row: Row) -> list[str]:
-    """A row of the table."""
-    numbers = (row.value, row.expected, row.error, row.bias, row.z)
-    return [row.test, row.quantity, *(f"{x:.6g}" for x in numbers)]
-
-
-def merged(paths: list[Path], rows: list[list[str]]) -> list[list[str]]:
-    """Rows of other tables and these, in the order of tests; of a test, the last table's."""
-    tables = [list(csv.reader(path.read_text(encoding="utf-8").splitlines()))[1:] for path in paths]
-    found: dict[str, list[list[str]]] = {}
-    for table in [*tables, rows]:
-        found |= {name: [row for row in table if row[0] == name] for name in {r[0] for r in table}}
-    return [row for name in sorted(found, key=lambda name: int(name[1:])) for row in found[name]]
-
-
-def write(rows: list[list[str]], path: Path) -> None:
-    """The table as CSV, and with verdicts as Markdown."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
-    heads = sorted({row[-1] for row in rows})
-    lines = [
-        "# Particles on a lattice against exact laws", "",
-        f"Made by `scripts/lattice/validate_rdme.py`, which states the rule: {'; '.join(heads)}.", "",
-        f"| {' | '.join((*HEADER[:-1], 'verdict'))} |", f"|{'---|' * len(HEADER)}",
-    ]  # fmt: skip
-    lines += [f"| {' | '.join(row[:-1])} | {'FAIL' if off(row) else 'pass'} |" for row in rows]
-    path.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def off(row: list[str]) -> bool:
-    """Whether a row of the table is too far from its law."""
-    return float(row[HEADER.index("z")]) > Z_LIMIT
-
-
-def made_by(minde: Path) -> str:
-    """The device of a stored run of the Min proteins."""
-    return (
-        f"{json.loads(minde.with_suffix('.json').read_text(encoding='utf-8'))['device']}, scale 1"
-    )
-
-
-def chosen(options: argparse.Namespace) -> list[str]:
-    """Tests to run: those named, else all that the scale allows; none where tables are joined."""
-    scale = options.scale
+def run(given: Any) -> Outcome:
+    """Run the tests: those named, else all that the scale allows."""
+    scale = given.scale
     short = [t for t in TESTS if scale >= 1 or (t != "T11" and (t != "T8" or scale >= 0.1))]
-    return options.test or ([] if options.merge else short)
-
-
-def main() -> int:
-    """Run the tests that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("test", nargs="*", help="T6 with T7, T10 with T14; by default all")
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument(
-        "--minde", type=Path, help="lattice-minde.npz of figures_lattice.py, for T11"
-    )
-    parser.add_argument("--merge", type=Path, nargs="+", default=[],
-                        help="tables of other runs to take in")  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, help="CSV; a .md is written beside it")
-    options = parser.parse_args()
-    if unknown := sorted(set(options.test) - set(TESTS)):
-        parser.error(f"{', '.join(unknown)}: tests are {', '.join(TESTS)}")
-    backend = get_backend(choose_backend(options.device), BackendOptions(threads=options.threads))
-    head = f"{backend.describe()}, scale {options.scale:g}"
-    out, rows = csv.writer(sys.stdout, lineterminator="\n"), merged(options.merge, [])
-    out.writerow(HEADER)
-    tests = TESTS | {"T11": partial(t11, stored=options.minde)}
-    for name in chosen(options):
+    if unknown := sorted(set(given.cases) - set(TESTS)):
+        raise SystemExit(f"{', '.join(unknown)}: tests are {', '.join(TESTS)}")
+    backend = get_backend(choose_backend(given.device), BackendOptions(threads=given.threads))
+    tests, rows = TESTS | {"T11": partial(t11, stored=given.minde)}, []
+    for name in given.cases or short:
         began = time.perf_counter()
-        for row in tests[name](backend, options.scale):
-            took = time.perf_counter() - began
-            by = made_by(options.minde) if name == "T11" and options.minde else head
-            rows = [*rows, [*cells(row), f"{took:.1f}", by]]
-            out.writerow(rows[-1][:-1])
-            sys.stdout.flush()
-            if options.output:  # after each row: a run that is stopped leaves what it has
-                write(merged([], rows), options.output)
-    if options.output:
-        write(merged([], rows), options.output)
+        for row in tests[name](backend, scale):
+            numbers = (row.value, row.expected, row.error, row.bias, row.z)
+            took = f"{time.perf_counter() - began:.1f}"
+            rows.append([row.test, row.quantity, *(f"{x:.6g}" for x in numbers), took,
+                         verdict(good=row.z <= Z_LIMIT)])  # fmt: skip
+            say(*rows[-1])
+    about = f"{backend.describe()}, scale {scale:g}."
     backend.close()
-    return int(any(map(off, rows)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Outcome("Particles on a lattice against exact laws", about, HEADER, rows)

@@ -1,24 +1,22 @@
-#!/usr/bin/env python3
 """T14 over ranks: a lattice's digest does not depend on ranks, cuts, transports and halos.
 
-    mpirun -n 4 --oversubscribe python scripts/lattice/validate_halo.py
+    mpirun -n 4 --oversubscribe python scripts/validate.py halo
 
 A + B <-> C on 96 x 64 x 64 periodic sites, 10 and 40 % full, 10,000 steps, on 1, 2, ... of the
 ranks, by all transports that the device has, cut evenly and not, with halos of one and three
-planes. Rank 0 prints a line for every way, with the digest of particles and of those that wait, and
-at the end whether all were the same; if not, the script ends with 1. Milliseconds a step include
-the gathering of counts.
+planes. Rank 0 has a row for every way, with the digest of particles and of those that wait.
+Milliseconds a step include the gathering of counts.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import sys
 import time
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from measure_lattices import Site
+from outcome import Outcome, verdict
 
 from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator, world
@@ -27,9 +25,6 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import LatticeState
-
-sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from measure_lattices import Site
 
 SEED = 5
 _BATCH = 1000  # steps that are done again where a list was too short
@@ -63,8 +58,8 @@ def advanced(
     comm: Communicator,
     way: tuple[tuple[int, ...], HaloOptions],
     steps: int,
-) -> str:
-    """Digest after all steps, told by the first rank."""
+) -> list[str]:
+    """Digest after all steps, how, who waited, and milliseconds a step."""
     bounds, options = way
     slab = SlabEngine(backend, lattice, comm.native, bounds, seed=SEED, options=options)
     slab.engine.load_start()
@@ -74,46 +69,30 @@ def advanced(
     seconds = max(comm.allgather(time.perf_counter() - began))
     spills = sum(comm.allgather(spills))
     found = digest(comm.allgather(slab.engine.save()))
-    if comm.rank == 0:
-        way_there = f"{slab.transports}, depth {options.depth}, early {options.early}, {bounds}"
-        print(f"{found} on {comm.size} by {way_there}: {spills} waited, "
-              f"{1e3 * seconds / steps:.4f} ms a step", flush=True)  # fmt: skip
+    how = f"{slab.transports}, depth {options.depth}, early {options.early}, {bounds}"
     slab.close()
-    return found
+    return [found, str(comm.size), how, str(spills), f"{1e3 * seconds / steps:.4f}"]
 
 
-def main() -> int:
-    """Run all ways; 1 if one gave other bits."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--shape", type=int, nargs=3, default=(96, 64, 64), metavar=("Z", "Y", "X"))
-    parser.add_argument("--steps", type=int, default=10_000)
-    parser.add_argument("--fill", type=float, nargs="+", default=(0.1, 0.4))
-    parser.add_argument("--ranks", type=int, nargs="+", help="by default 1, 2, 4, ... of all")
-    parser.add_argument("--transports", nargs="+", help="by default peer, shared, host on GPUs")
-    parser.add_argument("--device", default="auto")
-    options = parser.parse_args()
+def run(given: Any) -> Outcome | None:
+    """Run all ways; the table on rank 0."""
     everyone = world()
-    backend = open_backend(options.device, 1, everyone, share=True)
+    backend = open_backend(given.device, 1, everyone, share=True)
     usual = ("peer", "shared", "host") if backend.waits_aside else ("host",)
-    transports = tuple(options.transports or usual)
-    counts = options.ranks or [n for n in (1, 2, 4, 8, 16) if n <= everyone.size]
-    same = True
-    for fill in options.fill:
-        lattice = Site(shape=tuple(options.shape), fill=fill).lowered()
-        digests: set[str] = set()
-        for ranks in counts:
+    transports = tuple(given.transports or usual)
+    rows: list[list[str]] = []
+    for fill in given.fill:
+        lattice = Site(shape=tuple(given.shape), fill=fill).lowered()
+        found: list[list[str]] = []
+        for ranks in (n for n in (1, 2, 4, 8, 16) if n <= everyone.size):
             comm = everyone.split(int(everyone.rank >= ranks))
             if everyone.rank < ranks:
-                for way in ways(options.shape[0], ranks, transports):
-                    digests.add(advanced(backend, lattice, comm, way, options.steps))
+                every = ways(given.shape[0], ranks, transports)
+                found += [advanced(backend, lattice, comm, way, given.steps) for way in every]
             comm.free()
-        same = same and len(set().union(*everyone.allgather(digests))) == 1
-        if everyone.rank == 0:
-            verdict = "the same bits" if same else "DIFFERENT BITS"
-            print(f"{100 * fill:g} % full, {options.steps} steps: {verdict}", flush=True)
+        rows += [[f"{100 * fill:g} %", *row, verdict(good=row[0] == found[0][0])] for row in found]
     backend.close()
-    return 0 if same else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if everyone.rank:
+        return None
+    columns = ("full", "digest", "ranks", "by", "waited", "ms a step", "verdict")
+    return Outcome("One lattice over ranks: the same bits", f"{given.steps} steps.", columns, rows)

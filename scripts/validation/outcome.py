@@ -1,0 +1,68 @@
+"""What a check of `scripts/validate.py` gives, and how it is written."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+FAIL = "FAIL"
+
+
+@dataclass
+class Outcome:
+    """A table. A row whose last cell is `FAIL` fails, and so does what `failed` names.
+
+    `about` says what was compared, with how many trajectories, on what; `below` are lines of
+    Markdown under the table.
+    """
+
+    title: str
+    about: str
+    columns: Sequence[str]
+    rows: list[list[str]]
+    below: Sequence[str] = ()
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[str]:
+        """All that fails."""
+        return [*self.failed, *(" ".join(row) for row in self.rows if row and row[-1] == FAIL)]
+
+    def page(self, command: str) -> str:
+        """As Markdown."""
+        below = ["", *self.below] if self.below else []
+        lines = [f"# {self.title}", "", f"    {command}", "", self.about, "",
+                 *table(self.columns, self.rows), *below]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+    def write(self, path: Path, command: str) -> None:
+        """The table as CSV, and the page beside it."""
+        with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
+        path.with_suffix(".md").write_text(self.page(command), encoding="utf-8")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table of Markdown."""
+    every = [columns, ["---"] * len(columns), *rows]
+    return [f"| {' | '.join(row)} |" for row in every]
+
+
+def cells(row: Any, digits: int = 4) -> list[str]:
+    """The fields of a dataclass, or the items of a sequence, as text."""
+    values = row if isinstance(row, list | tuple) else [getattr(row, f.name) for f in fields(row)]
+    return [f"{value:.{digits}g}" if isinstance(value, float) else str(value) for value in values]
+
+
+def verdict(*, good: bool) -> str:
+    """The last cell of a row."""
+    return "pass" if good else FAIL
+
+
+def say(*words: object) -> None:
+    """Tell how far it is."""
+    print(*words, file=sys.stderr, flush=True)

@@ -1,0 +1,98 @@
+"""Selectors of networks in tables: a class for each, which registers itself by its name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import TableBook
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the tables of a selector are written of.
+
+    Parameters
+    ----------
+    network
+        With events one of `behind_counts`.
+    forms
+        Species and kind of every reaction's propensity, ``[reaction, 3]``.
+    firings
+        How often each reaction fired in a pilot, f64 ``[reaction]``, or None.
+    highest
+        Initial counts that no trajectory exceeds, int ``[species]``, or None.
+    team
+        Threads that run one trajectory.
+    watched
+        Reactions behind which events may happen, ``[reaction]``.
+    variables
+        Those that events set.
+    late
+        Changes of delayed reactions when they complete.
+    """
+
+    network: LoweredNetwork
+    forms: IntArray
+    firings: FloatArray | None
+    highest: IntArray | None
+    team: int
+    watched: BoolArray
+    variables: Sequence[int]
+    late: Sequence[tuple[tuple[int, int], ...]]
+
+
+class TableSelector(ABC):
+    """How the next reaction of a network in tables is found.
+
+    Attributes
+    ----------
+    name
+        As a user and a file name it.
+    entry, folder
+        Its kernel, and where that is below csrc/tables; another kernel in the folder ``events``,
+        with ``_events`` behind its name, takes networks with events.
+    """
+
+    name: ClassVar[str]
+    entry: ClassVar[str]
+    folder: ClassVar[str] = ""
+    registered: ClassVar[dict[str, TableSelector]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Register a selector, once."""
+        TableSelector.registered[cls.name] = cls()
+
+    @abstractmethod
+    def write(self, book: TableBook, of: Contents) -> None:
+        """Write the tables that it searches, and what an event makes old in them."""
+
+    @abstractmethod
+    def lay_out(
+        self, book: TableBook, parts: Sequence[int], team: int, trajectories: int, backend: Backend
+    ) -> int:
+        """Choose what is in shared memory, and how many blocks; return the bytes that it takes.
+
+        Parameters
+        ----------
+        parts
+            Bytes of a trajectory's sums, counts and whole numbers.
+        trajectories
+            That the device runs, 0 where nobody knows.
+        """
+
+
+def entry_of(selector: str) -> str:
+    """The kernel of a selector."""
+    return TableSelector.registered[selector].entry
+
+
+def file_of(selector: str) -> str:
+    """The file of that kernel."""
+    chosen = TableSelector.registered[selector]
+    return "/".join(filter(None, ("tables", chosen.folder, f"{chosen.entry}.cc")))

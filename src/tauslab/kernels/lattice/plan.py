@@ -1,0 +1,190 @@
+"""Which kernel does the steps of a lattice on a device, and how: one choice, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.lattice.codegen import (
+    SECTION,
+    Tile,
+    has_sections,
+    lanes_of,
+    lattice_header,
+    may_be_sparse,
+    reaction_tables,
+    section_blocks,
+    sparse_threads,
+    tile_of,
+    words_in_registers,
+)
+from tauslab.kernels.lattice.filling import BEYOND, Filling
+from tauslab.kernels.lattice.lines import ListedLines, in_lines, planned_lines
+from tauslab.kernels.lattice.lowering import LoweredLattice
+
+TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
+
+
+class Way(Enum):
+    """What a launch does, and who does what of it; changes no bit."""
+
+    PLANES = "one step by two launches, whose blocks go through planes"
+    LISTED = "many steps; blocks share out the tiles that may hold particles"
+    SPARSE = "many steps; warps share out the tiles, lanes the sites that hold particles"
+    SECTIONS = "as SPARSE, but blocks share out sections of the lattice, with one barrier a step"
+    LINES = "many steps; blocks keep lines of sites"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for, as of `LatticeEngine`; None leaves it to `plan_of`."""
+
+    together: bool | None = None
+    sparse: bool | None = None
+    sections: bool | None = None
+    lines: bool | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What an engine has of a lattice and of a device.
+
+    The `whole` lattice or a slab of it, of so many `sites` in memory; `sharing` engines take steps
+    at the same time, and `tall` is as of `tile_of`.
+    """
+
+    whole: bool
+    sites: int
+    sharing: int
+    tall: bool
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A kernel and its launches.
+
+    Attributes
+    ----------
+    threads, block_bytes
+        Of a block; the bytes are fast memory.
+    warps
+        Of a block, that do tiles of their own.
+    tiles, columns
+        Of a plane: tiles, and blocks of a launch of `Way.PLANES`.
+    halves
+        Whether two warps may share a tile: more of its sites than a warp has lanes.
+    lanes
+        Threads of a block that go together.
+    header
+        `model.h` of all kernels of the lattice.
+    """
+
+    way: Way
+    sharing: int
+    tile: Tile
+    threads: int
+    block_bytes: int
+    warps: int
+    tiles: int
+    columns: int
+    halves: bool
+    lanes: int
+    header: Mapping[str, str]
+    lines: ListedLines | None = None
+
+    @property
+    def together(self) -> bool:
+        """Whether a launch does many steps."""
+        return self.way is not Way.PLANES
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a launch looks for the sites that hold particles."""
+        return self.way in (Way.SPARSE, Way.SECTIONS)
+
+
+def wishes_of(backend: Backend, share: Share, asked: Wishes) -> Wishes:
+    """What was asked for; of few sites of a CPU a step takes less time than a launch."""
+    few = share.sites * backend.site_seconds < backend.step_seconds
+    if asked.sparse is None and few and not backend.style.warps:
+        return replace(asked, sparse=True)
+    return asked
+
+
+def may_change(backend: Backend, lattice: LoweredLattice, wishes: Wishes) -> bool:
+    """Whether another plan may be better when the lattice's particles have changed."""
+    return backend.style.warps or (wishes.sparse is None and may_be_sparse(lattice))
+
+
+def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> LoweredLattice:
+    """The lattice, told that it is so full if lanes of a warp are to keep other sites then."""
+
+    def kept(particles: float) -> tuple[int, bool]:
+        told = replace(lattice, crowded=particles)
+        return words_in_registers(told), in_lines(told)
+
+    now = kept(lattice.crowding)
+    if not backend.style.warps or now in map(kept, (held / BEYOND, held, held * BEYOND)):
+        return lattice
+    return replace(lattice, crowded=held)
+
+
+def plan_of(
+    backend: Backend, lattice: LoweredLattice, share: Share, wishes: Wishes, filling: Filling
+) -> StepPlan:
+    """The plan for a lattice that is so full."""
+    wants = share.whole and may_be_sparse(lattice, wanted=wishes.sparse)
+    wants = wants and (filling < Filling.MANY if wishes.sparse is None else wishes.sparse)
+    few = wants and filling == Filling.FEW
+    small = share.sites <= backend.sites_together or few
+    together = small if wishes.together is None else wishes.together
+    way, lines = Way.LISTED, None
+    if not (share.whole and together):
+        way = Way.PLANES
+    elif wants:
+        sections = _has_sections(backend, lattice, share) and few
+        sections = sections if wishes.sections is None else wishes.sections
+        way = Way.SECTIONS if sections else Way.SPARSE
+    elif backend.style.warps:
+        lines = planned_lines(backend, lattice, sharing=share.sharing, wanted=wishes.lines)
+        way = Way.LINES if lines else way
+    return _planned(backend, lattice, share, way, lines, halves=not few)
+
+
+def _has_sections(backend: Backend, lattice: LoweredLattice, share: Share) -> bool:
+    """Whether a GPU does all sections at the same time."""
+    at_once = backend.multiprocessors * section_blocks() // share.sharing
+    reactions = reaction_tables(lattice.reactions, len(lattice.species))
+    return backend.style.warps and has_sections(lattice, reactions, at_once)
+
+
+def _planned(
+    backend: Backend,
+    lattice: LoweredLattice,
+    share: Share,
+    way: Way,
+    lines: ListedLines | None,
+    *,
+    halves: bool,
+) -> StepPlan:
+    """The sizes of a way to do steps."""
+    warps, tall = backend.style.warps, share.tall
+    sparse, together = way in (Way.SPARSE, Way.SECTIONS), way is not Way.PLANES
+    small = sparse or (together and warps)
+    section = SECTION if way is Way.SECTIONS else 0
+    header = lattice_header(
+        lattice, reaction_tables(lattice.reactions, len(lattice.species)), small=small, tall=tall,
+        together=together, section=section, more=lines.plan.sizes() if lines else None,
+    )  # fmt: skip
+    tile = tile_of(lattice, small=small, tall=tall)
+    own_warps, rows = lanes_of(lattice, small=small, tall=tall) if warps else (1, 1)
+    _, ny, nx = lattice.shape
+    tiles = -(-ny // tile.y) * -(-nx // tile.x)
+    threads = sparse_threads(lattice, section) if sparse else tile.threads
+    return StepPlan(
+        way, share.sharing, tile, lines.plan.threads if lines else threads,
+        lines.plan.bytes if lines else 0, own_warps, tiles, -(-tiles * rows // own_warps), halves,
+        32 if warps else threads, {"model.h": header}, lines,
+    )  # fmt: skip
