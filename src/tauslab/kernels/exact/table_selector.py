@@ -55,8 +55,7 @@ class TableSelector(ABC):
     name
         As a user and a file name it.
     entry, folder
-        Its kernel, and where that is below csrc/tables; another kernel in the folder ``events``,
-        with ``_events`` behind its name, takes networks with events.
+        Its kernel, of networks with events and without, and where that is below csrc/tables.
     """
 
     name: ClassVar[str]
@@ -94,5 +93,5 @@ def entry_of(selector: str) -> str:
 
 def file_of(selector: str) -> str:
     """The file of that kernel."""
-    chosen = TableSelector.registered[selector]
-    return "/".join(filter(None, ("tables", chosen.folder, f"{chosen.entry}.cc")))
+    folder = TableSelector.registered[selector].folder
+    return "/".join(filter(None, ("tables", folder, f"{entry_of(selector)}.cc")))
