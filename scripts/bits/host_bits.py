@@ -18,6 +18,7 @@ from tauslab.analysis.dbn.results.model_checking import SequentialTest
 from tauslab.analysis.dbn.results.monitor import Monitor
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
+from tauslab.model.expressions.array_math import apply
 from tauslab.model.expressions.trees import FUNCTIONS
 from tauslab.model.generators.equations import synthetic_equations
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
@@ -25,7 +26,6 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
-from tauslab.model.portable.array_math import apply
 from tauslab.model.portable.random_words import RandomWords
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range

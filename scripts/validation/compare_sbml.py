@@ -33,7 +33,7 @@ from outcome import FAIL, Outcome, cells, say
 import tauslab as ts
 from tauslab.base.errors import TauslabError
 from tauslab.formats.sbml.reader import read_sbml
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 FloatArray = npt.NDArray[np.float64]
 

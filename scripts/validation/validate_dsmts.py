@@ -36,7 +36,7 @@ from outcome import Outcome, say, verdict
 
 import tauslab as ts
 from tauslab.formats.read import read_network
-from tauslab.model.network.check import refusing
+from tauslab.model.network.diagnosis.check import refusing
 from tauslab.store.results.samples import column_of
 
 FloatArray = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ import json, time, warnings
 import numpy as np
 import tauslab as ts
 from mpi4py import MPI
-from tauslab.decomposition.ranks.waiting import meeting
+from tauslab.decomposition.ranks import meeting
 
 world = MPI.COMM_WORLD
 net = ts.Network("decay")

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from tauslab.formats.sbml.reader import read_sbml
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import evaluate
 
 libsbml = importlib.import_module("libsbml")
 

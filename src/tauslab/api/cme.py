@@ -14,7 +14,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.formats import read as readers
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.options.values.python_values import numbers
+from tauslab.options.python_values import numbers
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.start_laws import StartLaw, start_laws
 from tauslab.options.values.unknown import checks_keywords

@@ -12,7 +12,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.ensemble import PYTHON_COMMAND
 from tauslab.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.options.places import GPU, device_settings, file_settings
-from tauslab.options.values.python_values import points_of
+from tauslab.options.python_values import points_of
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.store.results.lattice.result import LatticeResult
 

@@ -23,8 +23,8 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import SSA
 from tauslab.options.places import device_settings
+from tauslab.options.python_values import numbers
 from tauslab.options.values.definition import check_values
-from tauslab.options.values.python_values import numbers
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.start_laws import start_laws
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tauslab.options.methods import METHOD_CLASSES
 from tauslab.options.places import CPU, GPU, Dask, Output
+from tauslab.options.python_values import whole
 from tauslab.options.values.definition import definitions, with_options
-from tauslab.options.values.python_values import whole
 from tauslab.options.values.texts import count
 from tauslab.options.values.unknown import unknown_keyword
 

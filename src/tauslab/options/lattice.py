@@ -20,9 +20,9 @@ from tauslab.base.option_names import assigned, opt, warn
 from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.options.keywords import PointsKeywords, device_option
 from tauslab.options.places import Device, Name, Output
+from tauslab.options.python_values import whole
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.definition import Stored, declared, option
-from tauslab.options.values.python_values import whole
 from tauslab.options.values.recurring import comm_option, quiet_option
 from tauslab.options.values.texts import assignments, count
 

@@ -20,7 +20,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.expressions.distributions import PRIORS, arguments_of
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 from tauslab.options.values import priors as laws
 
 FloatArray = npt.NDArray[np.float64]

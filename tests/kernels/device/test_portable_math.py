@@ -13,7 +13,7 @@ from quick_compiling import PLAIN
 
 from tauslab.kernels.backends.compilers import find_compilers
 from tauslab.model.expressions.expression import call
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 INF, NAN = math.inf, math.nan
 

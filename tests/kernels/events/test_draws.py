@@ -8,7 +8,7 @@ import scipy.stats as st
 from event_models import noisy
 
 import tauslab as ts
-from tauslab.model.network.check import without_missing
+from tauslab.model.network.diagnosis.check import without_missing
 from tauslab.store.results.digest import digest_lines
 from tauslab.store.results.samples import column_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.network.check import check_facts, report
+from tauslab.model.network.diagnosis.check import check_facts, report
 from tauslab.store.results.digest import digest_lines
 
 pasts = importlib.import_module("validate_pasts")

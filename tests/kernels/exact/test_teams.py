@@ -12,7 +12,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.exact import event_tables as plans
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS, Expected, tables_of
-from tauslab.kernels.exact.tables import LANES
+from tauslab.kernels.network.tables import LANES
 from tauslab.model.network.network import Network
 
 SELECTORS_OF_TABLES = SELECTORS[1:]

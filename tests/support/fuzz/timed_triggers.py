@@ -20,9 +20,9 @@ import numpy as np
 
 import tauslab as ts
 from tauslab.model.expressions.expression import symbols
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.diagnosis.time_breaks import time_breaks
 from tauslab.model.network.network import Event
-from tauslab.model.portable.host_math import evaluate
 
 Formula = Any  # a fraction, "time", a name, or a tuple of a function and its arguments
 METHODS: tuple[Any, ...] = ("ssa", "tau", ts.ODE(solver="dopri5"), ts.ODE(solver="rosenbrock"))

@@ -20,9 +20,9 @@ from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.network.codegen import table_header, unrolled_header, weighted_sums
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.expression import Number, parse, symbols
-from tauslab.model.network.check import mass_action_reactions, require_support
+from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.network.diagnosis.check import mass_action_reactions, require_support
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import evaluate
 
 HERE = Path("here.net")
 SMALL = """

@@ -10,8 +10,8 @@ import pytest
 from tauslab.base.errors import ModelError
 from tauslab.formats.bionetgen.net import read_net_text
 from tauslab.model.expressions.expression import to_text
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.network import Reaction
-from tauslab.model.portable.host_math import evaluate
 
 STATE = {"a": 7.0, "b": 5.0, "c": 3.0, "k": 2.0, "K": 4.0, "L": 9.0, "n": 1.5}
 

@@ -11,7 +11,7 @@ import pytest
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.cli.main import main
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 R = "Model/Reaction"
 

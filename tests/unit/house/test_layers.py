@@ -1,4 +1,4 @@
-"""Rules of the source tree beside those of `lint-imports`: circles, links, and what stays out."""
+"""Rules of the source tree beside those of `lint-imports`: links, and what stays out."""
 
 from __future__ import annotations
 
@@ -79,59 +79,6 @@ def texts_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
             and isinstance(node.value, str)
         ):
             yield node.lineno, node.value
-
-
-def circles(graph: dict[str, set[str]]) -> list[set[str]]:
-    """Groups of modules that reach one another: the strongly connected components of Tarjan."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found = []
-
-    def visit(module: str) -> None:
-        order[module] = low[module] = len(order)
-        stack.append(module)
-        for target in graph[module]:
-            if target not in order:
-                visit(target)
-            if target in stack:
-                low[module] = min(low[module], low[target])
-        if low[module] == order[module]:
-            at = stack.index(module)
-            if len(stack) > at + 1:
-                found.append(set(stack[at:]))
-            del stack[at:]
-
-    for module in graph:
-        if module not in order:
-            visit(module)
-    return found
-
-
-def graph_of_imports() -> dict[str, set[str]]:
-    """Which modules each one imports, by dotted names without `tauslab`."""
-    dotted_of = {
-        name: ".".join(("tauslab", *Path(name).with_suffix("").parts)).removesuffix(".__init__")
-        for name in trees()
-    }
-    modules = set(dotted_of.values())
-    graph: dict[str, set[str]] = {module: set() for module in modules}
-    for name, tree in trees().items():
-        for target in imports(tree):
-            while target and target not in modules:
-                target = target.rpartition(".")[0]  # noqa: PLW2901 - a name in a module
-            if target and target != dotted_of[name]:
-                graph[dotted_of[name]].add(target)
-    return graph
-
-
-def test_no_circle_of_imports():
-    assert [sorted(circle) for circle in circles(graph_of_imports())] == []
-
-
-def test_the_rule_sees_a_circle():
-    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set(), "e": {"a"}}
-    assert circles(graph) == [{"a", "b", "c"}]
 
 
 def test_folders_say_what_they_are_for():

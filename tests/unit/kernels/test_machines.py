@@ -13,10 +13,10 @@ import pytest
 from places import TESTS
 
 from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.model.expressions.array_math import apply
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.expressions.trees import FUNCTIONS
 from tauslab.model.network.properties import parse_property
-from tauslab.model.portable.array_math import apply
-from tauslab.model.portable.host_math import value_of
 from tauslab.runner.ensemble.choices.method_choice import _in_turn
 
 # As x86-64 and aarch64 gave them. SciPy's points may change with SciPy.

@@ -15,9 +15,9 @@ from tauslab.cli.main import _parsed
 from tauslab.cli.tools import mpi_hints
 from tauslab.exchange.sedml.kisao import method_of
 from tauslab.options.dbn import parse_edges, parse_intervals, parse_ranges
+from tauslab.options.python_values import numbers
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import choose_points, parse_sweep, read_table
-from tauslab.options.values.python_values import numbers
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.texts import assignments, named_texts
 

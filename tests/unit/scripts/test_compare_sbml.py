@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tauslab.formats.sbml.reader import read_sbml
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 # In place of the other simulator: it answers with the exact solution of dX/dt = -X / 2, or ends.
 _WORKER = """

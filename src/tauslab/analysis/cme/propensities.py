@@ -13,8 +13,8 @@ from tauslab.kernels.network.lowering import (
     Operation,
     operations_first,
 )
+from tauslab.model.expressions.array_math import apply
 from tauslab.model.expressions.expression import Number
-from tauslab.model.portable.array_math import apply
 
 
 class Propensities:

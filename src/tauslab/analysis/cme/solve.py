@@ -15,8 +15,8 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.host_memory import require_memory
 from tauslab.base.option_names import warn
 from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
-from tauslab.model.network.check import check_rates, require_support, without_missing
 from tauslab.model.network.counts import round_counts
+from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.runner.ensemble.task import with_settings

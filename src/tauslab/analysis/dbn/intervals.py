@@ -9,7 +9,7 @@ import numpy as np
 from tauslab.analysis.dbn.results.network import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 from tauslab.options.dbn import PILOT, DbnOptions
 
 _DIGITS = 3  # of the width of a range, to which ranges from samples are rounded

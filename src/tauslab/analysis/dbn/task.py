@@ -16,8 +16,8 @@ from tauslab.kernels.ode.layouts import Counting
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Prior
 from tauslab.model.network.canonical import canonical_text
-from tauslab.model.network.check import require_support
 from tauslab.model.network.dependencies import parents, right_sides
+from tauslab.model.network.diagnosis.check import require_support
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import DEFAULT_SOLVER, DbnOptions

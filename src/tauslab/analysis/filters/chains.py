@@ -22,7 +22,7 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.options.values.priors import Prior
 from tauslab.store.checking.opening import CHAINS
-from tauslab.store.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tauslab.base.arrays import Array, FloatArray
 from tauslab.store.checking.opening import FILTER, FILTERS
-from tauslab.store.results.arrays.result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 

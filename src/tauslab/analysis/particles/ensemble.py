@@ -24,10 +24,10 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError, InputFileError, one_of
 from tauslab.base.option_names import opt, said, warn
+from tauslab.decomposition.ranks.alike import require_same
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.decomposition.ranks.waiting.alike import require_same
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
@@ -43,8 +43,8 @@ from tauslab.options.methods import (
     method_with,
 )
 from tauslab.options.places import Device, device_settings
+from tauslab.options.python_values import numbers, whole
 from tauslab.options.values.checks import seed_of, within
-from tauslab.options.values.python_values import numbers, whole
 from tauslab.options.values.start_laws import StartLaw, start_laws
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.breaks import warn_of_steps

@@ -18,7 +18,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 from tauslab.options.ensemble import Options
 
 HALTED = 7  # a cell that divides: csrc/events/kept.h

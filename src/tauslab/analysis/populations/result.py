@@ -19,7 +19,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
 from tauslab.model.network.counts import some
 from tauslab.store.checking.opening import POPULATION
-from tauslab.store.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 

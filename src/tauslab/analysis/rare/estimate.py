@@ -14,7 +14,7 @@ from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.base.arrays import Array, FloatArray
 from tauslab.store.checking.opening import SPLITTING, WEIGHTED
 from tauslab.store.format.intervals import FEWEST_INFORMATIVE, unequal_runs
-from tauslab.store.results.arrays.result import ArrayResult, named_columns, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
 

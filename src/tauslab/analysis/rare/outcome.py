@@ -16,7 +16,7 @@ from tauslab.analysis.rare.walkers.weighted import Course
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, warn
-from tauslab.options.values.python_values import numbers
+from tauslab.options.python_values import numbers
 from tauslab.store.checking.opening import WEIGHTED
 from tauslab.store.format.schema import STATUS_NAMES
 

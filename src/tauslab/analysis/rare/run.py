@@ -42,7 +42,7 @@ from tauslab.decomposition.ranks.job import agreed_seed, devices, failing_togeth
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.progress import Progress as Bar
 from tauslab.decomposition.ranks.together import agree
-from tauslab.model.network.check import check_rates
+from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import SSA

@@ -11,6 +11,7 @@ import numpy as np
 from tauslab.base.arrays import BoolArray, FloatArray, Int32Array
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
+from tauslab.model.expressions.array_math import apply, evaluate_rows
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -24,7 +25,6 @@ from tauslab.model.expressions.expression import (
 )
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
-from tauslab.model.portable.array_math import apply, evaluate_rows
 
 Values: TypeAlias = Callable[[str], FloatArray]
 Coordinate: TypeAlias = str | Callable[[Values], FloatArray]

@@ -15,8 +15,8 @@ from tauslab.analysis.sensitivity.finite import differences
 from tauslab.analysis.sensitivity.steps import Step, steps_of
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.alike import require_same
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.decomposition.ranks.waiting.alike import require_same
 from tauslab.kernels.backends import Backend
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options

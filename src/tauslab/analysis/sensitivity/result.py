@@ -16,7 +16,7 @@ from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.store.checking.opening import SENSITIVITY
 from tauslab.store.format.intervals import widening
-from tauslab.store.results.arrays.result import ArrayResult, numbers_or_none
+from tauslab.store.results.array_result import ArrayResult, numbers_or_none
 from tauslab.store.results.digest import canonical_bytes
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State

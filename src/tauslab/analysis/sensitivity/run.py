@@ -24,8 +24,8 @@ from tauslab.decomposition.ranks.together import agree
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.places import Device, device_settings
+from tauslab.options.python_values import names_of, numbers
 from tauslab.options.values.definition import check_values
-from tauslab.options.values.python_values import names_of, numbers
 from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.task import with_settings
 

@@ -39,10 +39,10 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
+from tauslab.options.python_values import numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
-from tauslab.options.values.python_values import numbers
 from tauslab.options.values.start_laws import StartLaw, start_laws
 from tauslab.options.values.unknown import checks_keywords
 

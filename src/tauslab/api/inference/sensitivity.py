@@ -23,11 +23,11 @@ from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.places import Device
+from tauslab.options.python_values import names_of, numbers, whole
 from tauslab.options.values.checks import within
-from tauslab.options.values.python_values import names_of, numbers, whole
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.store.results.arrays.file import writing_result
+from tauslab.store.results.array_file import writing_result
 
 
 @takes(SensitivityKeywords)

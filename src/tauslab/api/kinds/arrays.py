@@ -21,7 +21,7 @@ from tauslab.store.checking.opening import (
 )
 
 if TYPE_CHECKING:
-    from tauslab.store.results.arrays.result import ArrayResult
+    from tauslab.store.results.array_result import ArrayResult
     from tauslab.store.results.digest import Lines
 
 
@@ -96,7 +96,7 @@ def _kind(
         return class_of().load(path)
 
     def digest(path: Path, species: Sequence[str] | None) -> Lines:
-        from tauslab.store.results.arrays.result import digest_of
+        from tauslab.store.results.array_result import digest_of
 
         del species  # it is not of one species
         return digest_of(load(path).arrays())

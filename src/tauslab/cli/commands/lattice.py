@@ -19,7 +19,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.keywords import PointsKeywords, TimeLimitFlag
 from tauslab.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.options.places import CPU, GPU, OverwriteFlag
-from tauslab.options.values.python_values import points_of
+from tauslab.options.python_values import points_of
 from tauslab.options.values.texts import assignments
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.store.results.lattice.info import lattice_summary

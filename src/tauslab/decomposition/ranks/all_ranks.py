@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from tauslab.base.errors import ConfigError
+from tauslab.decomposition.ranks.alike import require_same
 from tauslab.decomposition.ranks.launcher import under_launcher
 from tauslab.decomposition.ranks.mpi import (
     Communicator,
@@ -15,7 +16,6 @@ from tauslab.decomposition.ranks.mpi import (
     duplicate_of,
     world,
 )
-from tauslab.decomposition.ranks.waiting.alike import require_same
 
 # "world", "self", a communicator of mpi4py, or one of ours.
 Comm: TypeAlias = Any

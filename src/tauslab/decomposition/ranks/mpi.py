@@ -30,7 +30,7 @@ from tauslab.decomposition.ranks.launcher import (
     mpich_settings,
     under_launcher,
 )
-from tauslab.decomposition.ranks.waiting.meeting import meet
+from tauslab.decomposition.ranks.meeting import meet
 
 Uint64Array = npt.NDArray[np.uint64]
 ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]

@@ -28,8 +28,8 @@ from tauslab.formats.sbml.mathml import MathReader
 from tauslab.formats.sbml.reader import read_sbml_text
 from tauslab.formats.sbml.text import import_libsbml, read_text
 from tauslab.model.expressions.expression import Expression, Symbol, symbols
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import evaluate
 from tauslab.options.methods import ODE
 
 _TIME = "urn:sedml:symbol:time"

@@ -8,8 +8,8 @@ from typing import Any
 
 from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import evaluate
 
 _STEP = re.compile(r"(?:\w+:)?(\w+)\[@(?:\w+:)?id\s*=\s*(?:'([^']*)'|\"([^\"]*)\")\]")
 _ATTRIBUTE = re.compile(r"/@(?:\w+:)?(\w+)\s*\Z")

@@ -14,9 +14,9 @@ from tauslab.base.errors import ModelError
 from tauslab.base.option_names import warn
 from tauslab.formats.sbml.flattening import flatten, has_submodels, scan_sources
 from tauslab.formats.sbml.text import each, first_error, parsed, raise_first_error, scan, told
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.network.network import Feature
 from tauslab.model.network.parts import unit_message
-from tauslab.model.portable.host_math import value_of
 
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _ROOT = re.compile(r"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")

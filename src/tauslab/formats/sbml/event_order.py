@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.triggers import holds_at_start, switch_times
 from tauslab.model.expressions.expression import Expression, Number, call, substitute, symbols
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.diagnosis.events import trigger_holds
 from tauslab.model.network.network import Event, Network, TimedEvent
 from tauslab.model.network.parts import Doubt
-from tauslab.model.portable.host_math import evaluate
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from tauslab.kernels.events.codegen import (
 )
 from tauslab.kernels.events.draws import numbered
 from tauslab.kernels.events.tables import MOST_COMPLETIONS, event_tables, queue_length
-from tauslab.kernels.exact.tables import TableBook
 from tauslab.kernels.network.codegen import LawWriter, law_text
 from tauslab.kernels.network.lowering import (
     Completion,
@@ -31,6 +30,7 @@ from tauslab.kernels.network.lowering import (
     Operation,
     operations_first,
 )
+from tauslab.kernels.network.tables import TableBook
 from tauslab.model.expressions.expression import Number
 
 _MOST_FACTORS = 2  # counts of a record of csrc/tables/propensities.h

@@ -10,8 +10,8 @@ import numpy as np
 
 from tauslab.base.arrays import IntArray
 from tauslab.kernels.exact.owners import FIXED, Terms
-from tauslab.kernels.exact.tables import Pairs
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import Pairs
 
 # Sums of counts of which twice as much, a sum and a change of it, fit into 32 bits.
 MOST_NARROW = 2**30 - 1

@@ -13,8 +13,8 @@ import numpy as np
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.owners import FIXED, PARTNERS, SAME_SPECIES
-from tauslab.kernels.exact.tables import LANES, TableBook, padded
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import LANES, TableBook, padded
 
 MOST_SPECIES = 1024  # a lane looks at up to 32 of them in the choice of a partner
 MOST_CHANGED = 4  # species that an event changes, whose numbers are in registers

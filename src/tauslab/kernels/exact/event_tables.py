@@ -14,7 +14,8 @@ import numpy as np
 
 from tauslab.base.arrays import IntArray
 from tauslab.kernels.exact.forest import ForestTables
-from tauslab.kernels.exact.tables import (
+from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import (
     MOST_ENTRIES,
     Pairs,
     TableBook,
@@ -22,7 +23,6 @@ from tauslab.kernels.exact.tables import (
     distinct_pairs,
     padded,
 )
-from tauslab.kernels.network.lowering import LoweredNetwork
 
 # Up to this many entries, repeats counted, what is computed again is stored per reaction; beyond it
 # per species. No result depends on it.

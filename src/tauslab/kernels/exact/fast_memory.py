@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.exact.tables import padded
+from tauslab.kernels.network.tables import padded
 
 THREADS_OF_A_BLOCK = 128
 # That run at the same time: csrc/team/team.h gives a thread 64 registers.

@@ -21,8 +21,8 @@ from tauslab.kernels.exact.owners import (
     narrowest,
     width_of,
 )
-from tauslab.kernels.exact.tables import LANES, TableBook, padded
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import LANES, TableBook, padded
 
 # Of whole numbers that are no sums of counts, in place of their first run: as in tables/forest.h.
 NO_PARTNERS = -2

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
-from tauslab.kernels.exact.tables import LANES
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import LANES
 
 PARTNERS, SAME_SPECIES, FIXED = 0, 1, 2  # as in csrc/tables/forest.h
 LITERAL_CONSTANT = -2

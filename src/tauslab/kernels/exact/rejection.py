@@ -11,8 +11,8 @@ from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.exact.fast_memory import THREADS_OF_A_BLOCK, fast_parts
 from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
 from tauslab.kernels.exact.table_selector import Contents, TableSelector
-from tauslab.kernels.exact.tables import LANES, TableBook, TableRows, padded
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import LANES, TableBook, TableRows, padded
 
 # As in csrc/tables/rejection/bounds.h and csrc/tables/rejection/rejection.h.
 LONGER, MANY_CHANGES = 4, 5

@@ -8,8 +8,8 @@ from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.exact.event_tables import readers_of
 from tauslab.kernels.exact.forest import ForestTables
 from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
-from tauslab.kernels.exact.tables import Pairs, TableBook
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import Pairs, TableBook
 
 TEAMS_OF_SHORT = (8,)
 MOST_SLOTS = 8  # threads of the smallest team

@@ -27,8 +27,8 @@ from tauslab.kernels.exact.short_events import (
     write_short,
 )
 from tauslab.kernels.exact.table_selector import Contents, TableSelector
-from tauslab.kernels.exact.tables import LANES, TableBook
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import LANES, TableBook
 
 # Blocks of a multiprocessor: fewer than 8 if all trajectories fit, so that a thread has more
 # registers: 128 with 4 blocks, in which a team of a warp keeps partial sums. Dense networks have

@@ -19,9 +19,9 @@ from tauslab.kernels.exact.owners import (
 )
 from tauslab.kernels.exact.sums import MOST_BLOCKS
 from tauslab.kernels.exact.table_selector import Contents, TableSelector
-from tauslab.kernels.exact.tables import TableBook, TableRows, padded
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import TableBook, TableRows, padded
 
 HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
 

@@ -2,8 +2,8 @@
 
 The quantities are those of `tauslab.kernels.leaping.codegen`: propensities, critical reactions and
 the step limit, whose formula is `bound` of leaping/leaps.h. Every operation is one that IEEE 754
-fixes, in a fixed order, or portable (`tauslab.model.portable.array_math`): the numbers are the same
-on every machine.
+fixes, in a fixed order, or portable (`tauslab.model.expressions.array_math`): the numbers are the
+same on every machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
-from tauslab.kernels.exact.tables import Pairs
 from tauslab.kernels.leaping.codegen import CRITICAL_FIRINGS
 from tauslab.kernels.network.lowering import (
     Constant,
@@ -25,8 +24,9 @@ from tauslab.kernels.network.lowering import (
     counts_in,
     operations_first,
 )
+from tauslab.kernels.network.tables import Pairs
+from tauslab.model.expressions.array_math import apply
 from tauslab.model.expressions.expression import Number
-from tauslab.model.portable.array_math import apply
 
 _NUMBERS_AT_ONCE = 1 << 22  # propensities, of some states, that are in memory together
 

@@ -16,10 +16,10 @@ from tauslab.kernels.ensemble.launch import (
     Launcher,
     SampleBuffers,
 )
-from tauslab.kernels.exact.tables import LANES, TableBook
 from tauslab.kernels.leaping.fine_tables import FineTables
 from tauslab.kernels.network.codegen import table_header
 from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.network.tables import LANES, TableBook
 
 # Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
 # processor at least, which limits registers.

@@ -1,7 +1,7 @@
 """Writes `model.h`: the only generated text.  Sizes, propensities, state change, records.
 
 Two forms share the expressions.  *Unrolled*: every reaction is straight-line code on local arrays.
-*Tables*: mass action is read from arrays (see `tauslab.kernels.exact.tables`), and only laws
+*Tables*: mass action is read from arrays (see `tauslab.kernels.network.tables`), and only laws
 that are not mass action become code, in one switch.
 """
 
@@ -83,7 +83,7 @@ def table_header(
     Parameters
     ----------
     constants
-        Places of tables and sizes, as C++ (`tauslab.kernels.exact.tables.TableBook.header`).
+        Places of tables and sizes, as C++ (`tauslab.kernels.network.tables.TableBook.header`).
     team
         Threads that run one trajectory.
     pilot

@@ -31,13 +31,13 @@ from tauslab.model.expressions.expression import (
     written_sizes,
 )
 from tauslab.model.expressions.expression import draws_in as expression_draws
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
-from tauslab.model.network.check import steps_of
+from tauslab.model.network.diagnosis.check import steps_of
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
 from tauslab.model.network.past import Past
-from tauslab.model.portable.host_math import evaluate
 
 _LONGEST_REPEATED = 64  # nodes of a rule that is written out in every law
 

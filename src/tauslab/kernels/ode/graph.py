@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from tauslab.model.expressions.expression import Call, Number
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 NUMBER, SETUP, RUNNING = 0, 1, 2  # stages
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")

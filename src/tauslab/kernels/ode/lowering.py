@@ -31,10 +31,10 @@ from tauslab.model.expressions.expression import (
     symbols,
     to_text,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import Switches, is_step_of_time
 from tauslab.model.expressions.time_tables import just_after
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
-from tauslab.model.portable.host_math import evaluate
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Arithmetic expressions of models: trees, their infix text, and what is found in them.
+"""Arithmetic expressions of models: trees, their infix text, their values, what is found in them.
 
 Nothing here knows networks or lattices.
 """

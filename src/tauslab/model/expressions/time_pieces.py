@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 
 MOST_PIECES = 10_000
 

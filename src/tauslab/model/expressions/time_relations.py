@@ -21,7 +21,7 @@ from tauslab.model.expressions.expression import (
     looks_back,
     symbols,
 )
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _TIME = Symbol("time")

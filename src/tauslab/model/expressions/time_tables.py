@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tauslab.model.expressions.expression import Call, Expression, Number, Symbol, call
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_pieces import Pieces
-from tauslab.model.portable.host_math import evaluate
 
 _NEAR = (4, 32, 256, 1 << 14, 1 << 24)  # doubles from a change, one of which is beyond rounding
 _SEARCHED = 8  # doubles on either side of an instant, where an equality may hold

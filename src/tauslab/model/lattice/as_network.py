@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tauslab.base.errors import ModelError
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 from tauslab.model.lattice.well_mixed import mixed_rates
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import value_of
 
 _MOST_SPECIES = 100_000
 Site = tuple[int, int, int]

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import BoolArray
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.values import LatticeValues
-from tauslab.model.portable.host_math import value_of
 
 
 def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:

@@ -10,8 +10,8 @@ from typing import Any
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import value_of
 
 AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019
 _KINDS = ("mole", "scaled unit")  # features that converting settles

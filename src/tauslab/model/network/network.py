@@ -27,6 +27,7 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name, require_text
 from tauslab.model.network.counts import meant, some
@@ -52,7 +53,6 @@ from tauslab.model.network.parts import (
     TimedEvent,
     draw_refused,
 )
-from tauslab.model.portable.host_math import evaluate
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 

@@ -26,10 +26,10 @@ from tauslab.model.expressions.expression import (
     symbols,
     to_text,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Species
-from tauslab.model.portable.host_math import evaluate
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray, IntArray
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 
 _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # 33 bits: its multiples by an exponent are exact
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 
 # log(2) in three parts: the first two have 32 bits each, so that an exponent times one is exact.
 _LN2 = (

@@ -14,7 +14,7 @@ from tauslab.model.expressions.distributions import (
     fault_of,
     spelled,
 )
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 
 _FORM = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*\Z")
 _MEDIAN = "median"  # of lognormal, in place of mu

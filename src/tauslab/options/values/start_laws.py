@@ -11,10 +11,10 @@ import numpy.typing as npt
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.network.lowering import real_species
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
-from tauslab.model.portable.host_math import value_of
 
 StartLaw = str | npt.ArrayLike
 _FORM = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*\Z")

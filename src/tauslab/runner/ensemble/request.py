@@ -10,10 +10,10 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options, default_n
 from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.options.methods import Method, given_in, method_of, method_with
+from tauslab.options.python_values import names_of, numbers, points_of, whole
 from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.python_values import names_of, numbers, points_of, whole
 from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.from_file import times_to_append
 

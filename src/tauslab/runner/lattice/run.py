@@ -13,12 +13,12 @@ from tauslab.base.errors import ConfigError, StoppedEarly
 from tauslab.base.host_cores import cores_of_rank
 from tauslab.base.host_memory import in_bytes, require_memory
 from tauslab.base.option_names import assigned, opt
+from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
-from tauslab.decomposition.ranks.waiting.compiling import telling_of_compilers
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.sharing import replicas_at_a_time

@@ -17,9 +17,9 @@ from tauslab.base.files.damaged import reading
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import ended_by_signals, open_hdf5
-from tauslab.store.checking.unfinished import FinishedBlocks
-from tauslab.store.checking.verified import VerifiedRows
 from tauslab.store.results.result import Result
+from tauslab.store.results.unfinished import FinishedBlocks
+from tauslab.store.results.verified import VerifiedRows
 from tauslab.store.writers.resume import parts_folder
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sbml_factory import (
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Number
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 
 @pytest.mark.parametrize("level", [(3, 1), (3, 2), (2, 4)])

@@ -27,8 +27,8 @@ import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.model.expressions.expression import looks_back
-from tauslab.model.network.check import require_support
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.network.diagnosis.check import require_support
 
 SEMANTIC = TESTS / "data" / "semantic"
 

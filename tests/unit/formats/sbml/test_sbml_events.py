@@ -10,9 +10,9 @@ import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.triggers import switch_times
 from tauslab.model.expressions.expression import parse
-from tauslab.model.network.check import require_support
+from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.network.diagnosis.check import require_support
 from tauslab.model.network.network import Event
-from tauslab.model.portable.host_math import evaluate
 
 AFTER = 1 + 2.0**-52
 

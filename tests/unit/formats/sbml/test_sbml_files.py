@@ -10,7 +10,7 @@ from sbml_factory import kinds, model, parameter, propensities, reaction, specie
 
 from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.reader import read_sbml, read_sbml_text
-from tauslab.model.network.check import report, require_support
+from tauslab.model.network.diagnosis.check import report, require_support
 
 DATA = TESTS / "data"
 DSMTS = sorted((DATA / "dsmts").glob("*/*-sbml-*.xml"))

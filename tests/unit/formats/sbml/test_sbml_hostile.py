@@ -11,7 +11,7 @@ from hostile import MATH, sbml
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.text import scan
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 X = "<ci>X</ci>"
 

@@ -25,7 +25,7 @@ from sbml_factory import (
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.model.expressions.expression import symbols
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 _TIME_AS_T = (
     '<csymbol encoding="text" definitionURL="http://www.sbml.org/sbml/symbols/time"> t </csymbol>'

@@ -10,7 +10,7 @@ import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.network.canonical import canonical_text, model_sha256
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 HALF = reaction("R", "2", "", "X:0.5 Y:1")
 

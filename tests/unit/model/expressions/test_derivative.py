@@ -8,7 +8,7 @@ import pytest
 
 from tauslab.model.expressions.derivative import OUTER_DERIVATIVES, STEPS, derivative
 from tauslab.model.expressions.expression import FUNCTIONS, parse, substitute
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 VALUES = {"k": 0.7, "X": 3.0, "n": 2.0}
 TEXTS = [

@@ -26,7 +26,7 @@ from tauslab.model.expressions.expression import (
     symbols,
     to_text,
 )
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 A, B, C, X = (Symbol(name) for name in ("a", "b", "c", "x"))
 

@@ -13,7 +13,7 @@ import pytest
 
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import FUNCTIONS, Call, Expression, Number, call, parse
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 INF, NAN = math.inf, math.nan
 

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, parse, walk
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import recognise
-from tauslab.model.portable.host_math import evaluate
 
 SPECIES = {"A", "B", "X"}
 

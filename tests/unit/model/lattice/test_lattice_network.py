@@ -9,7 +9,7 @@ from spatial_factory import SHAPE, cell
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.kernels.lattice.lowering import lower_lattice
-from tauslab.model.portable.host_math import evaluate
+from tauslab.model.expressions.host_math import evaluate
 
 H, D = 1e-8, 1e-12
 

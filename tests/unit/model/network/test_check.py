@@ -10,7 +10,7 @@ import pytest
 
 from tauslab.analysis.cme.solve import lowered_counts
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.model.network.check import check_facts, check_rates, report, require_support
+from tauslab.model.network.diagnosis.check import check_facts, check_rates, report, require_support
 from tauslab.model.network.net_laws import with_net_laws
 from tauslab.model.network.network import Feature, Network
 from tauslab.options.ensemble import Options

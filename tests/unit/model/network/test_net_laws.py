@@ -7,7 +7,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.cli.main import main
-from tauslab.model.network.check import check_facts
+from tauslab.model.network.diagnosis.check import check_facts
 
 RATE, TOTAL = 0.5, 20
 

@@ -13,7 +13,7 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.kernels.ode.lowering import OdeEvent, lower_ode, spans
 from tauslab.model.network.canonical import canonical_text, model_sha256
-from tauslab.model.network.check import require_support
+from tauslab.model.network.diagnosis.check import require_support
 
 VAN_DER_POL = """
 t_end = 10

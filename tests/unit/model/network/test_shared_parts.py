@@ -33,11 +33,11 @@ from tauslab.model.expressions.expression import (
     walk,
     written_size,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import distinct_factors, recognise
 from tauslab.model.expressions.reversible import SignAnalysis
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.dependencies import right_sides
-from tauslab.model.portable.host_math import evaluate
 
 DEEP = 60
 

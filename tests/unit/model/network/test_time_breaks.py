@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.diagnosis.time_breaks import TimeBreaks, steps_of_time, time_breaks
 from tauslab.model.network.network import Event, Network
-from tauslab.model.portable.host_math import evaluate
 
 
 def with_law(law: str) -> Network:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.portable import rounded_log as module
-from tauslab.model.portable.host_math import value_of
 from tauslab.model.portable.rounded_log import rounded_log
 
 

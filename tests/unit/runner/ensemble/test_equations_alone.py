@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.model.network.check import check_facts, report
+from tauslab.model.network.diagnosis.check import check_facts, report
 
 STEPS = 1e-6  # the method allows 1e-7 a step
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tauslab as ts
-from tauslab.model.network.check import report
+from tauslab.model.network.diagnosis.check import report
 from tauslab.model.network.network import Event
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, SSA, TauLeaping

@@ -17,8 +17,8 @@ from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector
 from tauslab.kernels.exact.sums import blocks_of_a_multiprocessor
 from tauslab.kernels.exact.table_network import tables_of, team_of
 from tauslab.kernels.exact.table_selector import TableSelector
-from tauslab.kernels.exact.tables import TableRows
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
+from tauslab.kernels.network.tables import TableRows
 from tauslab.model.expressions.expression import Number
 from tauslab.model.network.network import Network
 from tauslab.store.results.digest import digest_lines

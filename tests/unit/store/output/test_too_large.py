@@ -14,7 +14,7 @@ from tauslab.base.errors import ConfigError, ModelError, OutputError
 from tauslab.decomposition.ranks.mpi import SerialCommunicator
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.locks import written_by_us
-from tauslab.store.results.arrays.file import require_new_file
+from tauslab.store.results.array_file import require_new_file
 
 GIB = 1 << 30
 

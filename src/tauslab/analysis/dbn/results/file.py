@@ -29,7 +29,7 @@ from tauslab.store.checking.opening import (
 from tauslab.store.format.versions import BITS
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish
-from tauslab.store.results.arrays.result import digest_of
+from tauslab.store.results.array_result import digest_of
 from tauslab.store.results.columns import texts
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tauslab.analysis.dbn.results.monitor import FloatArray, Monitor
 from tauslab.base.errors import ConfigError
+from tauslab.model.expressions.host_math import value_of
 from tauslab.model.network.properties import Property, parse_property
-from tauslab.model.portable.host_math import value_of
 
 MOST_SAMPLES = 1_000_000
 Samples = Iterator[Mapping[str, npt.NDArray[Any]]]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
+from tauslab.model.expressions.array_math import apply
 from tauslab.model.expressions.expression import Expression, Number, Symbol
 from tauslab.model.network.properties import And, Atom, Not, Or, Property, horizon, quantities
-from tauslab.model.portable.array_math import apply
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

@@ -10,7 +10,7 @@ constexpr i32 LITERAL_CONSTANT = -2;
 constexpr i32 QUANTITY_CONSTANT =
     -3;  // less the number of a quantity that the literal is multiplied by
 
-// Numbers of entries have 31 bits (`kernels/exact/tables.py`).
+// Numbers of entries have 31 bits (`kernels/network/tables.py`).
 struct Tables {
     ReadOnly<i32> whole;  // addressed by the constants AT_... of model.h
     ReadOnly<double> real;

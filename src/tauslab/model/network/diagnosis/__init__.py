@@ -1,1 +1,1 @@
-"""What a network says that is likely not meant."""
+"""Checks of a network (`check`): what an engine cannot honour, and what is likely not meant."""

@@ -19,10 +19,10 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Doubt, Event, TimedEvent
-from tauslab.model.portable.host_math import evaluate
 
 _AFTER = ("ge", "gt", "le", "lt")
 _LISTED = 5  # points that a message names

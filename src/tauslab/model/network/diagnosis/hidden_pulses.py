@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
+from tauslab.model.expressions.array_math import apply
 from tauslab.model.expressions.expression import Call, Expression, Number, arguments_first
 from tauslab.model.expressions.time_bounds import bounds_of
-from tauslab.model.portable.array_math import apply
 
 _PARTS = 64  # of what is looked at more closely
 _LEVELS = 4  # times that this is done

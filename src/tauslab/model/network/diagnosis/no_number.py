@@ -24,8 +24,8 @@ from tauslab.model.expressions.expression import (
     symbols,
     to_text,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.network.network import Event, Network
-from tauslab.model.portable.host_math import evaluate
 
 _TIMES = 256  # between the last sample and the next, at which laws are computed
 _HALVINGS = 30  # of the time between two of them

@@ -36,6 +36,7 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
 )
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_pieces import Pieces, pieces_of
 from tauslab.model.expressions.time_relations import STEPS, TURNED, is_step_of_time, relation_of
 from tauslab.model.expressions.time_tables import (
@@ -47,14 +48,13 @@ from tauslab.model.expressions.time_tables import (
     open_changes,
     table_of,
 )
-from tauslab.model.network.check import steps_of
+from tauslab.model.network.diagnosis.check import steps_of
 from tauslab.model.network.diagnosis.hidden_pulses import (
     hidden_crossings,
     hidden_pulses,
     values_of,
 )
 from tauslab.model.network.network import Event, Network
-from tauslab.model.portable.host_math import evaluate
 
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
 MOST_BREAKS = 1000

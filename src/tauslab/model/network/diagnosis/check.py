@@ -10,11 +10,11 @@ from dataclasses import replace
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
 from tauslab.model.expressions.expression import Expression, substitute, symbols
+from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_come, events_true_at_start
 from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
-from tauslab.model.portable.host_math import evaluate
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
 from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
-from tauslab.model.portable.host_math import value_of
+from tauslab.model.expressions.host_math import value_of
 
 
 def evaluate_rows(tree: Expression, rows: int, column: Callable[[str], FloatArray]) -> FloatArray:

@@ -1,1 +1,0 @@
-"""Files that hold arrays and settings alone: rare events, filters, sensitivities, cells."""
