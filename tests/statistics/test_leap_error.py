@@ -20,7 +20,7 @@ N = 20_000
 
 @pytest.fixture(scope="module")
 def cases():
-    """The models of `scripts/validation/leap_models.py` by name."""
+    """The models of `leap_models` by name."""
     return {case.name: case for case in importlib.import_module("leap_models").CASES}
 
 
@@ -49,7 +49,6 @@ def check(case, samples=1, method="tau"):
             ("reversible dimers", 1),  # second order
             ("logistic law", 1),  # a law of another form
         ],
-        ("birth and death", 1),
         ("growth", 1),
         ("reversible dimers", 1),
     ),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, warn
 from tauslab.store.format.statistics import moments_of_sums
 from tauslab.store.results import columns, pointwise
@@ -180,6 +180,27 @@ class EnsembleData(Recorded):
         """Square root of `variance`, ``[time]``, in molecules."""
         return np.sqrt(self.variance(name))
 
+    def skewness(self, name: str) -> FloatArray:
+        """Skewness of a species' counts over the trajectories, ``[time]``.
+
+        The third central moment over the 3/2th power of the second, both divided by n, of the same
+        trajectories as `mean`; NaN where all counts are equal. Exact sums are divided once.
+
+        Raises
+        ------
+        ConfigError
+            The name is not known, or that of a real quantity, of which third powers are not summed.
+        InputFileError
+            An earlier version recorded the statistics, and there are no samples.
+        """
+        require_known(self, name)
+        if not is_whole(self, name):
+            raise ConfigError(f"skewness of {name}: third powers are summed of counts alone")
+        require_some(self)
+        if not self.swept:
+            return self._third_powers(name).skewness()
+        return np.array([self._third_powers(name, p).skewness() for p in range(self.n_points)])
+
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
         """Quantile over the trajectories, from recorded samples.
 
@@ -278,6 +299,20 @@ class EnsembleData(Recorded):
                 f"{self.name}: {early} of {self.status.size} trajectories ended early, and their "
                 "counts are -1 from then on: leave these out of averages"
             )
+
+    def _third_powers(self, name: str, point: int = -1) -> columns.CountSums:
+        """Sums up to that of third powers; of a sweep those of one point."""
+        if "statistics/sumcube_lo" in self.data:
+            index, apart = self.species.index(name), "group" in self.attributes
+            return columns.stored_sums(self.data, "statistics", index, apart=apart, point=point)
+        if has_samples(self, name):
+            return columns.count_sums(column_of(self, name, max(point, 0)))
+        if "statistics/n" not in self.data:
+            raise missing_error(self, "statistics")
+        raise InputFileError(
+            f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote it, "
+            "which summed no third powers: run it again"
+        )
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         require_known(self, name)
