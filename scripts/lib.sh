@@ -109,7 +109,8 @@ ensure_env() {
         make_venv
         printf '%s\n' "$root" >"$venv/tauslab-root"
     fi
-    (cd "$root" && "$python" -m pip install --quiet --progress-bar off -e ".[$extras]") ||
+    # Python compiles what is imported; the other modules of a hundred packages would take half a minute.
+    (cd "$root" && "$python" -m pip install --quiet --progress-bar off --no-compile -e ".[$extras]") ||
         die "the packages of tauslab[$extras] could not be installed: see pip's message above"
     printf '%s\n' "$stamp" >>"$stamps"
     say "environment ready after $((SECONDS - begin)) s"

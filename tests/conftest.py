@@ -145,25 +145,26 @@ def _no_compiler(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def _leave_out_what_takes_long(config: pytest.Config, items: list[pytest.Item]) -> None:
-    markers = [{marker.name for marker in item.iter_markers()} for item in items]
-    left = [item for item, own in zip(items, markers, strict=True) if own & _NOT_QUICK]
+def _leave_out(config: pytest.Config, items: list[pytest.Item], unwanted: set[str]) -> None:
+    """Deselect tests with one of some markers."""
+    left = [item for item in items if any(m.name in unwanted for m in item.iter_markers())]
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item, own in zip(items, markers, strict=True) if not own & _NOT_QUICK]
+    gone = set(left)
+    items[:] = [item for item in items if item not in gone]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip, with a reason, what this machine or this call does not offer."""
     if config.option.quick:
-        _leave_out_what_takes_long(config, items)
+        _leave_out(config, items, _NOT_QUICK)
+    if "validate" not in config.option.markexpr:
+        _leave_out(config, items, {"validate"})
     items.sort(key=lambda item: _turn(item.path))
     reasons = {}
     if device_count("cuda") == 0:
         reasons["gpu"] = "no CUDA device"
     if _launcher() is None or importlib.util.find_spec("mpi4py") is None:
         reasons["mpi"] = "no MPI (pip install tauslab[mpi])"
-    if "validate" not in config.option.markexpr:
-        reasons["validate"] = "long: run with -m validate"
     for item in items:
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker) is not None:

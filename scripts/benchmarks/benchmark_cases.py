@@ -306,13 +306,15 @@ def large_networks() -> Iterator[Case]:
 
 def _events(group: str, works: list[Work]) -> Iterator[Case]:
     for work in works:
-        words = [f"{work.kind} {work.size or ''}".strip(), f"{work.trajectories} trajectories"]
-        words += [f"team {work.team}"] * bool(work.team) + [str(work.selector)] * bool(
-            work.selector
-        )
-        words += ["no pilot"] * (work.presimulation == 0)
-        words += [f"counts x {work.counts:g}"] * (work.counts != 1)
-        about = ", ".join(words)
+        words = [
+            f"{work.kind} {work.size or ''}".strip(),
+            f"{work.trajectories} trajectories",
+            f"team {work.team}" if work.team else "",
+            str(work.selector or ""),
+            "no pilot" if work.presimulation == 0 else "",
+            f"counts x {work.counts:g}" if work.counts != 1 else "",
+        ]
+        about = ", ".join(filter(None, words))
         yield Case(f"{group}: {about}", group, about, "ns an event", of(large.event, work=work))
 
 

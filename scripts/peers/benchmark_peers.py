@@ -75,7 +75,8 @@ def by_tauslab(model: str, t_end: float, points: int, species: str, method: Any)
 
 def exact(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
     """Three models without events."""
-    for name, model in exact_peers.MODELS.items():
+    for name, (t_end, watched) in exact_peers.RUNS.items():
+        model = exact_peers.mass_action(network(name), t_end, watched)
         yield name, "tauslab", n, lambda m=model, k=name: by_tauslab(
             k, m.t_end, exact_peers.POINTS, m.watched, "ssa")  # fmt: skip
         for tool, make in exact_peers.TOOLS.items():

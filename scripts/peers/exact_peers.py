@@ -11,11 +11,14 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+import tauslab as ts
+from tauslab.model.expressions.host_math import evaluate
 
 POINTS = 101
 
@@ -30,48 +33,28 @@ class Model:
     watched: str
 
 
-MODELS = {
-    "schlogl": Model(
-        {"X": 250},
-        (
-            (3e-7 * 1e5, "X X", "X X X"),
-            (1e-4, "X X X", "X X"),
-            (1e-3 * 2e5, "", "X"),
-            (3.5, "X", ""),
-        ),
-        10.0,
-        "X",
-    ),
-    "vilar_oscillator": Model(
-        {"Da": 1, "Da_prime": 0, "Ma": 0, "Dr": 1, "Dr_prime": 0, "Mr": 0, "C": 0, "A": 0, "R": 0},
-        (
-            (2.0, "A R", "C"),
-            (1.0, "A", ""),
-            (1.0, "C", "R"),
-            (0.2, "R", ""),
-            (1.0, "A Da", "Da_prime"),
-            (50.0, "Da_prime", "A Da"),
-            (50.0, "Da", "Da Ma"),
-            (500.0, "Da_prime", "Da_prime Ma"),
-            (10.0, "Ma", ""),
-            (50.0, "Ma", "A Ma"),
-            (1.0, "A Dr", "Dr_prime"),
-            (100.0, "Dr_prime", "A Dr"),
-            (0.01, "Dr", "Dr Mr"),
-            (50.0, "Dr_prime", "Dr_prime Mr"),
-            (0.5, "Mr", ""),
-            (5.0, "Mr", "Mr R"),
-        ),
-        50.0,
-        "R",
-    ),
-    "dimer_decay": Model(
-        {"S1": 10000, "S2": 0, "S3": 0},
-        ((1.0, "S1", ""), (0.002, "S1 S1", "S2"), (0.5, "S2", "S1 S1"), (0.04, "S2", "S3")),
-        10.0,
-        "S2",
-    ),
-}
+RUNS = {"schlogl": (10.0, "X"), "vilar_oscillator": (50.0, "R"), "dimer_decay": (10.0, "S2")}
+
+
+def mass_action(network: ts.Network, t_end: float, watched: str = "") -> Model:
+    """A network in numbers: a law at one combination of its reactants is its constant."""
+    values = network.parameter_values()
+    start = network.initial_amounts(values)
+
+    def moved(side: Mapping[str, int]) -> dict[str, int]:
+        return {name: count for name, count in side.items() if not network.species[name].fixed}
+
+    def spelled(side: Mapping[str, int]) -> str:
+        return " ".join(name for name, count in moved(side).items() for _ in range(count))
+
+    reactions = tuple(
+        (evaluate(one.law, {**values, **start, **moved(one.reactants)}), spelled(one.reactants),
+         spelled(one.products))
+        for one in network.reactions
+    )  # fmt: skip
+    return Model({name: round(start[name]) for name in moved(dict.fromkeys(start, 1))}, reactions,
+                 t_end, watched)  # fmt: skip
+
 
 Run = Callable[[int, int], Any]  # trajectories, seed -> values of the watched species at the end
 
@@ -169,23 +152,17 @@ TOOLS: dict[str, Callable[[Model], Run]] = {
 }
 
 
-def rebop_moments(asked: dict[str, Any], n: int, seed: int) -> tuple[Any, Any]:
-    """Sums of counts and of their squares ``[time][species]`` over exact trajectories of rebop.
-
-    `asked`: `initial` (species to count), `reactions` (constant, reactants, products; the constant is
-    stochastic: propensity = constant x combinations), `t_end`, and `steps`, the number of times.
-    """
-    reactions = tuple((c, " ".join(left), " ".join(right)) for c, left, right in asked["reactions"])
-    core = rebop_model(Model(asked["initial"], reactions, asked["t_end"], "")).gillespie
-    core.set_init(asked["initial"])
-    names, steps = list(asked["initial"]), int(asked["steps"])
-    total = np.zeros((steps, len(names)), np.int64)
+def rebop_moments(model: Model, steps: int, n: int, seed: int) -> tuple[Any, Any]:
+    """Sums of counts and of their squares ``[time][species]`` over exact trajectories of rebop."""
+    core = rebop_model(model).gillespie
+    core.set_init(model.initial)
+    total = np.zeros((steps, len(model.initial)), np.int64)
     squares = np.zeros_like(total)
     for i in range(n):
         _, counts = core.run(
-            asked["t_end"], steps, params={}, seed=(seed << 32) + i, sparse=True, var_names=None
+            model.t_end, steps, params={}, seed=(seed << 32) + i, sparse=True, var_names=None
         )
-        x = np.stack([np.asarray(counts[name], np.int64)[1:] for name in names], axis=1)
+        x = np.stack([np.asarray(counts[name], np.int64)[1:] for name in model.initial], axis=1)
         total += x
         squares += x * x
     return total, squares

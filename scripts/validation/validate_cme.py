@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+from goodness import Goodness, goodness
 from outcome import Outcome, cells, say, verdict
 
 import tauslab as ts
@@ -110,29 +110,14 @@ def exact_distribution(problem: str, species: str) -> tuple[FloatArray, FloatArr
     return times, table[:, 1:].T
 
 
-def chi_square(counts: npt.NDArray[np.int32], probability: FloatArray) -> tuple[int, float]:
-    """Bins and chi-square of samples ``[trajectory]`` against P(count).
-
-    Bins are runs of neighbouring counts, filled from below until they expect `FEWEST_EXPECTED`; the
-    last also holds all counts beyond the table.
-    """
+def compared(counts: npt.NDArray[np.int32], probability: FloatArray) -> Goodness:
+    """Samples ``[trajectory]`` against P(count); the last cell is all counts beyond the table."""
     states = len(probability)
     if counts.min() < 0:
         raise SystemExit("a trajectory ended early (overflow, NaN or step limit)")
-    observed = np.bincount(np.minimum(counts, states), minlength=states + 1).astype(np.float64)
+    observed = np.bincount(np.minimum(counts, states), minlength=states + 1)
     beyond = max(0.0, 1.0 - float(probability.sum()))
-    expected = len(counts) * np.append(probability, beyond)
-    starts, filled = [0], 0.0
-    for state, weight in enumerate(expected.tolist()):
-        if filled >= FEWEST_EXPECTED:
-            starts.append(state)
-            filled = 0.0
-        filled += weight
-    if filled < FEWEST_EXPECTED and len(starts) > 1:
-        starts.pop()
-    bins_expected = np.add.reduceat(expected, starts)
-    bins_observed = np.add.reduceat(observed, starts)
-    return len(starts), float((((bins_observed - bins_expected) ** 2) / bins_expected).sum())
+    return goodness(observed, np.append(probability, beyond), FEWEST_EXPECTED)
 
 
 def validate(
@@ -163,9 +148,8 @@ def validate(
     for species, (_, probability) in exact.items():
         samples = result.counts(problem.columns[species])
         for k, t in enumerate(times.tolist()):
-            bins, statistic = chi_square(np.ascontiguousarray(samples[:, k]), probability[k])
-            p_value = float(scipy.stats.chi2.sf(statistic, bins - 1)) if bins > 1 else 1.0
-            tests.append(Test(problem.name, species, t, bins, statistic, p_value))
+            found = compared(np.ascontiguousarray(samples[:, k]), probability[k])
+            tests.append(Test(problem.name, species, t, *found))
     return tests, result.data["profile/device"][()][0].decode()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.stats as st
+from goodness import goodness
 from outcome import Outcome, verdict
 
 import tauslab as ts
@@ -60,26 +61,10 @@ def laws(t: float) -> Iterator[tuple[str, Any, int]]:
 
 
 def p_value(found: Any, law: Any, most: int = 0) -> float:
-    """Chi-square of counts against a law, in bins of at least five; 0 for what cannot be."""
-    top = int(max(found.max(), most or law.ppf(1 - 1e-12))) + 1
-    expected = len(found) * law.pmf(np.arange(top + 1))
-    expected[-1] = len(found) * law.sf(top - 1)
-    observed = np.bincount(found, minlength=top + 1).astype(float)
-    if most:
-        expected[most], observed[most] = expected[most:].sum(), observed[most:].sum()
-        expected, observed = expected[: most + 1], observed[: most + 1]
-    enough = expected >= 5
-    bins = np.append(expected[enough], expected[~enough].sum())
-    seen = np.append(observed[enough], observed[~enough].sum())
-    if bins[-1] < 5 and len(bins) > 1:  # what is left joins the smallest bin
-        least = int(np.argmin(bins[:-1]))
-        if seen[-1] > 0 and bins[-1] < 1e-9 * len(found):
-            return 0.0
-        bins[least], seen[least] = bins[least] + bins[-1], seen[least] + seen[-1]
-        bins, seen = bins[:-1], seen[:-1]
-    if len(bins) < 2:
-        return float(bool(np.isclose(seen.sum(), bins.sum())))
-    return float(st.chisquare(seen, bins * seen.sum() / bins.sum()).pvalue)
+    """Of counts against a law; 0 for what cannot be. From `most` on all are one cell."""
+    top = most or int(max(found.max(), law.ppf(1 - 1e-12))) + 1
+    expected = np.append(law.pmf(np.arange(top)), law.sf(top - 1))
+    return goodness(np.bincount(np.minimum(found, top), minlength=top + 1), expected, 5.0).p_value
 
 
 def p_values(

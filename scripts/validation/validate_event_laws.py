@@ -25,6 +25,7 @@ import numpy.typing as npt
 import scipy.integrate
 import scipy.stats
 import validate_dsmts
+from goodness import goodness
 from outcome import Outcome, say, table, verdict
 
 import tauslab as ts
@@ -218,35 +219,18 @@ def _compared(
     spread, sd_error = moments[1] ** 0.5 / sd - 1, (fourth / second**2 - 1) ** 0.5 / (2 * n**0.5)
     expected = np.zeros(len(cells) - 2)
     np.add.at(expected, x // width, chances)
-    edges = _edges(expected)
-    wanted = np.add.reduceat(expected, edges)
-    observed = np.add.reduceat(cells[1:-1].astype(np.float64), edges)
+    observed = cells[1:-1].astype(np.float64)
     observed[-1] += float(cells[-1] + cells[0])
-    while len(wanted) > 1 and n * min(wanted[-1], wanted[0]) < FEWEST:
-        first = int(wanted[0] < wanted[-1])  # a bin at an end that is nearly empty joins the next
-        at = [0, *range(2, len(wanted))] if first else list(range(len(wanted) - 1))
-        wanted, observed = np.add.reduceat(wanted, at), np.add.reduceat(observed, at)
-    wanted *= observed.sum() / wanted.sum()
-    chi = scipy.stats.chisquare(observed, wanted) if len(wanted) > 1 else None
-    p = 1.0 if chi is None else float(chi.pvalue)
+    bins, chi, p = goodness(observed, expected, FEWEST, MOST_BINS)
     passes = p > P_SMALLEST
     if leaps > 0:
         passes = abs(error) < max(MEAN_TOLERANCE, 4 * mean_error)
         passes &= abs(spread) < max(SD_TOLERANCE, 4 * sd_error)
     return [
         f"{mu:.4g}", f"{100 * error:+.3f}", f"{100 * mean_error:.3f}", f"{100 * spread:+.3f}",
-        f"{100 * sd_error:.3f}", "" if chi is None else f"{chi.statistic:.1f}", str(len(wanted)),
+        f"{100 * sd_error:.3f}", f"{chi:.1f}" if bins > 1 else "", str(bins),
         f"{p:.2g}", f"{leaps:.3f}", verdict(good=passes),
     ]  # fmt: skip
-
-
-def _edges(chances: FloatArray) -> npt.NDArray[np.int64]:
-    """First cells of at most MOST_BINS bins of about equal chance."""
-    wanted = np.arange(MOST_BINS) / MOST_BINS
-    before = np.concatenate([[0.0], np.cumsum(chances)[:-1]])
-    edges = np.searchsorted(before, wanted - 1e-12)
-    edges[0] = 0
-    return np.unique(edges[edges < len(chances)])
 
 
 def dsmts(options: Any) -> Iterator[list[str]]:

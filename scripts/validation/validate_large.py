@@ -23,7 +23,7 @@ this part is left out, and the page says so.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -38,7 +38,6 @@ from scipy.stats import t as student
 
 import tauslab as ts
 from tauslab.kernels.exact.selectors import LARGEST_LINEAR, SELECTORS
-from tauslab.model.expressions.host_math import evaluate
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -207,22 +206,6 @@ def planned_tests(cases: Sequence[Case]) -> int:
     return count
 
 
-def request(network: ts.Network) -> dict[str, Any]:
-    """A network for rebop: a law at one combination of its reactants is its constant."""
-
-    def spelled(side: Mapping[str, int]) -> list[str]:
-        return [name for name, count in side.items() for _ in range(count)]
-
-    reactions = [
-        (evaluate(r.law, dict(r.reactants)), spelled(r.reactants), spelled(r.products))
-        for r in network.reactions
-    ]
-    return {
-        "initial": dict.fromkeys(network.species, MOLECULES), "reactions": reactions,
-        "t_end": T_END, "steps": STEPS,
-    }  # fmt: skip
-
-
 def against_peer(selector: str, found: Moments, peer: Moments) -> Row:
     """Residuals of all means of the random network."""
     tests = len(TABLED) * peer.mean.size
@@ -246,12 +229,12 @@ def validate_random(given: Any) -> list[Row]:
         import_module("rebop")
     except ImportError:
         return []
-    rebop_moments: Any = import_module("exact_peers").rebop_moments
+    peers: Any = import_module("exact_peers")
     network = ts.random_network(reactions=SIZE, species=SIZE, initial=MOLECULES, seed=1)
     times, n = np.linspace(0, T_END, STEPS + 1)[1:], given.exact
-    total, squares = (
-        np.asarray(x, np.float64).T for x in rebop_moments(request(network), n, given.seed)
-    )
+    model = peers.mass_action(network, T_END)
+    found = peers.rebop_moments(model, STEPS, n, given.seed)
+    total, squares = (np.asarray(x, np.float64).T for x in found)
     mean = total / n
     peer = Moments(n, mean, np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n))
     return [

@@ -258,7 +258,8 @@ def run(given: Any) -> Outcome:
     counts = Counter(one.verdict for one in verdicts)
     reasons = Counter(kind_of(one.message) for one in verdicts if one.verdict == "refused")
     about = f"{len(verdicts)} cases: {counts['pass']} pass, {counts['refused']} refused, {counts['wrong']} wrong."
-    below = table(("refused for", "cases"), [[k, str(n)] for k, n in reasons.most_common()])
+    refused = [[kind, str(n)] for kind, n in reasons.most_common()]
+    below = table(("refused for", "cases"), refused) if refused else []
     rows = [[*cells(one, 2), FAIL if one.verdict == "wrong" else one.verdict] for one in verdicts]
     columns = ("case", "model", "verdict", "worst", "message", "")
     return Outcome("SBML Test Suite, semantic cases", about, columns, rows,

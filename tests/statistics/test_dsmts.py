@@ -25,7 +25,7 @@ COSTLY = {"00023": 500, "00039": 3000}  # the first has 90,000 events a trajecto
 
 # One compilation each: of the cases that draw by package distrib, those of unlike kinds.
 DRAWN = [name for name in RUN if name > "00040"]
-SHORT = [name for name in RUN if name <= "00040" or name in ("00048", "00058", "00064")]
+SHORT = [name for name in RUN if name <= "00040" or name == "00064"]
 
 
 def test_every_case_runs():

@@ -74,7 +74,7 @@ def z_scores(edge: int, replicas: int, values: list[float], steps: int) -> np.nd
         seed=20, device="cpu",
     ) as result:  # fmt: skip
         left = result.replica_counts("A").sum(axis=1)[:, times]
-        passes = result.of_points("diffusion_substeps").tolist()
+        passes = result.data["points/diffusion_substeps"][()].tolist()
     pairs = replicas * (edge // BOX) ** 3
     exact = np.stack([
         survival(value, own, steps)[np.array(times) - 1]

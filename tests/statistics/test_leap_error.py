@@ -49,7 +49,6 @@ def check(case, samples=1, method="tau"):
             ("reversible dimers", 1),  # second order
             ("logistic law", 1),  # a law of another form
         ],
-        ("birth and death", 1),
         ("growth", 1),
         ("reversible dimers", 1),
     ),

@@ -10,11 +10,12 @@ from tauslab.base.files.text import plain
 from tauslab.decomposition.ranks.mpi import SerialCommunicator
 from tauslab.options.record import Record
 from tauslab.store.format.layout import Layout
+from tauslab.store.format.statistics import stored_accumulators
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.locks import written_by_us
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
-from tauslab.store.writers.join import ResultPiece, join_files, stored_accumulators
+from tauslab.store.writers.join import ResultPiece, join_files
 
 # Root attributes that a new file gets anew.
 _OF_A_FILE = ("format", "format_version", "tauslab_version", "created", "n", "block", "record",
@@ -71,6 +72,7 @@ def layout_of_result(result: Result) -> Layout:
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + _drawn(attributes, record),
         amounts=result.method == "ode",
+        format_version=int(attributes["format_version"]),
         block=int(attributes["block"]),
         attributes={k: v for k, v in attributes.items() if k not in _OF_A_FILE},
         model_name=str(plain(data["model/source"].attrs["name"])),

@@ -18,7 +18,8 @@ class Field:
     dtype
         In a file; on a device all are 64-bit integers.
     merge
-        How values of ranks, or of launches, become one: they are added, or the largest is kept.
+        How values of ranks, or of launches, become one: they are added, the largest is kept, or
+        they follow from others.
     since
         The version of the file format from which on every file has it. In a file of an earlier
         version it may be absent, which is no damage.
@@ -29,7 +30,7 @@ class Field:
     name: str
     axes: tuple[str, ...] = ()
     dtype: str = "<u8"
-    merge: Literal["sum", "max"] = "sum"
+    merge: Literal["sum", "max", "derived"] = "sum"
     since: int = 2
     unit: str = ""
 

@@ -123,15 +123,13 @@ def test_events_compile_and_contract_nothing(entry, network, architecture):
 
 
 @pytest.mark.parametrize("team", ordinary(TEAMS, 8))
-@pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "tree", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(SELECTORS[1:], "rssa"))
 def test_events_compile_for_teams(selector, team, architecture):
     network = behind_counts(lowered_events(crowd(14)))
     header = header_of(network, tables_of(network, selector), team)
     texts = csrc_texts() | {"model.h": header}
-    entry = entry_of(selector, events=True)
-    stack, _, _, registers = compile_usage(file_of(selector, events=True), texts, architecture)[
-        entry
-    ]
+    entry = entry_of(selector)
+    stack, _, _, registers = compile_usage(file_of(selector), texts, architecture)[entry]
     print(f"{entry}: {registers} registers, {stack} bytes of local memory")
     # What one thread calls for a team to look at triggers has its own; the queue is elsewhere.
     alone, together = (2048, 1152) if selector == "rssa" else (1408, 640)
@@ -174,7 +172,7 @@ def test_table_kernels_need_little_local_memory(name, team, selector, architectu
     assert registers <= (REGISTERS if team == 1 else 80)
 
 
-@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("team", ordinary(TEAMS, 1, 32))
 def test_dense_kernels_need_little_local_memory(team, architecture):
     network = lowered(colloidal_aggregation(80))
     book = tables_of(network, "pdm")
@@ -309,7 +307,7 @@ def test_lines_need_little_local_memory(slots, species, architecture):
     assert stores <= 192
 
 
-@pytest.mark.parametrize(("slots", "words"), [(16, 4), (16, 2), (8, 2)])
+@pytest.mark.parametrize(("slots", "words"), ordinary([(16, 4), (16, 2), (8, 2)], (16, 4)))
 def test_sites_in_registers_need_little_local_memory(slots, words, architecture, monkeypatch):
     monkeypatch.setattr(ParticleStart, "crowding", 3.0 if words == 4 else 0.0)
     texts = lattice_texts(slots, 3, shape=(8, 64, 64))
@@ -369,11 +367,10 @@ def test_the_oldest_device_takes_every_file():
     tables = {name: tables_of(large, name).header() for name in ("pdm", "rssa")}
     tabled = behind_counts(lowered_events(everything()))
     of_events = {
-        file_of(name, events=True): header_of(tabled, tables_of(tabled, name), 32)
-        for name in ("pdm", "rssa")
+        file_of(name): header_of(tabled, tables_of(tabled, name), 32) for name in ("pdm", "rssa")
     }
     lattice = lattice_texts(16, 3, small=True, lines=True)["model.h"]
-    headers = of_events | {
+    headers = {
         "coupled/common_paths.cc": common_header(small, CudaBackend.style),
         "coupled/coupled_pairs.cc": coupled_header(small, CudaBackend.style),
         "coupled/score_paths.cc": scores_of(small),
@@ -404,7 +401,7 @@ def test_the_oldest_device_takes_every_file():
     elsewhere = {file for file in files if file.startswith("ode/")}  # in test_ode_cuda_compile.py
     elsewhere |= {"ensemble/ssa_lanes.cc", "leaping/lanes/tau_lanes.cc"}  # of a CPU alone
     assert files - elsewhere == set(headers)
-    for file, header in headers.items():
+    for file, header in (*headers.items(), *of_events.items()):
         assert compile_usage(file, csrc_texts() | {"model.h": header}, OLDEST), file
 
 

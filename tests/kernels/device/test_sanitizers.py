@@ -38,6 +38,7 @@ def installed(name: str) -> bool:
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout[0] == "/"
 
 
+@pytest.mark.validate
 @pytest.mark.skipif(
     not (installed("libasan.so") and installed("libubsan.so")), reason="no sanitizers of g++"
 )

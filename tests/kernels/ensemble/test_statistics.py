@@ -7,7 +7,8 @@ import pytest
 from emulation import EmulatedBackend
 
 from tauslab.kernels.backends.compilers import find_compilers
-from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.statistics import Statistics
+from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.store.format.windows import add_reals, moments
 
 compiler = pytest.mark.skipif(
@@ -34,21 +35,24 @@ def kinds() -> dict[str, np.ndarray]:
 
 
 def device_sums(backend, values, per_point=0, offset=0):
-    """Accumulators without their prefix, a leading axis of points."""
+    """Accumulators of real values without their prefix, a leading axis of points."""
     rows, times, quantities = values.shape
     statistics = Statistics(backend, (times, 0, quantities), {}, counts=True)
     points = -(-(offset + rows) // per_point) if per_point else 1
+    found = added(backend, statistics, None, values, points, per_point=per_point, offset=offset)
+    return {k.removeprefix("obs_"): v for k, v in found.items() if k.startswith("obs_")}
+
+
+def added(backend, statistics, counts, values, points, **where):
+    rows = len(values if counts is None else counts)
     into, stream = statistics.accumulators(points), backend.stream()
-    statistics.add(
-        None, backend.upload(values), rows, into, stream, per_point=per_point, offset=offset
-    )
+    given = [None if each is None else backend.upload(each) for each in (counts, values)]
+    statistics.add(*given, rows, into, stream, **where)
     mirrors = {name: backend.mirror(buffer) for name, buffer in into.items()}
     for name, buffer in into.items():
         backend.download(buffer, mirrors[name], points, stream)
     stream.record().wait()
-    found = {k.removeprefix("obs_"): v.copy() for k, v in mirrors.items() if k.startswith("obs_")}
-    assert sum(v[0, 0, 0].size for v in found.values()) == REAL_WORDS
-    return found
+    return {name: mirror.copy() for name, mirror in mirrors.items()}
 
 
 def host_sums(values, per_point=0, offset=0):
@@ -76,6 +80,17 @@ def test_warps_add_as_the_host(tmp_path, order):
     device = EmulatedBackend(tmp_path, 64, order)
     for values in kinds().values():
         check(device_sums(device, values, 60, 7), host_sums(values, 60, 7))
+
+
+@pytest.mark.parametrize("most", [10, 2**18, 2**18 + 2**10, 2**31 - 1])
+def test_powers_of_counts_are_exact(backend, most):
+    counts = np.random.default_rng(6).integers(-1, most, (600, 2, 19)).astype(np.int32)
+    counts[:300, 1] = most - 1
+    found = added(backend, Statistics(backend, (2, 19, 0), {}, counts=True), counts, None, 1)
+    values = np.maximum(counts, 0).astype(object)
+    for number, power in enumerate(POWERS, start=1):
+        words = [found[name][0].astype(object) << 32 * k for k, name in enumerate(power.words[:-1])]
+        assert (sum(words) == (values**number).sum(axis=0)).all(), number
 
 
 def test_a_launch_of_small_numbers_has_a_window_of_its_own(backend):

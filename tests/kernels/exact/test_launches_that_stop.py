@@ -12,7 +12,7 @@ import tauslab as ts
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.lane import Lane, Reductions
-from tauslab.runner.ensemble.run import build_engine, prepare_task
+from tauslab.runner.ensemble.run import prepare_task
 
 ENDLESS = 1e15  # a time that no trajectory here reaches
 ROWS = 8
@@ -67,7 +67,7 @@ def lane_of(backend, case, **more):
     model, options = CASES[case]
     chosen = {"times": np.array([ENDLESS]), "n": ROWS, "seed": 1, **options, **more}
     task = prepare_task(model(), Options(**chosen, record=Record(final=True)))
-    engine = build_engine(task, backend, None)
+    engine = task.engine(backend)
     return Lane(task, engine, Reductions(), ROWS, backend.stream())
 
 

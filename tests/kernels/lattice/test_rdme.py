@@ -66,7 +66,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=ordinary(MODELS, "crowded", "thin", "deep", "typed periodic", "wide"))
+@pytest.fixture(params=ordinary(MODELS, "crowded", "deep", "typed periodic"))
 def lattice(request):
     return MODELS[request.param]()
 
@@ -170,7 +170,13 @@ def test_empty_tiles_are_skipped_and_nothing_else(cpu, monkeypatch):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", ["periodic", "crowded", "typed", "typed periodic", "held", "wide"])
+@pytest.mark.parametrize(
+    "name",
+    ordinary(
+        ["periodic", "crowded", "typed", "typed periodic", "held", "wide"],
+        "crowded", "typed periodic", "held",
+    ),
+)  # fmt: skip
 def test_slabs_with_a_plane_of_their_neighbours_do_the_same(cpu, name):
     lattice = MODELS[name]()
     nz = lattice.shape[0]

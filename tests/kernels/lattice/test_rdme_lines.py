@@ -92,7 +92,7 @@ MODELS = {
     "wide, few slots": lambda: many_species(slots=8, fill=2.5),
 }
 CASES = [(m, (-1) ** i, 1 + i % 4) for i, m in enumerate(MODELS)]
-SOME = [CASES[0], CASES[2], CASES[7], CASES[9], CASES[11], CASES[12]]
+SOME = [CASES[0], CASES[7], CASES[11]]
 
 
 def engines(cpu, folder, lattice, order=1, blocks=3):
@@ -165,7 +165,7 @@ def test_blocks_that_fall_behind(cpu, tmp_path, crowded):
     expected = engine_on(cpu, lattice, together=False)
     expected.run_sampled([5])
     expected.run_sampled([7])
-    for order in range(7, 11):
+    for order in (7, 10):
         backend = EmulatedLattices(tmp_path, THREADS, order, 5, counter=cpu)
         found = engine_on(backend, lattice, together=True, sparse=False, lines=True)
         for steps in (5, 7):

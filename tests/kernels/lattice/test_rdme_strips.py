@@ -75,7 +75,7 @@ CASES = [(m, 2, (-1) ** i) for i, m in enumerate(MODELS)]
 CASES += [(m, 4, (-1) ** i) for i, m in enumerate(WIDE)]
 
 
-@pytest.mark.parametrize(("name", "words", "order"), ordinary(CASES, *CASES[::3], CASES[-1]))
+@pytest.mark.parametrize(("name", "words", "order"), ordinary(CASES, CASES[0], CASES[6], CASES[-1]))
 def test_lanes_give_the_same_bits(cpu, tmp_path, name, words, order, monkeypatch):
     monkeypatch.setattr(ParticleStart, "crowding", 0.0 if words == 2 else 3.0)
     lattice = MODELS[name]()
@@ -121,9 +121,9 @@ def test_site_numbers_pass_32_bits_within_a_plane(cpu, tmp_path, monkeypatch):
 
 
 def filling_up(shape):
-    """Particles come from nowhere, about four a site in a hundred steps."""
+    """Particles come from nowhere, about four a site in thirty steps."""
     model = empty_lattice(shape, {"A": 0.1, "B": 0.05})
-    model.add_reaction("-> A", rate=1000, volume="site")
+    model.add_reaction("-> A", rate=3000, volume="site")
     model.add_reaction("A -> B", rate=30)
     model.place("B", count=10)
     return lowered(model)
@@ -141,7 +141,7 @@ def test_a_lattice_that_fills_up_is_done_as_one_that_began_full(cpu, tmp_path, d
     expected, found = engine_on(cpu, lattice), engine_on(backend, lattice)
     assert not found.plan.together
     words = []
-    for _ in range(20):
+    for _ in range(7):
         assert np.array_equal(
             found.run_sampled([4, 9]).by_type, expected.run_sampled([4, 9]).by_type
         )

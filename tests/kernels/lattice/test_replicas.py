@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedLattices
 from lattice_factory import binding, typed
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice import replicas as module
@@ -56,7 +57,7 @@ def check(lattices, expected, first=4):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("size", [0, 2, None])
+@pytest.mark.parametrize("size", ordinary([0, 2, None], 2))
 def test_lattices_at_once_and_one_after_another(name, size, cpu, monkeypatch):
     monkeypatch.setattr(module, "_CAPACITY", 4)  # lists of waiting particles are full at first
     lattice, numbers = MODELS[name](), range(4, 9)

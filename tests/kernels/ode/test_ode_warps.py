@@ -11,6 +11,7 @@ import pytest
 from emulation import EmulatedBackend
 from ode_mixed import TIMES, network
 from ode_probe import DATA, Course, integrate, system_of
+from sampling import ordinary
 
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -53,7 +54,9 @@ def assert_equal(one: Course, two: Course) -> None:
 
 @pytest.mark.parametrize(
     ("warps", "precision", "order", "blocks"),
-    [(2, "double", 1, 2), (3, "single", -1, 1), (8, "double", -1, 1)],
+    ordinary(
+        [(2, "double", 1, 2), (3, "single", -1, 1), (8, "double", -1, 1)], (3, "single", -1, 1)
+    ),
 )
 def test_warps_give_the_bits_of_threads(tmp_path, warps, precision, order, blocks):
     system = system_of(network(), varying=("k",))

@@ -104,7 +104,7 @@ def headers(models=MODELS):
     yield "events/ssa_flow.cc", events_header(lowered_events(growing()))
     tabled = behind_counts(lowered_events(network))
     for selector in SELECTORS[1:]:
-        yield file_of(selector, events=True), header_of(tabled, tables_of(tabled, selector), 1)
+        yield file_of(selector), header_of(tabled, tables_of(tabled, selector), 1)
     yield "leaping/tau_events.cc", event_leap_header(lowered_events(many()))
     yield "leaping/tau_events.cc", event_leap_header(lowered_events(growing()))
     system = lower_ode(network, parameters=values)

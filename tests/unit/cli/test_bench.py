@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from places import TESTS
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.cli.bench import CASES, schlogl, vilar_oscillator
@@ -15,7 +16,7 @@ from tauslab.cli.main import main
 SBML = TESTS / "data" / "sbml"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ordinary(CASES, *list(CASES)[::3]))
 def test_every_case_runs(capsys, name):
     arguments = ["bench", "--case", name, "--scale", "0.001", "--repeat", "1", "--device", "cpu"]
     assert main([*arguments, "--json"]) == 0

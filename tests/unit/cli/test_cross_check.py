@@ -31,7 +31,6 @@ def command(tmp_path):
     ("more", "told"),
     [
         ((), "3 of 3 distributions agree"),
-        (("--set", "k=4"), "3 of 3 distributions agree"),
         (("--record", "final"), "1 of 1 distributions agree"),
         (("--method", "tau"), "3 of 3 distributions"),
         (("-n", "19"), "not cross-checked: 19 trajectories are too few to be compared"),

@@ -16,8 +16,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
-from tauslab.runner.ensemble.run import build_engine
-from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare
 
 _MOST_BYTES = 1 << 28  # of samples of one launch
 
@@ -44,7 +43,7 @@ class Segments:
     ) -> None:
         self._backend, self._comm, self.step = backend, comm, step
         options = replace(options, n=1, times=np.array([step]), set=dict(values))
-        self.task: Task = prepare(network, options)
+        self.task: NetworkTask = prepare(network, options)
         if self.task.lowered.dynamics is not None:
             raise ModelError(
                 f"{network.name}: its events, or laws that the time changes, cannot be split: "
@@ -133,7 +132,7 @@ class Segments:
         if steps not in self._engines:
             times: FloatArray = np.asarray(self.step * np.arange(1, steps + 1), np.float64)
             task = replace(self.task, options=replace(self.task.options, times=times))
-            self._engines[steps] = build_engine(task, self._backend, None)
+            self._engines[steps] = task.engine(self._backend)
         return self._engines[steps]
 
     def _host(self, buffer: Any) -> Array:

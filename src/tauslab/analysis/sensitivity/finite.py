@@ -23,7 +23,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.options.sweep import MOST_POINTS
-from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.format.layout import Accumulators
 from tauslab.store.format.statistics import moments_of_sums
 
@@ -128,7 +128,7 @@ def differences(  # noqa: PLR0913 - the last two have defaults
 
 def _task(
     network: Network, rows: Mapping[str, FloatArray], outputs: Sequence[str], options: Options
-) -> Task:
+) -> NetworkTask:
     """The network with its outputs, and rows of inputs: two for each point."""
     extended, recorded = with_outputs(network, outputs)
     both = Options(
@@ -144,7 +144,7 @@ def _task(
 
 
 def _moments(
-    task: Task,
+    task: NetworkTask,
     steps: Sequence[Step],
     pairs: int,
     method: str,
@@ -201,7 +201,7 @@ def _sums(
     engine: Pairs,
     points: int,
     shape: tuple[int, int],
-    task: Task,
+    task: NetworkTask,
     pairs: int,
     backend: Backend,
     comm: Communicator,

@@ -28,7 +28,7 @@ from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
 from tauslab.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.options.record import Record
-from tauslab.runner.ensemble.task import Task, prepare, with_settings
+from tauslab.runner.ensemble.task import NetworkTask, prepare, with_settings
 from tauslab.store.format.statistics import moments_of_sums
 
 # Trajectories that tell what is subtracted from outputs. They have the highest numbers, which no
@@ -111,7 +111,7 @@ def _values(network: Network, names: Sequence[str]) -> FloatArray:
 
 def _task(
     network: Network, names: Sequence[str], outputs: Sequence[str], options: Options
-) -> tuple[Task, Slopes]:
+) -> tuple[NetworkTask, Slopes]:
     """The network with its outputs as observables, and derivatives by `names` as laws."""
     extended, recorded = with_outputs(network, outputs)
     trees = extended.rule_expressions()
@@ -162,7 +162,12 @@ def _listed(named: _Named, laws: Mapping[str, Law]) -> tuple[tuple[int, int, Law
 
 
 def _moments(
-    engine: ScorePaths, task: Task, slopes: Slopes, n: int, comm: Communicator, report: Report
+    engine: ScorePaths,
+    task: NetworkTask,
+    slopes: Slopes,
+    n: int,
+    comm: Communicator,
+    report: Report,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Means and variances ``[time, column]``, and how many trajectories reached each time."""
     times, outputs = len(task.options.times), len(task.lowered.observables)
@@ -191,7 +196,7 @@ def _moments(
 
 def _run(
     engine: ScorePaths,
-    task: Task,
+    task: NetworkTask,
     slopes: Slopes,
     centres: FloatArray,
     numbers: range,

@@ -28,13 +28,14 @@ STOP, LEFT, RUN_EVENTS, REACHED_TIME = 1, 2, 3, 4
 class SampleBuffers:
     """Device buffers of one launch; those not recorded are None.
 
-    counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]``, final
-    int32 ``[rows, species]``, status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``,
-    work u64 ``[5]`` as `WORK` names it; scratch is the state of trajectories in flight, for
-    networks that are not unrolled; drawn f64 ``[rows, priors]`` takes what an ODE ensemble draws;
-    keep f64 ``[rows, words]`` takes whole states of trajectories with events; of an ODE engine it
-    is f64 ``[rows]``, the steps to go on with, while kept_queue and keep_queue, f64
-    ``[rows, words]``, are triggers and executions to go on from, and those at the end.
+    counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]`` (of
+    equations all quantities), final int32 ``[rows, species]`` (of equations f64), status u8
+    ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``, work u64 ``[5]`` as `WORK` names it; scratch is
+    the state of trajectories in flight, where registers do not hold it; keep f64 ``[rows, words]``
+    takes whole states of trajectories with events. Of equations alone: drawn f64 ``[rows, priors]``
+    takes what is drawn; steps f64 ``[rows]`` are those to go on with, and those at the end;
+    kept_queue and keep_queue, f64 ``[rows, words]``, are triggers and executions to go on from, and
+    those at the end.
     """
 
     counts: Any
@@ -44,8 +45,9 @@ class SampleBuffers:
     row_counter: Any
     work: Any
     scratch: Any = None
-    drawn: Any = None
     keep: Any = None
+    drawn: Any = None
+    steps: Any = None
     kept_queue: Any = None
     keep_queue: Any = None
 

@@ -9,12 +9,9 @@ import numpy as np
 
 from tauslab.base.arrays import Array
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
+from tauslab.kernels.ensemble.sums import accumulator_shapes, accumulators
 
 _ENTRIES = ("count_statistics", "count_histogram", "real_ranges", "real_statistics")
-# Digits that are kept of a sum of real numbers and of one of their squares, as in
-# csrc/ensemble/statistics.cc.
-_REAL_SUMS = {"n": (), "infinite": (), "top": (), "low": (), "sum": (4,), "sq": (7,)}
-REAL_WORDS = 15  # of 8 bytes, for a quantity and time
 _ROWS_PER_ITEM = 256  # as in csrc/ensemble/statistics.cc
 
 
@@ -53,16 +50,10 @@ class Statistics:
 
         Each has room for `points` points of a sweep, its first axis.
         """
-        times, species, observables = self._times, self._species, self._observables
-        shapes: dict[str, tuple[int, ...]] = {}
-        if self._counts:
-            shapes |= {"n": (times,)}
-            shapes |= dict.fromkeys(("sum", "sq_low", "sq_high"), (times, species))
-            if observables:
-                for name, digits in _REAL_SUMS.items():
-                    shapes[f"obs_{name}"] = (times, observables, *digits)
-        for name, (_, bins, _) in self._histograms.items():
-            shapes[f"histogram/{name}"] = (times, bins + 2)
+        sizes = {"time": self._times, "species": self._species, "real": self._observables}
+        fields = accumulators(reals=self._observables > 0) if self._counts else ()
+        cells = {name: bins + 2 for name, (_, bins, _) in self._histograms.items()}
+        shapes = accumulator_shapes(fields, sizes, cells)
         return {k: self._backend.empty((points, *s), np.uint64) for k, s in shapes.items()}
 
     def add(
@@ -90,7 +81,7 @@ class Statistics:
         times, species = self._times, self._species
         data = {"counts": counts, "launch": launch, "n_times": times, "n_species": species}
         if self._counts and species:
-            sums = {name: into[name] for name in ("n", "sum", "sq_low", "sq_high")}
+            sums = {field.name: into[field.name] for field in accumulators(reals=False)}
             arguments = self._program.arguments("count_statistics", **data, **sums)
             self._program.launch("count_statistics", chunks * times * species, arguments, stream)
         if self._counts and self._observables:

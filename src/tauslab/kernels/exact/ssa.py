@@ -163,10 +163,9 @@ class TableSsa:
         )
         self.firings = self._network.firings
         self.bytes_per_trajectory = self._network.bytes_per_trajectory
-        events = network.dynamics is not None
-        self.entry = entry_of(selector, events=events)
+        self.entry = entry_of(selector)
         source = KernelSource(
-            file_of(selector, events=events), (self.entry,), {"model.h": self._network.header},
+            file_of(selector), (self.entry,), {"model.h": self._network.header},
             lane_bytes=self._network.lane_bytes,
         )  # fmt: skip
         self.program: Program = backend.compile(source)

@@ -55,8 +55,7 @@ class TableSelector(ABC):
     name
         As a user and a file name it.
     entry, folder
-        Its kernel, and where that is below csrc/tables; another kernel in the folder ``events``,
-        with ``_events`` behind its name, takes networks with events.
+        Its kernel, of networks with events and without, and where that is below csrc/tables.
     """
 
     name: ClassVar[str]
@@ -87,12 +86,12 @@ class TableSelector(ABC):
         """
 
 
-def entry_of(selector: str, *, events: bool = False) -> str:
-    """The kernel of a selector, without events or with them."""
-    return TableSelector.registered[selector].entry + ("_events" if events else "")
+def entry_of(selector: str) -> str:
+    """The kernel of a selector."""
+    return TableSelector.registered[selector].entry
 
 
-def file_of(selector: str, *, events: bool = False) -> str:
+def file_of(selector: str) -> str:
     """The file of that kernel."""
-    folder = "events" if events else TableSelector.registered[selector].folder
-    return "/".join(filter(None, ("tables", folder, f"{entry_of(selector, events=events)}.cc")))
+    folder = TableSelector.registered[selector].folder
+    return "/".join(filter(None, ("tables", folder, f"{entry_of(selector)}.cc")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ Range = tuple[int, int]  # of planes: the first, and the one after the last
 NO_HOLE: Range = (0, 0)
 
 
-class Steps:
+class Steps(ABC):
     """The program of a plan, and its launches.
 
     Attributes
@@ -49,15 +50,15 @@ class Steps:
         """Whether the particles and site types of the moment are such that a launch can begin."""
         return True
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 - most ways keep nothing
         """Particles were changed from outside."""
 
-    def repeat(self) -> None:
+    def repeat(self) -> None:  # noqa: B027
         """The last batch is done again, since particles found no room."""
 
+    @abstractmethod
     def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
         """Put steps on the stream; where it `counts`, at `marks` into the rows of `counts`."""
-        raise NotImplementedError
 
     def _start(self, blocks: int, **values: Any) -> None:
         """Launch the last kernel, whose blocks wait for each other."""

@@ -157,7 +157,7 @@ class Ode:
         """Let launches go from `start` to one sample at `end`, and not from 0 to the times.
 
         States are those that launches are given as `kept`, f64 ``[rows, variables]``; the steps of
-        methods that adapt them go from one launch to the next in buffers' `keep`, f64 ``[rows]``.
+        methods that adapt them go from one launch to the next in `SampleBuffers.steps`.
         """
         assert self._n_times == 1
         self._spans = self._uploaded_spans([end], start)
@@ -316,7 +316,7 @@ class Ode:
             "inputs": launch.constants,
             "inputs_stride": stride_of(launch.constants),
             "kept": launch.kept,
-            "kept_step": buffers.keep,
+            "kept_step": buffers.steps,
             "kept_queue": buffers.kept_queue,
             "keep_queue": buffers.keep_queue,
             "priors": self._priors,

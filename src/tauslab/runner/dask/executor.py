@@ -24,12 +24,12 @@ from tauslab.runner.dask.worker import Job, PilotPlan
 from tauslab.runner.ensemble.choices.method_choice import with_choice
 from tauslab.runner.ensemble.choices.presimulation import with_pilot
 from tauslab.runner.ensemble.choices.solver_choice import (
-    wants_solver,
     with_chosen_solver,
 )
 from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
+from tauslab.runner.ensemble.ode_task import OdeTask
 from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.format.layout import Layout
 from tauslab.store.locks import written_by_us
 from tauslab.store.results.result import Result
@@ -85,11 +85,13 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
 def _planned(task: Task, workers: Workers) -> tuple[Task, PilotPlan]:
     """The task with method and selector, and what else pilots on one worker decided for all."""
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
-    if plan.choice is not None and wants_solver(task):
+    if isinstance(task, NetworkTask):
+        if plan.choice is not None:
+            task = with_choice(task, plan.choice, tell=True)
+        return with_pilot(task, plan.pilot, tell=True), plan
+    if isinstance(task, OdeTask) and plan.choice is not None:
         task = with_chosen_solver(task, plan.choice, tell=True)
-    elif plan.choice is not None:
-        task = with_choice(task, plan.choice, tell=True)
-    return with_pilot(task, plan.pilot, tell=True), plan
+    return task, plan
 
 
 def _for_workers(task: Task) -> Task:

@@ -30,12 +30,11 @@ from tauslab.runner.ensemble.choices.presimulation import piloted
 from tauslab.runner.ensemble.choices.solver_choice import (
     choose_solver,
     wants_solver,
-    with_chosen_solver,
 )
 from tauslab.runner.ensemble.lane import LANES, Delivery, Lane, build_reductions
 from tauslab.runner.ensemble.lanes import launch_blocks
-from tauslab.runner.ensemble.run import build_engine
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.ode_task import OdeTask
+from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.format.layout import Chunk
 
 # Samples of a launch: they travel through the network as one message, and a few of each worker
@@ -96,7 +95,7 @@ class Station:
         self.name = job.name
         self._task = job.task
         self._backend = _open(job.task)
-        self.engine = build_engine(job.task, self._backend, job.plan.pilot)
+        self.engine = job.task.engine(self._backend, job.plan.pilot)
         self._reductions = build_reductions(job.task, self._backend)
         self._copies = self._backend.stream()
         self._origin = self._copies.record()
@@ -171,13 +170,14 @@ def plan(task: Task, version: str) -> PilotPlan:
         _require_version(version)
         backend = _open(task)
         try:
-            choice = choose_method(task, backend) if isinstance(task.options.method, Auto) else None
-            if wants_solver(task):
+            choice = pilot = None
+            if isinstance(task, NetworkTask):
+                if isinstance(task.options.method, Auto):
+                    choice = choose_method(task, backend)
+                    task = with_choice(task, choice, tell=False)
+                pilot = piloted(task, backend)
+            elif isinstance(task, OdeTask) and wants_solver(task):
                 choice = choose_solver(task, backend)
-                task = with_chosen_solver(task, choice, tell=False)
-            elif choice is not None:
-                task = with_choice(task, choice, tell=False)
-            pilot = piloted(task, backend)
         finally:
             backend.close()
         return PilotPlan(choice, pilot)

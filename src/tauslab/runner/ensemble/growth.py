@@ -40,6 +40,7 @@ from tauslab.store.format.schema import root_attributes
 from tauslab.store.format.statistics import (
     add_accumulators,
     add_groups,
+    stored_accumulators,
     zero_accumulators,
 )
 from tauslab.store.hdf5.disk import Disk
@@ -50,7 +51,6 @@ from tauslab.store.writers.join import (
     ResultPiece,
     join_files,
     join_memory,
-    stored_accumulators,
 )
 from tauslab.store.writers.resume import (
     existing_attribute,
@@ -82,6 +82,7 @@ class _Base:
     storage: str
     block: int
     parts_n: int
+    format_version: int
     chosen: dict[str, Any]
 
 
@@ -99,6 +100,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
     with opened(network, chosen, comm) as setup:
         layout = layout_of(setup.task, comm)
         layout = _whole(layout, base.n + added, base.block, whole.first)
+        layout = replace(layout, format_version=base.format_version)
         layout.attributes["parts_n"] = base.parts_n
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "append"))
         if not added:
@@ -164,7 +166,8 @@ def _base(path: Path, options: Options, network: Network) -> _Base:
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
-        return _Base(result.n, str(stored["run"]), storage, block, parts_n, chosen)
+        version = int(stored["format_version"])
+        return _Base(result.n, str(stored["run"]), storage, block, parts_n, version, chosen)
 
 
 def _look_at_portion(beside: Path, first: int, added: int) -> None:
@@ -409,7 +412,8 @@ def _joined(
     attributes["n_limit"] = options.n
     attributes["until_sums"] = tests.sums.text()  # to go on from with a higher limit
     whole = replace(layout, n=tests.done, attributes=attributes)
-    whole = replace(whole, block=min(layout.block, whole.n))
+    oldest = min(int(result.attributes["format_version"]) for result in results)
+    whole = replace(whole, block=min(layout.block, whole.n), format_version=oldest)
     pieces, totals = _added(whole, results)
     run = str(results[0].attributes["run"])
     path = options.output

@@ -6,6 +6,7 @@ are written, all at the same time.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,9 @@ from tauslab.kernels.ensemble.launch import (
     Launch,
     SampleBuffers,
 )
-from tauslab.kernels.ensemble.statistics import REAL_WORDS, Statistics
+from tauslab.kernels.ensemble.statistics import Statistics
 from tauslab.kernels.ensemble.summaries import Summaries
+from tauslab.kernels.ensemble.sums import accumulator_shapes, accumulators
 from tauslab.runner.ensemble.task import Task
 from tauslab.store.format.layout import Accumulators, Chunk
 
@@ -79,13 +81,18 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
     room = min(most_bytes or _LANE_BYTES, backend.free_memory() // (4 * LANES))
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_sum:
-        # A point's sums: words for a count and for a real quantity, and a cell of each bin.
-        cells = sum(h.bins + 2 for h in task.record.histograms)
-        words = 4 * len(task.counted) + REAL_WORDS * len(task.reals) + cells
-        sums = 8 * words * len(task.options.times)
-        row_bytes += -(-sums // task.per_sum)
+        row_bytes += -(-_sum_bytes(task) // task.per_sum)
     rows = min(task.options.total, room // max(1, row_bytes))
     return max(1, rows // block) * block
+
+
+def _sum_bytes(task: Task) -> int:
+    """Bytes of the sums of a point."""
+    record, real = task.record, len(task.reals)
+    sizes = {"time": len(task.options.times), "species": len(task.counted), "real": real}
+    fields = accumulators(reals=real > 0) if record.statistics else ()
+    shapes = accumulator_shapes(fields, sizes, {h.species: h.bins + 2 for h in record.histograms})
+    return 8 * sum(math.prod(shape) for shape in shapes.values())
 
 
 @dataclass(frozen=True)
@@ -223,7 +230,7 @@ class Lane:
         self._marks[-1].wait()
         rows = self._launch.rows
         arrays = {k: m[:rows] for k, (_, m) in self._copied.items() if k not in _OF_LAUNCH}
-        if self._task.system is not None:
+        if self._task.amounts:
             arrays = _divided(self._task, arrays)
         work = self._copied["work"][1].copy()
         words = self._copied["row_counter"][1]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt, warn
-from tauslab.kernels.network.lowering import LoweredNetwork
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.exact.selectors import Pilot
+from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.settings import DELAY_HISTORY
 from tauslab.model.network.diagnosis.check import check_rates
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import FloatArray, Options
+from tauslab.options.methods import ODE, Method
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.task import (
@@ -30,10 +34,42 @@ from tauslab.runner.ensemble.task import (
     with_settings,
 )
 
-_NOTHING_LOWERED = LoweredNetwork((), (), (), (), ())
+
+@dataclass(frozen=True, kw_only=True)
+class OdeTask(Task):
+    """An ensemble of the equations of `system`, whose inputs are `constants`; no `initial`."""
+
+    system: OdeSystem
+    amounts = True
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return self.system.names[: self.system.species]
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return self.system.names[self.system.species :]
+
+    @property
+    def settled_method(self) -> Method:
+        """The method with all that was chosen for it: what the file says of it."""
+        assert isinstance(self.options.method, ODE)
+        return self.options.method.settled()
+
+    def engine(self, backend: Backend, pilot: Pilot | None = None, devices: int = 0) -> Engine:
+        """The compiled kernels of the solver."""
+        del pilot
+        options = self.options
+        return Ode(
+            backend, self.system, options.times.tolist(), options.integration,
+            priors=options.sample.priors,
+            trajectories=-(-options.total // devices) if devices else 0,
+        )  # fmt: skip
 
 
-def prepare_ode(network: Network, options: Options) -> Task:
+def prepare_ode(network: Network, options: Options) -> OdeTask:
     """Check a model against the options and make its equations.
 
     Raises
@@ -68,17 +104,11 @@ def prepare_ode(network: Network, options: Options) -> Task:
             "back: leave it out"
         )
     canonical, digest = identity(network, options, rows, limits=True)
-    task = Task(
-        network,
-        options,
-        _NOTHING_LOWERED,
-        np.zeros((1, 1), np.int32),
-        _inputs(system.inputs, rows),
-        Record(),
-        canonical,
-        digest,
-        system=system,
-    )
+    task = OdeTask(
+        network=network, options=options, initial=np.zeros((1, 1), np.int32),
+        constants=_inputs(system.inputs, rows), record=Record(), stored_model=canonical,
+        sha256=digest, system=system,
+    )  # fmt: skip
     return replace(task, record=checked_record(task))
 
 

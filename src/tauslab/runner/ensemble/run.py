@@ -11,7 +11,7 @@ import numpy as np
 
 from tauslab.base.errors import StoppedEarly
 from tauslab.base.host_memory import require_memory
-from tauslab.base.option_names import command_line, warn
+from tauslab.base.option_names import warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices
@@ -21,16 +21,10 @@ from tauslab.decomposition.ranks.progress import Progress
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.events.tables import DELAY_QUEUE
-from tauslab.kernels.exact.selectors import Pilot
-from tauslab.kernels.exact.ssa import exact_engine
-from tauslab.kernels.exact.table_network import Expected
-from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
-from tauslab.options.methods import ODE, SSA, TauLeaping
+from tauslab.options.methods import ODE
 from tauslab.options.values.stored import attributes_of
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
@@ -40,10 +34,9 @@ from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
-from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.ensemble.task import NetworkTask, Task, prepare
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
-from tauslab.store.results.approximation import approximation
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
 from tauslab.store.writers.memory import MemoryWriter
@@ -105,14 +98,16 @@ def prepare_task(network: Network, options: Options) -> Task:
 
 def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engine]:
     """The task with method and selector, and its compiled kernels. Collective."""
-    task = with_method(task, backend, comm)
-    if task.system is not None:
+    pilot = None
+    if isinstance(task, NetworkTask):
+        network = with_method(task, backend, comm)
+        pilot = on_root(comm, lambda: piloted(network, backend))
+        task = with_pilot(network, pilot, tell=comm.rank == 0)
+    else:
         from tauslab.runner.ensemble.choices.solver_choice import with_solver
 
         task = with_solver(task, backend, comm)
-    pilot = on_root(comm, lambda: piloted(task, backend))
-    task = with_pilot(task, pilot, tell=comm.rank == 0)
-    engine = in_turn(comm, lambda: build_engine(task, backend, pilot, comm.size))
+    engine = in_turn(comm, lambda: task.engine(backend, pilot, comm.size))
     tell = task.options.verbose and not task.options.quiet
     if comm.rank == 0 and tell:
         tell_choice(engine)
@@ -157,33 +152,6 @@ def run_task(
     return agree(comm, lambda: open_result(output, checked=comm.rank > 0))
 
 
-def build_engine(task: Task, backend: Backend, pilot: Pilot | None, devices: int = 0) -> Engine:
-    """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
-    times, options = task.options.times.tolist(), task.options
-    each = -(-options.total // devices) if devices else 0
-    if task.system is not None:
-        from tauslab.kernels.ode.engine import Ode
-
-        return Ode(
-            backend, task.system, times, options.integration, priors=options.sample.priors,
-            trajectories=each,
-        )  # fmt: skip
-    method = options.method
-    if isinstance(method, TauLeaping) and task.lowered.reactions:
-        checked = method.post_leap_check
-        return leaping_engine(
-            backend, task.lowered, times, method.epsilon, checked=checked, trajectories=each
-        )
-    if options.common:
-        return CommonPaths(backend, task.lowered, times, one_trajectory=task.rows_differ)
-    delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
-    expected = Expected(each, task.initial.max(axis=0).astype(np.int64), delay_queue)
-    return exact_engine(
-        backend, task.lowered, times, selector=task.selector, team=task.team,
-        firings=None if pilot is None else pilot.firings, expected=expected,
-    )  # fmt: skip
-
-
 def layout_of(task: Task, comm: Communicator) -> Layout:
     """The layout of the task's file. Collective."""
     options, record = task.options, task.record
@@ -215,12 +183,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         attributes["method_choice"] = reason
     if options.sample.names:
         attributes["sample"] = "; ".join(options.sample.texts)
-    if isinstance(method, TauLeaping):
-        with command_line():  # files hold one spelling
-            attributes["approximate"] = approximation(method.epsilon)
-        attributes["leaper"] = leaper_of(task.lowered)
-    if task.unrounded:
-        attributes["unrounded"] = ",".join(task.unrounded)
+    attributes |= task.attributes
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
     return Layout(
@@ -233,10 +196,10 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         statistics=record.statistics,
         histograms=record.histograms,
         summaries=tuple(spec.name for spec in record.summaries) + task.drawn,
-        amounts=task.system is not None,
-        amount_unit=task.network.count_unit
-        if task.system is None or task.network.count_unit != "molecules"
-        else task.network.amount_unit,
+        amounts=task.amounts,
+        amount_unit=task.network.amount_unit
+        if task.amounts and task.network.count_unit == "molecules"
+        else task.network.count_unit,
         time_unit=task.network.time_unit,
         block=block,
         attributes=attributes,

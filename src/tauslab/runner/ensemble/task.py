@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.option_names import opt, warn
+from tauslab.base.option_names import command_line, opt, warn
+from tauslab.kernels.backends import Backend
+from tauslab.kernels.coupled.common import CommonPaths
+from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
-from tauslab.kernels.exact.selectors import pilot_events, selector_of
+from tauslab.kernels.exact.selectors import Pilot, pilot_events, selector_of
+from tauslab.kernels.exact.ssa import exact_engine
+from tauslab.kernels.exact.table_network import Expected
+from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
 from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.host_math import evaluate
@@ -27,7 +34,6 @@ from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.past import with_pasts
 from tauslab.options.ensemble import FloatArray, Options
 from tauslab.options.methods import (
-    ODE,
     SSA,
     Auto,
     Method,
@@ -39,111 +45,77 @@ from tauslab.options.record import SAMPLED, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
-
-if TYPE_CHECKING:
-    from tauslab.kernels.ode.lowering import OdeSystem
+from tauslab.store.results.approximation import approximation
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 
 CountArray = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Task:
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
     """An ensemble, ready to run; every rank runs its share.
 
     `initial` int32 ``[inputs, species]`` in molecules; `constants` f64 ``[inputs, constants]``:
     one row for all, or one per trajectory, or with a sweep one per point. `method_choice` says why
-    the method was chosen, if it was not given. Of ``ode``, `system` holds the equations, `lowered`
-    is empty, and `constants` are the system's inputs. `unrounded` are fixed species whose amounts
-    are not whole and stay so.
+    the method was chosen, if it was not given.
     """
 
     network: Network
     options: Options
-    lowered: LoweredNetwork
     initial: CountArray
     constants: FloatArray
     record: Record
     stored_model: str
     sha256: str
     method_choice: str | None = None
-    system: OdeSystem | None = None
-    unrounded: tuple[str, ...] = ()
+
+    amounts: ClassVar[bool] = False  # whether species are recorded as real numbers, not counts
 
     @property
+    @abstractmethod
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
-        if self.system is not None:
-            return self.system.names[: self.system.species]
-        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
 
     @property
+    @abstractmethod
     def observables(self) -> tuple[str, ...]:
         """Names of the recorded observables."""
-        if self.system is not None:
-            return self.system.names[self.system.species :]
-        return tuple(name for name, _ in self.lowered.observables)
+
+    @abstractmethod
+    def engine(self, backend: Backend, pilot: Pilot | None = None, devices: int = 0) -> Engine:
+        """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
+
+    @property
+    def settled_method(self) -> Method:
+        """The method with all that was chosen for it: what the file says of it."""
+        return self.options.method
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What else a file says."""
+        return {}
 
     @property
     def counted(self) -> tuple[str, ...]:
         """Names of the recorded species that are whole numbers."""
-        return self.species if self.system is None else ()
+        return () if self.amounts else self.species
 
     @property
     def reals(self) -> tuple[str, ...]:
         """Names of the recorded quantities that are real numbers."""
-        return self.observables if self.system is None else self.system.names
+        return (*self.species, *self.observables) if self.amounts else self.observables
+
+    @property
+    def final_type(self) -> np.dtype[np.generic]:
+        """Type of the last state of a species."""
+        return np.dtype(np.float64 if self.amounts else np.int32)
 
     @property
     def drawn(self) -> tuple[str, ...]:
         """Names of the datasets of what every trajectory draws, where it is recorded."""
         names = self.options.sample.names if self.record.sampled else ()
         return tuple(f"{SAMPLED}:{name}" for name in names)
-
-    @property
-    def final_type(self) -> np.dtype[np.generic]:
-        """Type of the last state of a species."""
-        return np.dtype(np.int32 if self.system is None else np.float64)
-
-    @cached_property
-    def selector(self) -> str:
-        """How the next reaction is found: as given, or by the network; a pilot may replace it."""
-        if self.options.common:
-            return "linear"
-        method = self.options.method
-        return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
-
-    @property
-    def leaps(self) -> TauLeaping:
-        """How leaps are made, or would be."""
-        method = self.options.method
-        found = turned_into("tau", method)
-        assert isinstance(found, TauLeaping)
-        return found
-
-    @property
-    def team(self) -> int:
-        """Threads that run one trajectory of a large network; 0 leaves it to the engine."""
-        method = self.options.method
-        return method.team if isinstance(method, SSA | Auto) else 0
-
-    @property
-    def settled_method(self) -> Method:
-        """The method with all that was chosen for it: what the file says of it."""
-        method = self.options.method
-        if isinstance(method, SSA):
-            return with_choices(method, selector=self.selector, presimulation=self.presimulation)
-        return method.settled() if isinstance(method, ODE) else method
-
-    @property
-    def presimulation(self) -> int:
-        """Events of a pilot trajectory that orders the network; 0 for none."""
-        method = self.options.method
-        given = method.presimulation if isinstance(method, SSA | Auto) else None
-        if given is not None:
-            return given if self.selector != "linear" else 0
-        return pilot_events(self.lowered, self.selector, self.options.total)
 
     @property
     def sweep(self) -> Sweep | None:
@@ -181,7 +153,96 @@ class Task:
         return per_time * len(self.options.times)
 
 
-def prepare(network: Network, options: Options) -> Task:
+@dataclass(frozen=True, kw_only=True)
+class NetworkTask(Task):
+    """An ensemble of a reaction network, `lowered`.
+
+    `unrounded` are fixed species whose amounts are not whole and stay so.
+    """
+
+    lowered: LoweredNetwork
+    unrounded: tuple[str, ...] = ()
+
+    @property
+    def species(self) -> tuple[str, ...]:
+        """Names of the recorded species."""
+        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
+
+    @property
+    def observables(self) -> tuple[str, ...]:
+        """Names of the recorded observables."""
+        return tuple(name for name, _ in self.lowered.observables)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What a file says of leaps, and of species that are not rounded."""
+        found, method = {}, self.options.method
+        if isinstance(method, TauLeaping):
+            with command_line():  # files hold one spelling
+                found["approximate"] = approximation(method.epsilon)
+            found["leaper"] = leaper_of(self.lowered)
+        return {**found, "unrounded": ",".join(self.unrounded)} if self.unrounded else found
+
+    @cached_property
+    def selector(self) -> str:
+        """How the next reaction is found: as given, or by the network; a pilot may replace it."""
+        if self.options.common:
+            return "linear"
+        method = self.options.method
+        return selector_of(self.lowered, method.selector if isinstance(method, SSA) else None)
+
+    @property
+    def leaps(self) -> TauLeaping:
+        """How leaps are made, or would be."""
+        method = self.options.method
+        found = turned_into("tau", method)
+        assert isinstance(found, TauLeaping)
+        return found
+
+    @property
+    def team(self) -> int:
+        """Threads that run one trajectory of a large network; 0 leaves it to the engine."""
+        method = self.options.method
+        return method.team if isinstance(method, SSA | Auto) else 0
+
+    @property
+    def settled_method(self) -> Method:
+        """The method with all that was chosen for it: what the file says of it."""
+        method = self.options.method
+        if isinstance(method, SSA):
+            return with_choices(method, selector=self.selector, presimulation=self.presimulation)
+        return method
+
+    @property
+    def presimulation(self) -> int:
+        """Events of a pilot trajectory that orders the network; 0 for none."""
+        method = self.options.method
+        given = method.presimulation if isinstance(method, SSA | Auto) else None
+        if given is not None:
+            return given if self.selector != "linear" else 0
+        return pilot_events(self.lowered, self.selector, self.options.total)
+
+    def engine(self, backend: Backend, pilot: Pilot | None = None, devices: int = 0) -> Engine:
+        """The compiled kernels of the method."""
+        times, options = self.options.times.tolist(), self.options
+        each = -(-options.total // devices) if devices else 0
+        method = options.method
+        if isinstance(method, TauLeaping) and self.lowered.reactions:
+            checked = method.post_leap_check
+            return leaping_engine(
+                backend, self.lowered, times, method.epsilon, checked=checked, trajectories=each
+            )
+        if options.common:
+            return CommonPaths(backend, self.lowered, times, one_trajectory=self.rows_differ)
+        delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
+        expected = Expected(each, self.initial.max(axis=0).astype(np.int64), delay_queue)
+        return exact_engine(
+            backend, self.lowered, times, selector=self.selector, team=self.team,
+            firings=None if pilot is None else pilot.firings, expected=expected,
+        )  # fmt: skip
+
+
+def prepare(network: Network, options: Options) -> NetworkTask:
     """Check a model against the options and lower it.
 
     Raises
@@ -240,9 +301,9 @@ def prepare(network: Network, options: Options) -> Task:
         lowered = replace(lowered, observables=chosen)
     constants = _constant_rows(lowered, varying, n_rows, each_of(options))
     canonical, digest = identity(network, options, rows)
-    task = Task(
-        network, options, lowered, initial, constants, Record(), canonical, digest,
-        unrounded=tuple(held),
+    task = NetworkTask(
+        network=network, options=options, lowered=lowered, initial=initial, constants=constants,
+        record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
     )  # fmt: skip
     return replace(task, record=checked_record(task))
 
@@ -321,7 +382,7 @@ def checked_record(task: Task) -> Record:
             "statistics"
         )
     for histogram in record.histograms:
-        if task.system is not None:
+        if task.amounts:
             raise ConfigError(
                 f"{opt('record')} histogram of {histogram.species}: histograms are of counts, not "
                 "of the amounts of ode; record trajectories"

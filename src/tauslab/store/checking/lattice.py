@@ -154,7 +154,7 @@ class VerifiedChunks:
         )
 
 
-class CheckedLattice:
+class CheckedLattice(Mapping[str, Any]):
     """The open file of a lattice run, checked: names, attributes and datasets.
 
     Raises
@@ -193,10 +193,13 @@ class CheckedLattice:
         """Whether there is such a dataset."""
         return name in self._sealed.names
 
-    @property
-    def names(self) -> list[str]:
+    def __iter__(self) -> Iterator[str]:
         """Datasets in alphabetical order."""
-        return self._sealed.names
+        return iter(self._sealed.names)
+
+    def __len__(self) -> int:
+        """How many datasets there are."""
+        return len(self._sealed.names)
 
     def __getitem__(self, name: str) -> Any:
         """A dataset, compared with its checksums; frames are when they are read."""

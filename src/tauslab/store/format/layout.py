@@ -10,30 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
+from tauslab.base.files.seals import FORMAT_VERSION
+from tauslab.kernels.ensemble.sums import POWERS, Power, accumulator_shapes, accumulators
 from tauslab.options.record import SAMPLED, HistogramSpec
-from tauslab.store.format.windows import SQUARE_DIGITS, SUM_DIGITS
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Exact sums by name, all uint64. Shape [time]: n. [time, species]: sum, sq_low, sq_high, and where
-# more than 2^32 trajectories are summed, sum_high and sq_top. [time, real]: obs_n, obs_infinite,
-# obs_top, obs_low. [time, real, digit]: obs_sum, obs_sq. [time, bin]: histogram/SPECIES. A sweep
-# puts an axis of points before these.
-# Those of counts are added modulo 2^64: sq_low and sq_high are sums of the 32-bit halves of x * x;
-# with sum_high and sq_top, sum and sum_high are of the halves of launches' sums, and sq_low,
-# sq_high and sq_top the 32-bit limbs of launches' sums of squares (see `add_accumulators`).
-# Those of real quantities, obs_..., are merged as `windows` says.
+# Exact sums by name, all uint64: those of `kernels.ensemble.sums`, and histogram/SPECIES
+# ``[time, bin]``. A sweep puts an axis of points before theirs. Those of counts are added modulo
+# 2^64, those of real quantities, obs_..., are merged as `windows` says.
 Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
-COUNT_SUMS = ("sum", "sq_low", "sq_high")
-REAL_SUMS = {
-    **dict.fromkeys(("obs_n", "obs_infinite", "obs_top", "obs_low"), ()),
-    "obs_sum": (SUM_DIGITS,),
-    "obs_sq": (SQUARE_DIGITS,),
-}
-WIDE_SUMS = ("sum_high", "sq_top")
 MOST_NARROW = 1 << 32  # trajectories, whose sums of halves of squares fit in 64 bits
 
 
@@ -102,6 +91,8 @@ class Layout:
         The model's file name, its text as given, and its normal form.
     amounts
         Whether species are real amounts, of ordinary differential equations, not counts.
+    format_version
+        Of the file: one that an earlier version began lacks what came later.
     amount_unit, time_unit
         Their names, such as ``molecules`` and ``s``; empty where the model does not tell.
 
@@ -129,6 +120,7 @@ class Layout:
     summaries: tuple[str, ...] = ()
     group: int = 0
     amounts: bool = False
+    format_version: int = FORMAT_VERSION
     amount_unit: str = "molecules"
     time_unit: str = ""
 
@@ -250,19 +242,17 @@ class Layout:
             yield RowArray(f"summary/{name}", (), (), real, math.nan)
         yield RowArray("status", (), (), np.dtype("u1"), 255)
 
+    @property
+    def powers(self) -> tuple[Power, ...]:
+        """The powers of counts that are summed."""
+        return tuple(power for power in POWERS if power.since <= self.format_version)
+
     def accumulator_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the accumulators, by name."""
-        times = len(self.times)
-        shapes: dict[str, tuple[int, ...]] = {}
-        if self.statistics:
-            shapes["n"] = (times,)
-            wide = WIDE_SUMS if self.wide else ()
-            shapes |= {name: (times, len(self.counted)) for name in (*COUNT_SUMS, *wide)}
-            if self.reals:
-                reals = len(self.reals)
-                shapes |= {name: (times, reals, *digits) for name, digits in REAL_SUMS.items()}
-        for spec in self.histograms:
-            shapes[f"histogram/{spec.species}"] = (times, spec.bins + 2)
+        sizes = {"time": len(self.times), "species": len(self.counted), "real": len(self.reals)}
+        fields = accumulators(self.powers, reals=bool(self.reals), wide=self.wide)
+        cells = {spec.species: spec.bins + 2 for spec in self.histograms}
+        shapes = accumulator_shapes(fields if self.statistics else (), sizes, cells)
         return {name: (*self.sum_lead, *shape) for name, shape in shapes.items()}
 
     def points_of(self, start: int, stop: int) -> slice:

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab._version import BITS_VERSION, __version__
-from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
+from tauslab.base.files.seals import FORMAT
+from tauslab.kernels.ensemble.sums import DIGIT_BITS, DIGITS
 from tauslab.store.format.layout import Layout, RowArray
+from tauslab.store.format.statistics import stored_fields
 from tauslab.store.format.versions import BITS, WRITERS, with_this_program
-from tauslab.store.format.windows import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
 
 MOST_CHUNK_BYTES = 8 << 20
 PREFILL_BYTES = 1 << 30  # a larger result would be written twice for the sake of fill values
@@ -122,7 +123,7 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
     """
     attributes: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": layout.format_version,
         "tauslab_version": __version__,
         BITS: BITS_VERSION,
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -305,8 +306,8 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
     if layout.sweep is None and layout.group:
         yield DatasetSpec("group", layout.sum_lead, "|u1", ("group",), allocated=False)
     if layout.statistics and layout.reals:
-        yield axis("statistics/sum_digit", "<i8", DIGIT_BITS * np.arange(SUM_DIGITS))
-        yield axis("statistics/sumsq_digit", "<i8", DIGIT_BITS * np.arange(SQUARE_DIGITS))
+        for name, digits in DIGITS.items():
+            yield axis(f"statistics/{name}", "<i8", DIGIT_BITS * np.arange(digits))
     # Numbers 0 .. n - 1 would be most of a file that holds statistics only.
     yield DatasetSpec("trajectory", (layout.n,), "|u1", ("trajectory",), allocated=False)
     for spec in layout.histograms:
@@ -317,34 +318,18 @@ def _axes(layout: Layout) -> Iterator[DatasetSpec]:
 
 
 def _statistics(layout: Layout) -> Iterator[DatasetSpec]:
-    times, species = len(layout.times), len(layout.species)
     lead, before = layout.sum_lead, _sum_axes(layout)
-    if layout.statistics:
-        yield DatasetSpec("statistics/n", (*lead, times), "<u8", (*before, "time"))
-    if layout.statistics and not layout.amounts:
-        shape, axes = (*lead, times, species), (*before, "time", "species")
-        dtypes = {"sum": "<i8", "sumsq_hi": "<u8", "sumsq_lo": "<u8"}
-        dtypes |= {"sum_hi": "<i8"} if layout.wide else {}
-        for name, dtype in dtypes.items():
-            yield DatasetSpec(f"statistics/{name}", shape, dtype, axes)
-        for name in ("mean", "variance"):
-            yield DatasetSpec(f"statistics/{name}", shape, "<f8", axes, math.nan)
-    for reals in layout.real_groups if layout.statistics else ():
-        columns = len(reals.names)
-        shape, axes = (*lead, times, columns), (*before, "time", reals.axis)
-        group = f"statistics/{reals.name}"
-        for name, dtype in (
-            ("n", "<u8"),
-            ("infinite", "<u8"),
-            ("exponent", "<i8"),
-            ("lowest", "<i8"),
-        ):
-            yield DatasetSpec(f"{group}/{name}", shape, dtype, axes)
-        for name, dtype, digits in (("sum", "<i8", SUM_DIGITS), ("sumsq", "<u8", SQUARE_DIGITS)):
-            with_digits = (*axes, f"statistics/{name}_digit")
-            yield DatasetSpec(f"{group}/{name}", (*shape, digits), dtype, with_digits)
-        for name in ("mean", "variance"):
-            yield DatasetSpec(f"{group}/{name}", shape, "<f8", axes, math.nan)
+    times, scales = len(layout.times), {name: f"statistics/{name}" for name in DIGITS}
+    sizes = {"time": times, "species": len(layout.species), **DIGITS}
+    sizes["observable"] = len(layout.observables)
+    for field in stored_fields(layout):
+        yield DatasetSpec(
+            f"statistics/{field.name}",
+            (*lead, *field.shape(sizes)),
+            field.dtype,
+            (*before, *(scales.get(axis, axis) for axis in field.axes)),
+            math.nan if field.merge == "derived" else 0,
+        )
     for spec in layout.histograms:
         name = f"statistics/histogram/{spec.species}"
         shape, axes = (*lead, times, spec.bins + 2), (*before, "time", f"{name}.bin")

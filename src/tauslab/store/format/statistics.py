@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.ensemble.sums import POWERS, REALS, Power
+from tauslab.kernels.fields import Field
 from tauslab.options.record import HistogramSpec
 from tauslab.store.format import windows
 from tauslab.store.format.layout import Accumulators, Layout, RealGroup
@@ -22,7 +26,56 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _CELLS_AT_ONCE = 1 << 16
 _GROUPS_AT_ONCE = 1 << 16  # of sums over groups, so that those of counts do not wrap
-_LARGEST = ("obs_top", "obs_low")  # merged as maxima; other sums are added
+_LARGEST = {field.name for field in REALS if field.merge == "max"}
+
+
+def _same(words: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return words
+
+
+def _bits_above(lowest: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Between the lowest bit's exponent and its distance from 2^1024; its own inverse."""
+    return 1024 - lowest.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _StoredReal:
+    """A dataset of real quantities: the accumulator that it holds, and how."""
+
+    name: str
+    accumulator: str
+    dtype: str = "<u8"
+    encode: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = _same
+    decode: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = _same
+
+
+_STORED_REALS = (
+    _StoredReal("n", "obs_n"),
+    _StoredReal("infinite", "obs_infinite"),
+    _StoredReal("exponent", "obs_top", "<i8", windows.exponents, windows.tops),
+    _StoredReal("lowest", "obs_low", "<i8", _bits_above, _bits_above),
+    _StoredReal("sum", "obs_sum", "<i8"),
+    _StoredReal("sumsq", "obs_sq"),
+)
+_REALS = {field.name: field for field in REALS}
+_DERIVED = ("mean", "variance")
+
+
+def stored_fields(layout: Layout) -> Iterator[Field]:
+    """Datasets of /statistics but those of histograms, by their names there."""
+    if not layout.statistics:
+        return
+    yield Field("n", ("time",))
+    if not layout.amounts:
+        for power in layout.powers:
+            yield from power.fields(wide=layout.wide)
+        yield from (Field(name, ("time", "species"), "<f8", "derived") for name in _DERIVED)
+    for group in layout.real_groups:
+        for each in _STORED_REALS:
+            digits = _REALS[each.accumulator].axes[2:]
+            yield Field(f"{group.name}/{each.name}", ("time", group.axis, *digits), each.dtype)
+        axes = ("time", group.axis)
+        yield from (Field(f"{group.name}/{n}", axes, "<f8", "derived") for n in _DERIVED)
 
 
 def zero_accumulators(layout: Layout) -> Accumulators:
@@ -41,8 +94,8 @@ def add_accumulators(total: Accumulators, more: Accumulators, where: slice = sli
         more = _halves(more)
     if "obs_top" in more:
         more = _in_one_window(total, more, where)
-    for name, values in more.items():
-        cells = total[name][where]
+    for name in more.keys() & total.keys():  # a file of an earlier version lacks some
+        values, cells = more[name], total[name][where]
         (np.maximum if name in _LARGEST else np.add)(cells, values, out=cells)
 
 
@@ -71,11 +124,13 @@ def sum_over_ranks(comm: Communicator, sums: Accumulators) -> Accumulators:
 
 def _halves(sums: Accumulators) -> Accumulators:
     """Sums of a launch as those of a layout with room for more trajectories."""
-    sums = dict(sums)
-    total, low, high = (sums[name] for name in ("sum", "sq_low", "sq_high"))
-    sums |= {"sum": total & _LOW, "sum_high": total >> _HALF}
-    middle = (low >> _HALF) + (high & _LOW)
-    return sums | {"sq_low": low & _LOW, "sq_high": middle, "sq_top": high >> _HALF}
+    halves: Accumulators = {}
+    for power in (power for power in POWERS if power.words[0] in sums):
+        words = [sums[name] for name in power.words[:-1]]
+        none = [np.zeros_like(words[0])]
+        parts = zip(power.words, words + none, none + words, strict=True)
+        halves |= {name: (own & _LOW) + (below >> _HALF) for name, own, below in parts}
+    return {**sums, **halves}
 
 
 def _in_one_window(total: Accumulators, more: Accumulators, where: slice) -> Accumulators:
@@ -105,7 +160,7 @@ def statistics_contents(layout: Layout, totals: Accumulators) -> dict[str, npt.N
     if layout.statistics and layout.amounts:
         contents["n"] = totals["obs_n"].max(axis=-1)
     elif layout.statistics:
-        contents |= _counts(totals)
+        contents |= _counts(layout, totals)
     for group in layout.real_groups if layout.statistics else ():
         contents |= _reals(layout, group, totals)
     for spec in layout.histograms:
@@ -128,17 +183,17 @@ def cancelled(layout: Layout, totals: Accumulators) -> list[str]:
     return [layout.reals[index] for index in np.flatnonzero(found)]
 
 
-def _counts(totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
-    n, total, total_high = totals["n"], totals["sum"], None
-    high, low = _wide(totals["sq_low"], totals["sq_high"])
-    contents: dict[str, npt.NDArray[Any]] = {}
-    if "sum_high" in totals:
-        total_high, total = _wide(total, totals["sum_high"])
-        high = high + totals["sq_top"]
-        contents["sum_hi"] = total_high.view(np.int64)
-    mean, variance = count_moments(n[..., None], total, high, low, total_high)
-    contents |= {"n": n, "sum": total.view(np.int64), "sumsq_hi": high, "sumsq_lo": low}
-    return contents | {"mean": mean, "variance": variance}
+def _counts(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
+    found: dict[str, npt.NDArray[Any]] = {"n": totals["n"]}
+    wide = "sum_high" in totals
+    for power in layout.powers:
+        words = _packed([totals[name] for name in power.words if name in totals])
+        for field, word in zip(power.fields(wide=wide), words, strict=True):
+            found[field.name] = word.view(field.dtype)
+    total, high, low = (found[name].view(np.uint64) for name in ("sum", "sumsq_hi", "sumsq_lo"))
+    total_high = found["sum_hi"].view(np.uint64) if wide else None
+    mean, variance = count_moments(totals["n"][..., None], total, high, low, total_high)
+    return found | {"mean": mean, "variance": variance}
 
 
 def count_moments(
@@ -169,28 +224,54 @@ def _reals(
     layout: Layout, group: RealGroup, all_totals: Accumulators
 ) -> dict[str, npt.NDArray[Any]]:
     where = (*[slice(None)] * len(layout.sum_lead), slice(None), group.where)
-    n, infinite, top, lowest, sums, squares = (
-        np.ascontiguousarray(all_totals[f"obs_{name}"][where])
-        for name in ("n", "infinite", "top", "low", "sum", "sq")
-    )
-    mean, variance = windows.moments(n, top, sums, squares)
-    arrays = {
-        "n": n,
-        "infinite": infinite,
-        "exponent": windows.exponents(top),
-        "lowest": 1024 - lowest.astype(np.int64),
-        "sum": sums.view(np.int64),
-        "sumsq": squares,
-        "mean": mean,
-        "variance": variance,
-    }
+    sums = {name: np.ascontiguousarray(all_totals[name][where]) for name in _REALS}
+    arrays = {e.name: e.encode(sums[e.accumulator]).view(e.dtype) for e in _STORED_REALS}
+    arrays |= dict(zip(_DERIVED, moments_of_sums(sums), strict=True))
     return {f"{group.name}/{name}": values for name, values in arrays.items()}
 
 
-def _wide(low: Words, middle: Words) -> tuple[Words, Words]:
-    """``low + middle * 2^32`` as the high and low words of 128 bits."""
-    words = low + (middle << _HALF)
-    return (middle >> _HALF) + (words < low).astype(np.uint64), words
+def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators:
+    """The inverse of `statistics_contents`: the sums of a result as accumulators of `layout`.
+
+    How a wide sum was cut into words does not matter: only what they add up to.
+    """
+    found: Accumulators = {}
+
+    def get(name: str) -> npt.NDArray[Any]:
+        return np.asarray(data[f"statistics/{name}"][()])
+
+    if layout.statistics and layout.counted:
+        found["n"] = get("n").view(np.uint64)
+        wide = "statistics/sum_hi" in data
+        for power in layout.powers:
+            stored = [get(field.name).view(np.uint64) for field in power.fields(wide=wide)]
+            names = power.words if wide else power.words[:-1]
+            found |= dict(zip(names, _unpacked(stored, len(names)), strict=True))
+    for each in _STORED_REALS if layout.statistics and layout.reals else ():
+        axis = 1 - len(_REALS[each.accumulator].axes)  # digits are the last
+        parts = [get(f"{group.name}/{each.name}") for group in layout.real_groups]
+        found[each.accumulator] = each.decode(np.concatenate(parts, axis=axis)).view(np.uint64)
+    for spec in layout.histograms:
+        name = f"histogram/{spec.species}"
+        found[name] = get(name).view(np.uint64)
+    return found
+
+
+def _packed(words: Sequence[Words]) -> list[Words]:
+    """The sum of ``words[k] * 2^(32 k)`` as words of 64 bits, the lowest first."""
+    digits, carry = list[Words](), np.zeros_like(words[0])
+    for word in words:
+        whole = word + carry  # fits: a word is below 2^64 - 2^32
+        digits.append(whole & _LOW)
+        carry = whole >> _HALF
+    digits += [carry, np.zeros_like(carry)]
+    return [digits[k] | (digits[k + 1] << _HALF) for k in range(0, len(words) + 1, 2)]
+
+
+def _unpacked(stored: Sequence[Words], count: int) -> list[Words]:
+    """The inverse of `_packed`: `count` words, the last of which takes all that is left."""
+    digits = [half for word in stored for half in (word & _LOW, word >> _HALF)]
+    return [*digits[: count - 1], digits[count - 1] | (digits[count] << _HALF)]
 
 
 def _exact_moments(
@@ -242,10 +323,9 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
             sums["n"] = sum_rows(valid[:, :, 0], cuts)
         else:
             sums["n"] = np.zeros((len(cuts), len(layout.times)), np.uint64)
-        sums["sum"] = sum_rows(values, cuts)
-        values *= values
-        sums["sq_low"] = sum_rows(values & _LOW, cuts)
-        sums["sq_high"] = sum_rows(values >> _HALF, cuts)
+        for power in layout.powers:
+            for name, limb in zip(power.words[:-1], limbs(values, power), strict=True):
+                sums[name] = sum_rows(limb, cuts)
     if layout.statistics and layout.reals:
         reals = np.concatenate([arrays[group.name] for group in layout.real_groups], axis=-1)
         sums |= real_sums(reals, cuts)
@@ -253,6 +333,19 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
         column = counts[:, :, layout.species.index(spec.species)]
         sums[f"histogram/{spec.species}"] = _cells(column, spec, cuts)
     return sums if layout.per_sum else {name: values[0] for name, values in sums.items()}
+
+
+def limbs(values: Words, power: Power) -> list[Words]:
+    """A power of numbers below 2^31 as limbs of 32 bits, the lowest first."""
+    found = [values]
+    while len(found) < len(power.words) - 1:
+        carry, product = np.zeros_like(values), list[Words]()
+        for limb in found:
+            whole = limb * values + carry  # below 2^63
+            product.append(whole & _LOW)
+            carry = whole >> _HALF
+        found = [*product, carry]
+    return found
 
 
 def real_sums(values: FloatArray, cuts: npt.NDArray[np.intp]) -> Accumulators:

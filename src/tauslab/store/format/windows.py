@@ -28,13 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.ensemble.sums import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-DIGIT_BITS = 23  # 2^40 digits add up to less than 2^63
-SUM_DIGITS = 4
-SQUARE_DIGITS = 7
 LOWEST_BIT = -1074  # exponent of the lowest bit of a double; places and bits are counted from it
 _BITS = 1024 - LOWEST_BIT  # 2098: all that doubles have
 _DIGIT = np.uint64((1 << DIGIT_BITS) - 1)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.store.format import windows
 from tauslab.store.format.layout import Accumulators
-from tauslab.store.format.statistics import add_accumulators, real_sums
+from tauslab.store.format.statistics import add_accumulators, limbs, real_sums
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -25,8 +26,6 @@ UintArray = npt.NDArray[np.uint64]
 
 READ_BYTES = 32 << 20
 _TABLE_CELLS = 1 << 24  # the largest table of whole values that is built in memory: 128 MiB
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-_HALF_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -79,45 +78,61 @@ def rows(
 
 @dataclass(frozen=True)
 class CountSums:
-    """Exact sums per sample time; Python integers, so that nothing is rounded before the end."""
+    """Exact sums per sample time; Python integers, so that nothing is rounded before the end.
+
+    `powers` are those of the counts, of their squares and, unless an earlier version kept them, of
+    their cubes.
+    """
 
     n: list[int]
-    total: list[int]
-    squares: list[int]
+    powers: tuple[list[int], ...]
 
     def mean(self) -> FloatArray:
         """Correctly rounded mean, ``[time]``; NaN where there is no sample."""
-        means = [s / n if n else math.nan for n, s in zip(self.n, self.total, strict=True)]
+        means = [s / n if n else math.nan for n, s in zip(self.n, self.powers[0], strict=True)]
         return np.array(means, np.float64)
 
     def variance(self) -> FloatArray:
         """Correctly rounded unbiased variance, ``[time]``; NaN for fewer than two samples."""
-        sums = zip(self.n, self.total, self.squares, strict=True)
+        sums = zip(self.n, *self.powers[:2], strict=True)
         values = [(n * q - s * s) / (n * (n - 1)) if n > 1 else math.nan for n, s, q in sums]
         return np.array(values, np.float64)
 
+    def skewness(self) -> FloatArray:
+        """Third central moment over the 3/2th power of the second, ``[time]``.
+
+        Within 4 units in the last place; NaN where all samples are equal, or there is none.
+        """
+        found = np.full(len(self.n), math.nan)
+        for time, (n, s, q, c) in enumerate(zip(self.n, *self.powers, strict=True)):
+            second, third = n * q - s * s, n * n * c - 3 * n * s * q + 2 * s**3
+            if second > 0:  # n^2 and n^3 times the moments
+                found[time] = float(third) / (float(second) * math.sqrt(second))
+        return found
+
 
 def stored_sums(
-    data: Mapping[str, Any], group: str, index: int, *, apart: bool = False
+    data: Mapping[str, Any], group: str, index: int, *, apart: bool = False, point: int = -1
 ) -> CountSums:
     """Sums that the run recorded for one quantity: column `index` of the datasets in `group`.
 
-    Sums of 128 bits are stored as two words, the lower one unsigned.  With `apart`, a first axis
-    holds those of groups of trajectories.
+    With `apart`, a first axis holds those of groups of trajectories; with `point` from 0 on, those
+    of points, of which one is taken.
     """
 
-    def words(name: str) -> list[int]:
-        values = np.asarray(data[f"{group}/{name}"][()]).astype(object)
-        values = values.sum(axis=0) if apart else values
-        return [int(v) for v in (values if values.ndim == 1 else values[:, index])]
+    def words(name: str) -> npt.NDArray[np.object_]:
+        dataset = data[f"{group}/{name}"]
+        values = np.asarray(dataset[()] if point < 0 else dataset[point])
+        values = (values[..., index] if name != "n" else values).astype(object)
+        return values.sum(axis=0) if apart else values
 
-    def wide(high: str, low: str) -> list[int]:
-        pairs = zip(words(high), words(low), strict=True)
-        return [(above << 64) + (below % (1 << 64)) for above, below in pairs]
-
-    squares = wide("sumsq_hi", "sumsq_lo")
-    total = wide("sum_hi", "sum") if f"{group}/sum_hi" in data else words("sum")
-    return CountSums(words("n"), total, squares)
+    powers = []
+    for power in POWERS:
+        stored = [words(name) for name in power.stored if f"{group}/{name}" in data]
+        if stored:
+            parts = [word % (1 << 64) << (64 * k) for k, word in enumerate(stored)]
+            powers.append(sum(parts).tolist())
+    return CountSums(words("n").tolist(), tuple(powers))
 
 
 def stored_moments(
@@ -141,15 +156,14 @@ def stored_moments(
 
 def count_sums(column: Column) -> CountSums:
     """Sum a column of counts exactly, whatever their number."""
-    n, total, squares = np.zeros((3, column.n_times), object)
+    n, powers = np.zeros(column.n_times, object), np.zeros((len(POWERS), column.n_times), object)
     for piece in column.pieces():
         n += (piece >= 0).sum(0).astype(object)
         values = np.maximum(piece, 0).astype(np.uint64)
-        total += values.sum(0).astype(object)
-        values *= values
-        low, high = (part.sum(0) for part in (values & _LOW_HALF, values >> _HALF_BITS))
-        squares += low.astype(object) + (high.astype(object) << 32)
-    return CountSums(n.tolist(), total.tolist(), squares.tolist())
+        for row, power in enumerate(POWERS):
+            for k, limb in enumerate(limbs(values, power)):
+                powers[row] += limb.sum(0).astype(object) << (32 * k)
+    return CountSums(n.tolist(), tuple(powers.tolist()))
 
 
 def real_totals(column: Column) -> Accumulators:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import opt
+from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.options.summary import quantity_of
 from tauslab.store.format.flat import FlatRows
 from tauslab.store.results import columns
@@ -28,6 +29,9 @@ from tauslab.store.results.result import Result
 COVERED = 2
 
 _SUMMARIES = "summary/"
+_COUNT_SUMS = sorted(
+    f"statistics/{name}" for power in POWERS if power.since <= COVERED for name in power.stored
+)
 # What is covered, in order; a name that ends in / stands for all datasets under it, by name,
 # and a histogram for its cells and edges.
 _COVERED = (
@@ -39,25 +43,14 @@ _COVERED = (
     "amounts",
     "observables",
     "statistics/n",
-    "statistics/sum",
-    "statistics/sum_hi",
-    "statistics/sumsq_hi",
-    "statistics/sumsq_lo",
+    *_COUNT_SUMS,
     "statistics/amounts/",
     "statistics/observables/",
     "statistics/histogram",
     "final",
     _SUMMARIES,
 )
-_PER_SPECIES = {
-    "counts",
-    "amounts",
-    "final",
-    "statistics/sum",
-    "statistics/sum_hi",
-    "statistics/sumsq_hi",
-    "statistics/sumsq_lo",
-}
+_PER_SPECIES = {"counts", "amounts", "final", *_COUNT_SUMS}
 # Of the amounts of ordinary differential equations, a line per species and dataset too; digits of
 # sums have an axis of their own behind that of species.
 _AMOUNTS = "statistics/amounts/"

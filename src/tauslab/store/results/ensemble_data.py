@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, warn
 from tauslab.store.format.statistics import moments_of_sums
 from tauslab.store.results import columns, pointwise
@@ -181,6 +180,27 @@ class EnsembleData(Recorded):
         """Square root of `variance`, ``[time]``, in molecules."""
         return np.sqrt(self.variance(name))
 
+    def skewness(self, name: str) -> FloatArray:
+        """Skewness of a species' counts over the trajectories, ``[time]``.
+
+        The third central moment over the 3/2th power of the second, both divided by n, of the same
+        trajectories as `mean`; NaN where all counts are equal. Exact sums are divided once.
+
+        Raises
+        ------
+        ConfigError
+            The name is not known, or that of a real quantity, of which third powers are not summed.
+        InputFileError
+            An earlier version recorded the statistics, and there are no samples.
+        """
+        self._check(name)
+        if not self.is_whole(name):
+            raise ConfigError(f"skewness of {name}: third powers are summed of counts alone")
+        self.require_some()
+        if not self.swept:
+            return self._third_powers(name).skewness()
+        return np.array([self._third_powers(name, p).skewness() for p in range(self.n_points)])
+
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
         """Quantile over the trajectories, from recorded samples.
 
@@ -250,16 +270,6 @@ class EnsembleData(Recorded):
         cells = np.asarray(self.data[key][()], np.uint64)
         return (cells.sum(axis=0) if "group" in self.attributes else cells), edges
 
-    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
-        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
-
-        Raises
-        ------
-        ConfigError
-            The points are not all combinations of some values of each name.
-        """
-        return pointwise.on_grid(self, values)
-
     @property
     def status(self) -> npt.NDArray[np.uint8]:
         """How each trajectory ended, ``[trajectory]``, of an unfinished run each that is there.
@@ -277,19 +287,6 @@ class EnsembleData(Recorded):
         if self._close is not None:
             self._close()
 
-    def __enter__(self) -> Self:
-        """Use as a context manager, closing at the end."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
-
     # --- helpers ---
 
     def _warn_of_ends(self) -> None:
@@ -302,6 +299,20 @@ class EnsembleData(Recorded):
                 f"{self.name}: {early} of {self.status.size} trajectories ended early, and their "
                 "counts are -1 from then on: leave these out of averages"
             )
+
+    def _third_powers(self, name: str, point: int = -1) -> columns.CountSums:
+        """Sums up to that of third powers; of a sweep those of one point."""
+        if "statistics/sumcube_lo" in self.data:
+            index, apart = self.species.index(name), "group" in self.attributes
+            return columns.stored_sums(self.data, "statistics", index, apart=apart, point=point)
+        if self.has_samples(name):
+            return columns.count_sums(self.column(name, max(point, 0)))
+        if "statistics/n" not in self.data:
+            raise self._missing("statistics")
+        raise InputFileError(
+            f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote it, "
+            "which summed no third powers: run it again"
+        )
 
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         require_known(self, name)

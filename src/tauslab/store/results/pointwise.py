@@ -141,18 +141,3 @@ def _samples_at(result: Recorded, name: str, time: int) -> tuple[IntArray, npt.N
     values, rows = np.concatenate(pieces), np.concatenate(starts)
     valid = np.isfinite(values) if values.dtype.kind == "f" else values >= 0
     return rows[valid] // result.n, values[valid]
-
-
-def on_grid(result: Recorded, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """An array ``[point, ...]`` with an axis for each swept name instead of the points."""
-    return grid_of(values, result.name, result.attributes.get("grid"), result.n_points)
-
-
-def grid_of(values: npt.ArrayLike, name: str, text: object, n_points: int) -> npt.NDArray[Any]:
-    """As `on_grid`, of a result called `name` with an attribute ``grid``, or None."""
-    array = np.asarray(values)
-    if text is None:
-        raise ConfigError(f"{name} is not a sweep over all combinations of some values")
-    if array.shape[:1] != (n_points,):
-        raise ConfigError(f"the first axis must be the {n_points} points, not {array.shape}")
-    return array.reshape([*map(int, str(text).split(",")), *array.shape[1:]])

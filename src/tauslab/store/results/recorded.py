@@ -10,10 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tauslab.base.errors import ConfigError
+from tauslab.base.files.text import plain
 from tauslab.store.format.layout import Layout
 from tauslab.store.results import columns
 from tauslab.store.results.approximation import OF_SAMPLING, approximation
 from tauslab.store.results.columns import BoolArray, FloatArray
+from tauslab.store.results.of_run import RunResult
 
 _TIME_TOLERANCE = 1e-9
 
@@ -25,7 +27,7 @@ class Reopen(Protocol):
         """The result; `checked`: its parts were looked at before."""
 
 
-class Recorded:
+class Recorded(RunResult):
     """Arrays of a run by the names that they have in a file, and what they say of the run.
 
     Parameters
@@ -60,7 +62,7 @@ class Recorded:
     ) -> None:
         self.data = data
         self.path = path
-        self.attributes = {name: _plain(value) for name, value in attributes.items()}
+        self.attributes = {name: plain(value) for name, value in attributes.items()}
         self._close, self.reopen, self.layout = close, reopen, layout
         self.warned = self._warned_of_ends = False
         self.saves = saves
@@ -71,11 +73,6 @@ class Recorded:
     def name(self) -> str:
         """The name of this result in messages: its file, if there is one."""
         return "the result in memory" if self.path is None else str(self.path)
-
-    @property
-    def method(self) -> str:
-        """Name of the method, for example ``ssa``."""
-        return str(self.attributes["method"])
 
     @property
     def approximate(self) -> str:
@@ -106,11 +103,6 @@ class Recorded:
         return str(self.attributes.get("time_unit", ""))
 
     @property
-    def seed(self) -> int:
-        """The 64-bit seed."""
-        return int(self.attributes["seed"])
-
-    @property
     def n(self) -> int:
         """Number of trajectories; with a sweep, at each point."""
         return int(self.data["status"].shape[-1])
@@ -120,11 +112,6 @@ class Recorded:
         """Values ``[point]`` of what was swept, by name; empty without a sweep."""
         names = str(self.attributes["sweep"]).split(",") if self.swept else []
         return {name: np.asarray(self.data[f"sweep/{name}"][()], np.float64) for name in names}
-
-    @property
-    def swept(self) -> bool:
-        """Whether there is an axis of points."""
-        return "sweep" in self.attributes
 
     @property
     def n_points(self) -> int:
@@ -196,10 +183,3 @@ class Recorded:
             return ""
         done = self.completed_blocks
         return f"{int(done.sum()):,} of {len(done):,} blocks"
-
-
-def _plain(value: Any) -> Any:
-    """Attribute as a Python value."""
-    if isinstance(value, bytes):
-        return value.decode()
-    return value.item() if isinstance(value, np.generic) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,14 +185,6 @@ class Result(EnsembleData):
         from tauslab.store.results.display import names_of_keys
 
         return ("time", *names_of_keys(self), *self.summaries)
-
-    def __iter__(self) -> Iterator[str]:
-        """Names, as of a dict."""
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        """Whether ``result[name]`` is known."""
-        return name in self.keys()
 
     def _repr_html_(self) -> str:
         from tauslab.store.results.display import result_html

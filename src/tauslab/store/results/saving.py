@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.options.values.result_name import require_result_name
+from tauslab.store.format.statistics import stored_accumulators
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.results.ensemble_data import EnsembleData
 from tauslab.store.targets import require_place
-from tauslab.store.writers.join import ResultPiece, join_files, stored_accumulators
+from tauslab.store.writers.join import ResultPiece, join_files
 
 
 def save_result(

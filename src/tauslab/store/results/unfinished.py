@@ -49,6 +49,7 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
         sweep={name: file[f"sweep/{name}"][()] for name in swept} or None,
         group=int(found.get("group", 0)),
         amounts=found["method"] == "ode",
+        format_version=int(found["format_version"]),
     )
 
 

@@ -24,7 +24,6 @@ from tauslab.store.format.schema import (
 )
 from tauslab.store.format.statistics import statistics_contents
 from tauslab.store.format.versions import WRITERS, with_this_program, writers_of
-from tauslab.store.format.windows import tops
 from tauslab.store.hdf5.disk import Disk, publish
 from tauslab.store.hdf5.in_place import RawFile
 from tauslab.store.hdf5.skeleton import attach_scales, build_file
@@ -38,8 +37,6 @@ from tauslab.store.writers.single import COMPLETE, remove_parts
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
 _COPY_BYTES = 32 << 20
 
 
@@ -61,39 +58,6 @@ class ResultPiece:
     rows: int
     path: Path | None = None
     storage: str = "memory"
-
-
-def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators:
-    """The sums of a result as accumulators of `layout`, those with the same values.
-
-    How a wide sum was cut into two words does not matter: only what they add up to.
-    """
-    found: Accumulators = {}
-
-    def get(name: str) -> npt.NDArray[np.uint64]:
-        return np.asarray(data[f"statistics/{name}"][()]).view(np.uint64)
-
-    if layout.statistics and layout.counted:
-        high, low = get("sumsq_hi"), get("sumsq_lo")
-        found |= {"n": get("n"), "sum": get("sum"), "sq_low": low & _LOW}
-        if "statistics/sum_hi" in data:
-            found |= {"sum": get("sum") & _LOW, "sq_high": low >> _HALF, "sq_top": high}
-            found["sum_high"] = (get("sum_hi") << _HALF) | (get("sum") >> _HALF)
-        else:
-            found["sq_high"] = (high << _HALF) | (low >> _HALF)
-    if layout.statistics and layout.reals:
-        own = {}
-        for name in ("n", "infinite", "exponent", "lowest", "sum", "sumsq"):
-            axis = -2 if name in ("sum", "sumsq") else -1  # digits are the last
-            parts = [get(f"{group.name}/{name}") for group in layout.real_groups]
-            own[name] = np.concatenate(parts, axis=axis)
-        found |= {f"obs_{name}": own[name] for name in ("n", "infinite", "sum")}
-        found["obs_top"] = tops(own["exponent"].view(np.int64))
-        found["obs_low"] = np.uint64(1024) - own["lowest"]
-        found["obs_sq"] = own["sumsq"]
-    for spec in layout.histograms:
-        found[f"histogram/{spec.species}"] = get(f"histogram/{spec.species}")
-    return found
 
 
 def joined_contents(

@@ -15,6 +15,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.damaged import reading
 from tauslab.base.files.drafts import require_no_link
+from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.base.option_names import opt, warn
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.options.methods import METHOD_CLASSES
@@ -44,13 +45,15 @@ _FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes a
 class Existing:
     """A result that a run goes on from; `storage` and `run` as in `schema.root_attributes`.
 
-    `shared` tells that its format bears being opened for writing by a process that is killed.
+    `shared` tells that its format bears being opened for writing by a process that is killed;
+    `format_version` is its own.
     """
 
     storage: str
     run: str
     complete: bool
     shared: bool = False
+    format_version: int = FORMAT_VERSION
 
 
 def parts_folder(path: Path) -> Path:
@@ -97,6 +100,7 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
             run=str(attributes["run"]),
             complete=bool(file["progress/complete"][()] == 1),
             shared=file.id.get_create_plist().get_version()[0] < _FIRST_WITH_WRITERS,
+            format_version=int(attributes["format_version"]),
         )
 
 

@@ -151,6 +151,8 @@ def open_writer(
     )
     if overwrite:
         on_root(comm, lambda: remove_portions(place, disk))
+    if existing is not None:  # it lacks what came after its version
+        layout = replace(layout, format_version=existing.format_version)
     if existing is not None and existing.complete:
         if existing.storage == "plain" and comm.rank == 0:
             remove_parts(path, disk)  # left by a run that was killed after it had merged them

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.analysis.particles.motions import amounts
@@ -53,7 +54,7 @@ def particles(model, n, method="ode", device="cpu", **given):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("n", [1, 30])  # alone, and on SIMD lanes
+@pytest.mark.parametrize("n", ordinary([1, 30], 30))  # alone, and on SIMD lanes
 def test_an_ensemble_has_the_bits_of_a_run(name, n):
     rates = np.linspace(0.5, 1.5, n)
     given = {"device": "cpu", "method": METHODS[name], "seed": 1}
@@ -160,7 +161,9 @@ def dosed():
     return net
 
 
-@pytest.mark.parametrize("name", ["auto", "dopri5", "rosenbrock", "single"])
+@pytest.mark.parametrize(
+    "name", ordinary(["auto", "dopri5", "rosenbrock", "single"], "dopri5", "rosenbrock")
+)
 def test_with_triggers_too_it_has_the_bits_of_a_run(name):
     """Between samples executions wait, and triggers are watched."""
     n, rates = 12, np.linspace(0.3, 3, 12)

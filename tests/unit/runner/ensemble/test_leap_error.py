@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
@@ -159,7 +160,7 @@ def isomers():
     return net, "A", 1e4, 5000**0.5, 8.0
 
 
-@pytest.mark.parametrize("case", [growth, isomers])
+@pytest.mark.parametrize("case", ordinary([growth, isomers], growth))
 def test_what_it_leaps_is_within_the_tolerance(case):
     """Or it does not leap. 5 standard errors beside the tolerance: false alarms 1e-6."""
     net, name, mean, sd, end = case()

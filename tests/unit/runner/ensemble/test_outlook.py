@@ -16,7 +16,7 @@ from tauslab.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.runner.ensemble.choices import outlook
 from tauslab.runner.ensemble.choices.method_choice import expected_gain
 from tauslab.runner.ensemble.choices.outlook import Outlook, outlook_of, sentence, tell_of_long_run
-from tauslab.runner.ensemble.run import build_engine, prepare_task
+from tauslab.runner.ensemble.run import prepare_task
 from tauslab.store.results.digest import digest_lines
 
 
@@ -48,7 +48,7 @@ def test_events_to_expect(cpu, rate):
     shortest, so 25 % fails fewer than one correct program in 10^9.
     """
     task = task_of(turnover(rate))
-    found = outlook_of(task, build_engine(task, cpu, None))
+    found = outlook_of(task, task.engine(cpu))
     assert found.events == pytest.approx(20 * rate * 1000, rel=0.25)
     assert (found.seconds is None) == (20 * rate * 1000 < 1e8)
 
@@ -62,7 +62,7 @@ def test_points_of_a_sweep_that_differ(cpu):
     from tauslab.options.sweep import choose_points
 
     task = task_of(net, sweep=choose_points(sweep, None, None), n=100)
-    found = outlook_of(task, build_engine(task, cpu, None))
+    found = outlook_of(task, task.engine(cpu))
     assert found.events == pytest.approx(1e7 * 400 / 4, rel=0.5)
 
 
@@ -86,7 +86,7 @@ def test_an_endless_run_by_a_law_of_the_time_is_told_of(cpu, capsys):
     net.add_species("X", 0)
     net.add_reaction("-> X", law="exp(time)")
     task = task_of(net, times=np.array([0.0, 50.0]), quiet=False)
-    found = tell_of_long_run(task, build_engine(task, cpu, None), SerialCommunicator())
+    found = tell_of_long_run(task, task.engine(cpu), SerialCommunicator())
     assert found.events == pytest.approx(1000 * np.exp(50.0), rel=0.01)
     assert "about 5.2e+24 events in 1000 exact trajectories" in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def long(monkeypatch):
 def test_a_long_run_is_told_of(long, capsys, cpu):
     task = task_of(turnover(1.0), quiet=False)
     with command_line():
-        tell_of_long_run(task, build_engine(task, cpu, None), SerialCommunicator())
+        tell_of_long_run(task, task.engine(cpu), SerialCommunicator())
     assert capsys.readouterr().err == (
         "tauslab: turnover: about 3.2e+12 events in 1000 exact trajectories, about 2 h on this "
         "device; --method tau might take 6 min and is approximate: means within 1 %, standard "
@@ -111,7 +111,7 @@ def test_a_long_run_is_told_of(long, capsys, cpu):
 
 def test_a_program_is_warned_and_quiet_commands_are_not(long, capsys, cpu):
     task = task_of(turnover(1.0))
-    engine = build_engine(task, cpu, None)
+    engine = task.engine(cpu)
     tell_of_long_run(task, engine, SerialCommunicator())
     assert capsys.readouterr().err == ""
     asked = task_of(turnover(1.0), command=PYTHON_COMMAND)

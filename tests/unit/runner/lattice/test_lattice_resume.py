@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from lattice_factory import STEP, empty_lattice
 from lattice_run_factory import T_END, digest, meddling, model, run
-from sampling import strides
+from sampling import ordinary, strides
 
 import tauslab as ts
 from tauslab.api.api import ranks
@@ -36,7 +36,10 @@ def whole(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
-@pytest.mark.parametrize(("frame_every", "after"), [(10, 1), (10, 10), (0, 1), (0, 5), (17, 23)])
+@pytest.mark.parametrize(
+    ("frame_every", "after"),
+    ordinary([(10, 1), (10, 10), (0, 1), (0, 5), (17, 23)], (10, 1), (0, 5), (17, 23)),
+)
 def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, hooks):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
@@ -102,7 +105,7 @@ class FailingDisk(Disk):
         super().replace(old, new)
 
 
-@strides(5)
+@strides(11)
 def test_a_failure_at_a_write_leaves_what_can_be_completed(whole, tmp_path, monkeypatch, stride):
     monkeypatch.setattr(lattice_writer, "Disk", FailingDisk)
     failures = 0

@@ -44,10 +44,10 @@ def whole(tmp_path_factory) -> Path:
 
 def test_each_point_is_the_run_without_a_sweep_with_its_values_and_seed(whole):
     with ts.open(whole) as result:
-        seeds = result.of_points("seed").tolist()
+        seeds = result.data["points/seed"][()].tolist()
         assert seeds[0] == 7
         assert len({*seeds}) == 4
-        assert result.of_points("diffusion_substeps").tolist() == [1, 1, 2, 2]
+        assert result.data["points/diffusion_substeps"][()].tolist() == [1, 1, 2, 2]
         for point in range(4):
             at, values = result.at(point), {n: float(v[point]) for n, v in result.points.items()}
             assert at.values == values

@@ -45,7 +45,7 @@ def refused(path, match):
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [
-        ("format_version", 3, "has format version 3; this tauslab reads 2"),
+        ("format_version", 4, "has format version 4; this tauslab reads 2 to 3"),
         ("format_version", "two", "has no format version"),
         ("seed", -1, "'seed' is -1, not a whole number from 0"),
         ("seed", "one", "'seed' is 'one'"),

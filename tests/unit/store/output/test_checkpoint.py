@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 
 import h5py
@@ -84,7 +83,7 @@ def test_a_checkpoint_of_unmarked_blocks_does_not_count(sums_only, tmp_path):
     sums_only.check(path)
 
 
-@pytest.mark.parametrize("ranks", list(itertools.product((1, 2), (1, 2), (1, 3))))
+@pytest.mark.parametrize("ranks", [(1, 1, 1), (1, 2, 3), (2, 1, 3), (2, 2, 1)])
 def test_nothing_is_counted_twice(sums_only, tmp_path, ranks):
     """Broken off twice; later checkpoints of rank 0 include what it restored from earlier ones."""
     sums_only.run(tmp_path / "whole.h5")

@@ -115,6 +115,11 @@ def test_a_filter_goes_on(tmp_path):
 
 def test_what_is_absent_is_refused_in_a_sentence():
     with (
+        ts.open(DATA / "sums.h5") as result,
+        pytest.raises(InputFileError, match="no /statistics/sumcube_lo: an earlier version"),
+    ):
+        result.skewness("X")
+    with (
         ts.open(DATA / "lattice.h5") as result,
         pytest.raises(InputFileError, match=r"no /waiting: tauslab 0\.1\.0 \(bits 2\) wrote it"),
     ):

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, InputFileError
+from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.options.record import HistogramSpec
 from tauslab.store.format.layout import Chunk, Layout, RowArray, chunk_blocks
 from tauslab.store.format.schema import MOST_CHUNK_BYTES, chunk_shape, file_specs
@@ -16,10 +17,10 @@ from tauslab.store.format.statistics import (
     accumulate,
     add_accumulators,
     statistics_contents,
+    stored_accumulators,
     zero_accumulators,
 )
 from tauslab.store.results.result import Result
-from tauslab.store.writers.join import stored_accumulators
 
 
 def layout_of(**changes):
@@ -132,14 +133,16 @@ def test_sums_of_any_number_of_counts(n, x):
     """Every trajectory has x molecules; launches add words of 64 bits, as a device does."""
     layout = layout_of(n=n, block=2**31)
     assert layout.wide == (n > 2**32)
-    shape = {"n": (2,), "sum": (2, 1), "sq_low": (2, 1), "sq_high": (2, 1)}
     tallies = [zero_accumulators(layout) for _ in range(3)]
     for launch, start in enumerate(range(0, n, 2**31)):
         rows = min(2**31, n - start)
-        words = {"n": rows, "sum": rows * x}
-        words |= {"sq_low": rows * (x * x % 2**32), "sq_high": rows * (x * x >> 32)}
+        words = {"n": rows} | {
+            word: rows * ((x**number >> 32 * k) % 2**32)
+            for number, power in enumerate(POWERS, start=1)
+            for k, word in enumerate(power.words[:-1])
+        }
         assert max(words.values()) < 2**64
-        sums = {k: np.full(shape[k], v, np.uint64) for k, v in words.items()}
+        sums = {k: np.full((2,) if k == "n" else (2, 1), v, np.uint64) for k, v in words.items()}
         add_accumulators(tallies[launch % 3], sums)
     for tally in tallies[1:]:
         add_accumulators(tallies[0], tally)
@@ -148,15 +151,39 @@ def test_sums_of_any_number_of_counts(n, x):
     assert np.array_equal(found["statistics/mean"], np.full((2, 1), x))
     assert np.array_equal(found["statistics/variance"], np.zeros((2, 1)))
     words = {k: int(v.ravel()[0]) % 2**64 for k, v in found.items() if v.dtype.kind != "f"}
-    wide = words.get("statistics/sum_hi", 0) << 64
-    assert words["statistics/sum"] + wide == n * x
-    assert words["statistics/sumsq_lo"] + (words["statistics/sumsq_hi"] << 64) == n * x * x
+    for number, power in enumerate(POWERS, start=1):
+        stored = enumerate(words.get(f"statistics/{name}", 0) for name in power.stored)
+        assert sum(word << 64 * k for k, word in stored) == n * x**number
     again = statistics_contents(layout, stored_accumulators(layout, found))
     assert all(np.array_equal(again[name], values) for name, values in found.items())
     data = {"species": np.array(["X"], object), "status": np.zeros(1, np.uint8), **found}
     result = Result(data, {"method": "ssa"})
     assert result.mean("X").tolist() == [x, x]
     assert result.std("X").tolist() == [0, 0]
+    assert np.isnan(result.skewness("X")).all()  # of equal counts there is none
+
+
+@pytest.mark.parametrize("most", [3, 1000, 2**31 - 1])
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_the_skewness_is_exact(most, format_version):
+    counts = np.random.default_rng(5).integers(0, most, (40, 2, 1)).astype(np.int32)
+    counts[7, 1] = -1
+    layout = layout_of(n=40, format_version=format_version)
+    sums = accumulate(layout, {"counts": counts})
+    data = {"species": np.array(["X"], object), "status": np.zeros(40, np.uint8)}
+    found = Result({**data, **statistics_contents(layout, sums)}, {"method": "ssa"})
+    if format_version == 2:
+        with pytest.raises(InputFileError, match="summed no third powers"):
+            found.skewness("X")
+        return
+    for time in range(2):
+        valid = [Fraction(int(c)) for c in counts[:, time, 0] if c >= 0]
+        mean = sum(valid) / len(valid)
+        second, third = (sum((v - mean) ** k for v in valid) / len(valid) for k in (2, 3))
+        expected = float(third) / float(second) ** 1.5
+        assert found.skewness("X")[time] == pytest.approx(expected, rel=1e-14)
+    samples = Result({**data, "time": np.arange(2.0), "counts": counts}, {"method": "ssa"})
+    assert samples.skewness("X").tolist() == found.skewness("X").tolist()
 
 
 def test_statistics_of_observables_are_exact():

@@ -60,3 +60,12 @@ def test_a_law_from_a_file_answers_what_was_not_stored(found, tmp_path):
         assert again.probability(name).tolist() == law.probability(name).tolist()
     assert again.covariance("X", "twice").tolist() == law.covariance("X", "twice").tolist()
     assert again.log_likelihood({"X": [9, 11]}) == law.log_likelihood({"X": [9, 11]})
+
+
+def test_results_of_runs_have_the_same_names_for_the_same_things():
+    both = {
+        "complete", "counts", "grid", "keys", "mean", "method", "name", "plot", "profile",
+        "quantile", "save", "seed", "std", "swept", "to_pandas", "to_xarray", "variance",
+    }  # fmt: skip
+    assert both <= {*dir(ts.Result)}
+    assert both <= {*dir(ts.LatticeResult)}

@@ -25,8 +25,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import with_choices
 from tauslab.runner.ensemble.choices.solver_choice import wants_solver, with_solver
-from tauslab.runner.ensemble.ode_task import prepare_ode
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.ode_task import OdeTask, prepare_ode
 from tauslab.store.state import State
 
 _PAST = {"delay", "delayed reaction"}  # features of networks that look back
@@ -65,7 +64,7 @@ class OdeMotion:
         self.solver = ""
         self._key: Any = None
         self._at_start: dict[str, Any] = {}  # amounts with which particles began
-        self.task: Task
+        self.task: OdeTask
         self.prepare(rows, options.n)
         self._rows.require_room(options.n, self._bytes, network.name)
         self._table: Any = None
@@ -94,7 +93,6 @@ class OdeMotion:
 
     @property
     def _system(self) -> OdeSystem:
-        assert self.task.system is not None
         return self.task.system
 
     @property
@@ -309,7 +307,7 @@ class OdeMotion:
             counts=None, observables=table, final=None, status=status,
             row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
             work=backend.empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
-            keep=self._steps, kept_queue=queue if self.looks else None,
+            steps=self._steps, kept_queue=queue if self.looks else None,
             keep_queue=self._queue if self.looks else None,
         )  # fmt: skip
         launch = Launch(first + own.start, rows, None, self._inputs, kept=kept)

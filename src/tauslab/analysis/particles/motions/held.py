@@ -13,7 +13,7 @@ import numpy as np
 from tauslab.base.arrays import Array, FloatArray, Int32Array
 from tauslab.kernels.network.lowering import Constant
 from tauslab.model.expressions.expression import Number
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.task import NetworkTask
 
 
 def own_rows(table: Array, own: slice) -> Array:
@@ -21,7 +21,7 @@ def own_rows(table: Array, own: slice) -> Array:
     return table[own] if len(table) > 1 else table
 
 
-def held_alike(before: Task, now: Task, names: Collection[str]) -> bool:
+def held_alike(before: NetworkTask, now: NetworkTask, names: Collection[str]) -> bool:
     """Whether each of these species is whole, the same in all particles, and was before."""
     if before.unrounded or now.unrounded:
         return False
@@ -31,7 +31,7 @@ def held_alike(before: Task, now: Task, names: Collection[str]) -> bool:
 
 
 def counts_anew(
-    before: Task, now: Task, names: Collection[str], own: Int32Array, rows: slice
+    before: NetworkTask, now: NetworkTask, names: Collection[str], own: Int32Array, rows: slice
 ) -> Int32Array:
     """Counts ``[particle of this rank, species]`` as `now` has columns, from those of `before`."""
     old, new, species = before.lowered.recorded, now.lowered.recorded, now.lowered.species
@@ -43,7 +43,7 @@ def counts_anew(
     return counts
 
 
-def held_amounts(task: Task, name: str, rows: slice) -> FloatArray:
+def held_amounts(task: NetworkTask, name: str, rows: slice) -> FloatArray:
     """Amounts ``[particle of this rank]``, or one of all, of a species that nothing changes."""
     lowered = task.lowered
     if name not in task.unrounded:

@@ -35,8 +35,7 @@ from tauslab.kernels.events.tables import (
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.ensemble.run import build_engine
-from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.state import State
 
 
@@ -71,7 +70,7 @@ class NetworkMotion:
         self._engine: Engine | None = None
         self._divide: Divide | None = None
         self.shares = Shares(options.n, comm)
-        self.task: Task
+        self.task: NetworkTask
         self.prepare(rows, options.n)
         self._require_room(options.n)
         self.counts: Any = backend.upload(self._first_counts())
@@ -147,7 +146,7 @@ class NetworkMotion:
         if before is not None and hasattr(self, "counts"):
             self._hold_anew(before)
 
-    def _hold_anew(self, before: Task) -> None:
+    def _hold_anew(self, before: NetworkTask) -> None:
         """Let states hold the amounts that species which nothing changes have now."""
         names = self._network.constant_species()
         if not names or held_alike(before, self.task, names):
@@ -394,7 +393,7 @@ class NetworkMotion:
     def _compiled(self) -> Engine:
         if self._engine is None:
             task = replace(self.task, options=replace(self.task.options, times=np.zeros(1)))
-            self._engine = build_engine(task, self._backend, None)
+            self._engine = task.engine(self._backend)
         return self._engine
 
     def _upload_constants(self, n: int) -> None:
@@ -417,7 +416,7 @@ def _told(lowered: Any) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _without_draws(task: Task, names: Collection[str]) -> Task:
+def _without_draws(task: NetworkTask, names: Collection[str]) -> NetworkTask:
     """The task where initial amounts of some species are not drawn as the model says."""
     dynamics = task.lowered.dynamics
     if dynamics is None or not names:

@@ -1,6 +1,7 @@
 // What a thread of ssa_lanes.cc keeps of its trajectories, and the draws that they have in store.
 #pragma once
 
+#include "simd/laws.h"
 #include "ensemble/control.h"
 #include "model.h"
 #include "device/prelude.h"

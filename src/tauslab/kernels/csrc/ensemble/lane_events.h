@@ -1,9 +1,9 @@
 // An event of all lanes of a thread, and the times of the next ones.
 #pragma once
 
+#include "ensemble/lane_draws.h"
 #include "model.h"
 #include "device/prelude.h"
-#include "ensemble/lane_draws.h"
 
 // Of all lanes: the time to the next event, and when it happens.
 struct NextEvents {

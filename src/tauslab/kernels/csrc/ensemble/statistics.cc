@@ -52,10 +52,35 @@ struct CountSumArguments {
     i64 n_times, n_species;
     u64 *n;                       // [points, n_times]
     u64 *sum, *sq_low, *sq_high;  // [points, n_times, n_species]
+    u64 *cube_low, *cube_middle, *cube_high;
 };
 
-// sq_low and sq_high add the halves of x * x: exact up to 2^32 trajectories, more than a launch has. An item has
-// COLUMNS_TOGETHER neighbouring columns.
+// Sums of the 32-bit limbs of squares and of third powers, the lowest first: exact up to 2^32 trajectories, more than
+// a launch has.
+struct Limbs {
+    u64 square[2], cube[3];
+};
+
+// Of one column, whatever its counts.
+DEVICE Limbs limbs_of(const i32 *counts, i64 rows, i64 stride) {
+    Limbs sums = {};
+    for (i64 row = 0; row < rows; ++row) {
+        const i32 count = counts[row * stride];
+        const u64 x = count < 0 ? 0u : (u32)count, square = x * x;
+        const u64 lower = (square & LOW_HALF) * x, upper = (square >> 32) * x + (lower >> 32);
+        sums.square[0] += square & LOW_HALF;
+        sums.square[1] += square >> 32;
+        sums.cube[0] += lower & LOW_HALF;
+        sums.cube[1] += upper & LOW_HALF;
+        sums.cube[2] += upper >> 32;
+    }
+    return sums;
+}
+
+// Third powers of so small counts add up to less than 2^64 over the rows of an item.
+constexpr int SMALL_BITS = 18;
+
+// An item has COLUMNS_TOGETHER neighbouring columns.
 KERNEL(count_statistics, const CountSumArguments a) {
     const i64 n_species = a.n_species, columns = a.n_times * n_species;
     const i64 groups = (columns + COLUMNS_TOGETHER - 1) / COLUMNS_TOGETHER;
@@ -66,15 +91,17 @@ KERNEL(count_statistics, const CountSumArguments a) {
         const int here =
             columns - column < COLUMNS_TOGETHER ? (int)(columns - column) : COLUMNS_TOGETHER;
         u64 valid[COLUMNS_TOGETHER] = {}, total[COLUMNS_TOGETHER] = {};
-        u64 low[COLUMNS_TOGETHER] = {}, high[COLUMNS_TOGETHER] = {};
+        u64 square[COLUMNS_TOGETHER] = {}, cube[COLUMNS_TOGETHER] = {};
+        u32 bits[COLUMNS_TOGETHER] = {};  // that any count has
         const auto add = [&](const i32 *counts, int count) {
             for (int i = 0; i < count; ++i) {
-                const u64 x = counts[i] < 0 ? 0u : (u32)counts[i];
-                const u64 square = x * x;
+                const u32 x = counts[i] < 0 ? 0u : (u32)counts[i];
+                const u64 twice = (u64)x * x;
                 valid[i] += counts[i] >= 0;
                 total[i] += x;
-                low[i] += square & LOW_HALF;
-                high[i] += square >> 32;
+                square[i] += twice;
+                cube[i] += twice * x;
+                bits[i] |= x;
             }
         };
         const i32 *const from = a.counts + column;
@@ -85,10 +112,17 @@ KERNEL(count_statistics, const CountSumArguments a) {
             for (i64 row = piece.begin; row < piece.end; ++row) add(from + row * columns, here);
         for (int i = 0; i < here; ++i) {
             const i64 cell = piece.point * columns + column + i;
+            Limbs sums = {{square[i] & LOW_HALF, square[i] >> 32},
+                          {cube[i] & LOW_HALF, cube[i] >> 32, 0}};
+            if (bits[i] >> SMALL_BITS)
+                sums = limbs_of(from + piece.begin * columns + i, piece.end - piece.begin, columns);
             if (cell % n_species == 0) atomic_add(a.n + cell / n_species, valid[i]);
             atomic_add(a.sum + cell, total[i]);
-            atomic_add(a.sq_low + cell, low[i]);
-            atomic_add(a.sq_high + cell, high[i]);
+            atomic_add(a.sq_low + cell, sums.square[0]);
+            atomic_add(a.sq_high + cell, sums.square[1]);
+            atomic_add(a.cube_low + cell, sums.cube[0]);
+            atomic_add(a.cube_middle + cell, sums.cube[1]);
+            if (sums.cube[2]) atomic_add(a.cube_high + cell, sums.cube[2]);
         }
     }
 }

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "events/queue.h"
-#include "ode/ode.h"
+#include "ode/control.h"
 
 constexpr int LOOKS_IN_A_STEP = 4;    // at triggers, the last at its end
 constexpr int MOST_TURNS = 12;        // steps made again for one change

@@ -1,7 +1,7 @@
 // The pair 5(4) of Dormand & Prince (1980) with adaptive steps: math/dormand_prince.h. Their k_i are d[i] here.
 #include "math/dormand_prince.h"
-#include "ode/control.h"
 #include "ode/lanes.h"
+#include "ode/turns.h"
 
 struct DormandPrince {
     static constexpr double ORDER = 5;

@@ -16,14 +16,12 @@ struct GlobalSteps {
 
     DEVICE_MEMBER void start() const {}
     DEVICE_MEMBER void restart() const {}
+    DEVICE_MEMBER u8 advance(GlobalNumbers &x, const GlobalNumbers &c, double from, double to) {
+        fixed_steps(x, next, sum, c, from, to, substeps);
+        steps += (u64)substeps;
+        return ODE_DONE;
+    }
 };
-
-DEVICE u8 advance(GlobalSteps &method, GlobalNumbers &x, const GlobalNumbers &c, double from,
-                  double to) {
-    fixed_steps(x, method.next, method.sum, c, from, to, method.substeps);
-    method.steps += (u64)method.substeps;
-    return ODE_DONE;
-}
 
 struct GlobalArguments {
     OdeJob job;

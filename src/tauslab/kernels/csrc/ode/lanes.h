@@ -5,6 +5,7 @@
 // `model.h` decides by ON_LANES whether a kernel runs so. Without it, this header gives the plain forms.
 #pragma once
 
+#include "ode/error.h"
 #include "ode/ode.h"
 
 #ifndef ON_LANES

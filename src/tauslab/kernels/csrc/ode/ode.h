@@ -9,6 +9,9 @@
 #include "ode/sample.h"
 #include "device/prelude.h"
 #include "random/streams.h"
+#ifdef HAS_PAST
+#include "ode/past/history.h"
+#endif
 
 // Status of a trajectory, as stored in /status.
 enum OdeStatus : u8 { ODE_DONE = 0, ODE_STEP_LIMIT = 3, ODE_NOT_A_NUMBER = 4 };
@@ -50,7 +53,6 @@ struct OdeJob {
 
 // The constants of a trajectory, as functions take them; with its past where equations look back.
 #ifdef HAS_PAST
-#include "ode/past/history.h"
 typedef const WithHistory &GivenConstants;
 #else
 typedef const Real *GivenConstants;
@@ -171,7 +173,7 @@ DEVICE void miss_samples(const OdeJob &job, i64 row, i64 span) {
 constexpr i64 LOOK_EVERY_SPANS = 64;
 constexpr u64 LOOK_EVERY_STEPS = 256;
 
-// A trajectory from start to end. `advance(method, x, c, from, to)` integrates and gives a status.
+// A trajectory from start to end. `Method::advance(x, c, from, to)` integrates and gives a status.
 template <class Method, class State, class Constants>
 DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x, Constants &c) {
     begin_trajectory(job, row, x, c);
@@ -183,7 +185,7 @@ DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x,
         const double from = job.begin[span], to = job.end[span];
         if (span % LOOK_EVERY_SPANS == 0 && must_leave(job.next_row, 0, from)) ended = ODE_STEP_LIMIT;
         if (ended != ODE_DONE) break;
-        if (to > from) ended = advance(method, x, c, from, to);
+        if (to > from) ended = method.advance(x, c, from, to);
         if (ended == ODE_DONE && !all_finite(x)) ended = ODE_NOT_A_NUMBER;
         if (ended != ODE_DONE) break;
         if (job.event[span] >= 0) ode_event(job.event[span], x, c, (Number)to), method.restart();

@@ -96,12 +96,11 @@ struct FixedSteps {
 
     DEVICE_MEMBER void start() const {}
     DEVICE_MEMBER void restart() const {}
+    template <class State, class Constants>
+    DEVICE_MEMBER u8 advance(State &x, const Constants &c, double from, double to) {
+        Real y[N_VARIABLES + 1], sum[N_VARIABLES + 1];
+        fixed_steps(x, y, sum, c, from, to, substeps);
+        steps += (u64)substeps;
+        return ODE_DONE;
+    }
 };
-
-template <class State, class Constants>
-DEVICE u8 advance(FixedSteps &method, State &x, const Constants &c, double from, double to) {
-    Real y[N_VARIABLES + 1], sum[N_VARIABLES + 1];
-    fixed_steps(x, y, sum, c, from, to, method.substeps);
-    method.steps += (u64)method.substeps;
-    return ODE_DONE;
-}

@@ -10,8 +10,8 @@
 //
 // A step has one sparse elimination. Pivots are not exchanged; a step that meets a pivot of zero is repeated
 // with a smaller h.
-#include "ode/control.h"
 #include "ode/lanes.h"
+#include "ode/turns.h"
 
 constexpr double GAMMA = 0.25;
 constexpr int STAGES = 6;

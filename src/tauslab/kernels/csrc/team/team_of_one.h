@@ -1,6 +1,10 @@
 // A team that is one thread, which loops over the lanes; included by team/team.h, which says more.
 #pragma once
 
+#include "device/butterfly.h"
+#include "model.h"
+#include "device/prelude.h"
+
 #define TEAM_KERNEL KERNEL
 
 // Items that a team looks at with one load of its threads; none where it is one thread.

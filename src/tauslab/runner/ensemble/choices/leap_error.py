@@ -26,7 +26,7 @@ from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.task import NetworkTask
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
@@ -127,7 +127,7 @@ def _worst(off: FloatArray, allowed: FloatArray, chance: FloatArray) -> tuple[fl
     return float(part.flat[where]), where, bool(beyond.any())
 
 
-def judge(task: Task, backend: Backend, leaping: int, exact: int) -> Difference:
+def judge(task: NetworkTask, backend: Backend, leaping: int, exact: int) -> Difference:
     """Simulate and compare so many trajectories by leaps, of either kind, and exactly.
 
     The worst difference of all is returned, or the first that refuses leaps.
@@ -162,7 +162,7 @@ def judge(task: Task, backend: Backend, leaping: int, exact: int) -> Difference:
     return worst
 
 
-def _points(task: Task) -> list[int]:
+def _points(task: NetworkTask) -> list[int]:
     """Points of a sweep that are compared, spread over all."""
     points = 1 if task.sweep is None else task.sweep.points
     last = max(1, _POINTS - 1)
@@ -177,7 +177,7 @@ def _middles(times: FloatArray) -> FloatArray:
 
 
 def _simulated(
-    task: Task, engine: Engine, which: tuple[int, int], times: FloatArray,
+    task: NetworkTask, engine: Engine, which: tuple[int, int], times: FloatArray,
     kept: npt.NDArray[np.int64],
 ) -> LeapMoments:  # fmt: skip
     """Moments at the times `kept` of some trajectories of a point."""

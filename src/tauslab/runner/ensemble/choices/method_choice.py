@@ -42,7 +42,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
-from tauslab.runner.ensemble.task import Task, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 FloatArray = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ def leap_cost(reactions: int) -> float:
     return cost if reactions <= LARGEST_UNROLLED else cost / 3.0
 
 
-def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
+def with_method(task: NetworkTask, backend: Backend, comm: Communicator) -> NetworkTask:
     """The task with ``ssa`` or ``tau`` in place of ``auto``; rank 0 chooses. Collective."""
     options = task.options
     if not isinstance(options.method, Auto):
@@ -97,7 +97,7 @@ def with_method(task: Task, backend: Backend, comm: Communicator) -> Task:
     return with_choice(task, choice, tell=comm.rank == 0)
 
 
-def with_choice(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
+def with_choice(task: NetworkTask, choice: MethodChoice, *, tell: bool) -> NetworkTask:
     """The task with the chosen method in place of ``auto``; says so with `tell`."""
     options = task.options
     if tell and not options.quiet:
@@ -107,7 +107,7 @@ def with_choice(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     return replace(task, options=chosen, method_choice=choice.reason)
 
 
-def choose_method(task: Task, backend: Backend) -> MethodChoice:
+def choose_method(task: NetworkTask, backend: Backend) -> MethodChoice:
     """Choose by a pilot on this device; ``ssa`` unless leaps clearly cost less."""
     refused = _refusal(task)
     if refused is not None:
@@ -129,7 +129,7 @@ def choose_method(task: Task, backend: Backend) -> MethodChoice:
     return _judged(task, backend, leaped)
 
 
-def _judged(task: Task, backend: Backend, leaped: Counted) -> MethodChoice:
+def _judged(task: NetworkTask, backend: Backend, leaped: Counted) -> MethodChoice:
     """Leaps, if a pilot that the run is long enough for finds their error within tolerance."""
     if not task.species:
         return MethodChoice(
@@ -157,7 +157,7 @@ def _judged(task: Task, backend: Backend, leaped: Counted) -> MethodChoice:
     return MethodChoice("tau", f"{told} and no standard deviation by {100 * SD_TOLERANCE:g} %")
 
 
-def expected_gain(task: Task, backend: Backend) -> float | None:
+def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
     """How many times as fast leaps may be; None where that is little or nobody knows."""
     if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
@@ -196,7 +196,7 @@ def _selectors(network: LoweredNetwork) -> str:
     return f"{told}, or {pilot_selector(network)} where the pilot of a run {least} favours it"
 
 
-def _first_leap(task: Task) -> str | None:
+def _first_leap(task: NetworkTask) -> str | None:
     """Describe the first leap from the initial state; None where no leap is possible.
 
     Nor where events or the time decide what it may span. Of a model with events that is too large
@@ -219,14 +219,14 @@ def _first_leap(task: Task) -> str | None:
     )
 
 
-def _compiling(task: Task) -> float:
+def _compiling(task: NetworkTask) -> float:
     """Compiling a kernel for leaps, in exact events."""
     if leaper_of(task.lowered) == "tables":
         return _COMPILING_TABLES
     return max(_COMPILING_LEAST, _COMPILING * len(task.lowered.reactions) ** 2)
 
 
-def _refusal(task: Task) -> str | None:
+def _refusal(task: NetworkTask) -> str | None:
     """Why leaps are out of the question."""
     reactions = len(task.lowered.reactions)
     if reactions == 0:
@@ -267,7 +267,7 @@ class Counted:
         return f"by leaping, {events} events of {where} would cost as much as {cost}"
 
 
-def _exact_pilot(task: Task, backend: Backend) -> Counted:
+def _exact_pilot(task: NetworkTask, backend: Backend) -> Counted:
     """Exact trajectories, and what leaps from the states on their way would cost."""
     tabled = len(task.lowered.reactions) > LARGEST_UNROLLED
     times = task.options.times[-1] * _PILOT_TIMES
@@ -297,7 +297,7 @@ def _exact_pilot(task: Task, backend: Backend) -> Counted:
 
 
 def _cost_between(
-    task: Task, states: npt.NDArray[np.int32], constants: FloatArray, times: FloatArray,
+    task: NetworkTask, states: npt.NDArray[np.int32], constants: FloatArray, times: FloatArray,
     seen: BoolArray,
 ) -> tuple[float, float]:  # fmt: skip
     """Events expected from each state to the next time, and the cost of leaps in their place.
@@ -327,7 +327,7 @@ def _in_turn(terms: FloatArray) -> float:
     return float(np.cumsum(terms)[-1]) if len(terms) else 0.0
 
 
-def _leaping_pilot(task: Task, backend: Backend) -> Counted:
+def _leaping_pilot(task: NetworkTask, backend: Backend) -> Counted:
     """The same trajectories by leaping, with all sample times, at which leaps are cut."""
     reactions = len(task.lowered.reactions)
     times, leaps = task.options.times, task.leaps
@@ -345,7 +345,7 @@ def _leaping_pilot(task: Task, backend: Backend) -> Counted:
     return Counted(float(work["events"]), leaping, len(flat), done / len(flat))
 
 
-def _pilot(task: Task, record: Record, steps: int, times: FloatArray) -> Task:
+def _pilot(task: NetworkTask, record: Record, steps: int, times: FloatArray) -> NetworkTask:
     options = task.options
     assert options.seed is not None
     limited = replace(
@@ -357,7 +357,7 @@ def _pilot(task: Task, record: Record, steps: int, times: FloatArray) -> Task:
     return replace(task, options=limited, record=record)
 
 
-def _trajectories(task: Task) -> list[int]:
+def _trajectories(task: NetworkTask) -> list[int]:
     """Numbers of the pilot's trajectories; where inputs vary, spread over all."""
     total = task.options.total
     if len(task.initial) == len(task.constants) == 1:
@@ -366,7 +366,7 @@ def _trajectories(task: Task) -> list[int]:
     return sorted({i * (total - 1) // last for i in range(_TRAJECTORIES_OF_MANY)})
 
 
-def _inputs(task: Task, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatArray]:
+def _inputs(task: NetworkTask, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatArray]:
     """Initial counts ``[pilot, species]`` and constants ``[pilot, constants]``."""
     rows = [i // task.per_point if task.per_point else i for i in flat]
     shared = [0] * len(flat)
@@ -374,7 +374,7 @@ def _inputs(task: Task, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatAr
     return initial, task.constants[rows if len(task.constants) > 1 else shared]
 
 
-def _simulated(pilot: Task, engine: Engine, flat: list[int]) -> list[Delivery]:
+def _simulated(pilot: NetworkTask, engine: Engine, flat: list[int]) -> list[Delivery]:
     """Run the trajectories beside each other, one a lane."""
     copies = engine.backend.stream()
     lanes = [Lane(pilot, engine, Reductions(), 1, copies) for _ in flat]

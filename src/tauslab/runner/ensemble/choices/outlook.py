@@ -24,7 +24,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
 from tauslab.runner.ensemble.choices.pilots import pilot_seed
 from tauslab.runner.ensemble.lane import Lane, Reductions
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
 LONG_SECONDS = 30.0  # of a run that is told of before it begins
@@ -66,7 +66,7 @@ class _Trial:
         return self.events / self.rows / self.reached if self.events > 0 else 0.0
 
 
-def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
+def outlook_of(task: NetworkTask, engine: Engine, devices: int = 1) -> Outlook:
     """How long the task may take on so many devices like that of `engine`.
 
     Trajectories from which nobody can tell more than how they begin count as if they went on so,
@@ -90,7 +90,7 @@ def outlook_of(task: Task, engine: Engine, devices: int = 1) -> Outlook:
     return Outlook(events, max(seconds, more.each * rows * more.seconds / more.events))
 
 
-def events_by_time(task: Task) -> float:
+def events_by_time(task: NetworkTask) -> float:
     """Events of one trajectory by laws that read the time, as if amounts stayed as they begin.
 
     The trapezoidal rule over `_TIMES` intervals, up to where a law has no finite value.
@@ -117,7 +117,9 @@ def events_by_time(task: Task) -> float:
 def tell_of_long_run(task: Task, engine: Engine, comm: Communicator) -> Outlook:
     """Say what a long exact run will take, before it begins; returns what that is. Of one rank."""
     options = task.options
-    if not isinstance(options.method, SSA) or not task.lowered.reactions:
+    if not isinstance(task, NetworkTask) or not isinstance(options.method, SSA):
+        return Outlook(0.0)
+    if not task.lowered.reactions:
         return Outlook(0.0)
     found = outlook_of(task, engine, comm.size)
     if found.long:

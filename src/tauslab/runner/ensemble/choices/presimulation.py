@@ -12,10 +12,10 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.exact.presimulation import presimulate
 from tauslab.kernels.exact.selectors import Pilot, selector_after
 from tauslab.options.methods import SSA, with_choices
-from tauslab.runner.ensemble.task import Task
+from tauslab.runner.ensemble.task import NetworkTask
 
 
-def piloted(task: Task, backend: Backend) -> Pilot | None:
+def piloted(task: NetworkTask, backend: Backend) -> Pilot | None:
     """Run the task's pilot on this device; None for a task without a pilot."""
     if not task.presimulation or not isinstance(task.options.method, SSA):
         return None
@@ -29,7 +29,7 @@ def piloted(task: Task, backend: Backend) -> Pilot | None:
     )
 
 
-def with_pilot(task: Task, pilot: Pilot | None, *, tell: bool) -> Task:
+def with_pilot(task: NetworkTask, pilot: Pilot | None, *, tell: bool) -> NetworkTask:
     """The task with the selector that its pilot shows to be faster; says so with `tell`.
 
     From here on the choice stands in the options, as if it had been given.

@@ -21,6 +21,7 @@ from tauslab.options.methods import with_choices
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice
 from tauslab.runner.ensemble.lane import Lane, Reductions
+from tauslab.runner.ensemble.ode_task import OdeTask
 from tauslab.runner.ensemble.task import Task
 
 EXPLICIT, STIFF = "dopri5", "rosenbrock"
@@ -65,18 +66,18 @@ def step_costs(system: OdeSystem) -> Costs:
 
 def with_solver(task: Task, backend: Backend, comm: Communicator) -> Task:
     """The task with a solver in place of ``auto``; rank 0 chooses. Collective."""
-    if not wants_solver(task):
+    if not isinstance(task, OdeTask) or not wants_solver(task):
         return task
     choice = on_root(comm, lambda: choose_solver(task, backend))
     return with_chosen_solver(task, choice, tell=comm.rank == 0)
 
 
-def wants_solver(task: Task) -> bool:
+def wants_solver(task: OdeTask) -> bool:
     """Whether a solver is to be chosen."""
-    return task.system is not None and task.options.integration.solver == "auto"
+    return task.options.integration.solver == "auto"
 
 
-def with_chosen_solver(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
+def with_chosen_solver(task: OdeTask, choice: MethodChoice, *, tell: bool) -> OdeTask:
     """The task with the solver in place of ``auto``; says so with `tell`."""
     options = task.options
     if tell and not options.quiet:
@@ -87,7 +88,7 @@ def with_chosen_solver(task: Task, choice: MethodChoice, *, tell: bool) -> Task:
     return replace(task, options=options, method_choice=choice.reason)
 
 
-def choose_solver(task: Task, backend: Backend) -> MethodChoice:
+def choose_solver(task: OdeTask, backend: Backend) -> MethodChoice:
     """Choose by a pilot on this device; ``dopri5`` unless ``rosenbrock`` costs less."""
     return _SolverPilot(task, backend).choice()
 
@@ -102,8 +103,7 @@ class _Tried:
 
 
 class _SolverPilot:
-    def __init__(self, task: Task, backend: Backend) -> None:
-        assert task.system is not None
+    def __init__(self, task: OdeTask, backend: Backend) -> None:
         self.task, self.backend, self.system = task, backend, task.system
         self.samples = len(task.options.times) + len(self.system.events) + len(self.system.jumps)
         self.flat = _trajectories(task)

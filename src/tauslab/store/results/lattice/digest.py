@@ -44,7 +44,7 @@ def lattice_digest_lines(path: Path, species: Sequence[str] | None = None) -> Li
         lines: Lines = [("time", _digest("time", file["time"])),
                         ("species", text_digest("species", chosen))]  # fmt: skip
         if species is None:
-            swept = [name for name in file.names if name.startswith("sweep/")]
+            swept = [name for name in file if name.startswith("sweep/")]
             lines += [(name, _digest(name, file[name])) for name in swept]
         sampled = [each for each in file.sampled if each.since <= COVERED]
         per_species = [each.name for each in sampled if "species" in each.axes]

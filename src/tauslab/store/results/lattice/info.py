@@ -46,9 +46,9 @@ def _sweep_facts(result: RecordedLattice) -> dict[str, Any]:
         return {}
     return {
         "points": {name: values.tolist() for name, values in result.points.items()},
-        "points_seed": result.of_points("seed").tolist(),
+        "points_seed": result.data["points/seed"][()].tolist(),
         "points_passes": {
-            name: result.of_points(f"{name}_substeps").tolist()
+            name: result.data[f"points/{name}_substeps"][()].tolist()
             for name in ("diffusion", "reaction")
         },
     }

@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.format.versions import writers_of
 from tauslab.store.results.columns import sorted_quantiles, texts
 from tauslab.store.results.lattice.frame_parts import FrameParts
-from tauslab.store.results.pointwise import grid_of
+from tauslab.store.results.of_run import RunResult
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -36,7 +35,7 @@ _SLAB = 1 << 22  # slots read at a time, about
 know("point", Spelling("--point", python=lambda point: f"result.at({point})"))
 
 
-class RecordedLattice:
+class RecordedLattice(RunResult):
     """Counts and frames in the file of a lattice run; users get a `LatticeResult`."""
 
     def __init__(
@@ -56,7 +55,7 @@ class RecordedLattice:
             raise
 
     def _read_axes(self, replica: int, point: int | None) -> None:
-        file = self._file
+        file = self.data
         self.species: tuple[str, ...] = tuple(texts(file["species"][()]))
         self.all_times: FloatArray = file["time"][()]
         names = str(file.attributes["sweep"]).split(",") if "sweep" in file.attributes else []
@@ -80,11 +79,6 @@ class RecordedLattice:
         self.times: FloatArray = self.all_times[: int(np.max(reached))]
 
     @property
-    def swept(self) -> bool:
-        """Whether the file has an axis of points."""
-        return bool(self.points)
-
-    @property
     def whole_sweep(self) -> bool:
         """Whether all points of a sweep are meant, so that arrays have an axis of points."""
         return self.swept and self.point is None
@@ -96,19 +90,15 @@ class RecordedLattice:
             return {}
         return {name: float(values[self.point]) for name, values in self.points.items()}
 
-    def of_points(self, name: str) -> npt.NDArray[Any]:
-        """``seed``, ``diffusion_substeps`` or ``reaction_substeps`` of the points ``[point]``."""
-        return np.asarray(self._file[f"points/{name}"][()])
-
     @cached_property
     def truncated_passes(self) -> int:
         """Passes of a site that lost reactions, of all replicas and points: see ``docs/rdme.md``.
 
         0 in a file of a version that did not count them.
         """
-        if "truncated_passes" not in self._file:
+        if "truncated_passes" not in self.data:
             return 0
-        return int(np.maximum(self._file["truncated_passes"][()].max(axis=-1), 0).sum())
+        return int(np.maximum(self.data["truncated_passes"][()].max(axis=-1), 0).sum())
 
     @cached_property
     def most_waiting(self) -> int | None:
@@ -116,22 +106,13 @@ class RecordedLattice:
 
         None in a file of a version that did not record them.
         """
-        if "waiting" not in self._file:
+        if "waiting" not in self.data:
             return None
-        return int(self._file["waiting"][()].max(initial=0))
-
-    def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
-        """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
-
-        Raises
-        ------
-        ConfigError
-            The points are not all combinations of some values of each name.
-        """
-        return grid_of(values, self.name, self.attributes.get("grid"), self.n_points)
+        return int(self.data["waiting"][()].max(initial=0))
 
     @property
-    def _file(self) -> CheckedLattice:
+    def data(self) -> CheckedLattice:
+        """Datasets of the file by name, each compared with its checksum."""
         if not self._opened:
             raise InputFileError(f"{self.path} was closed: open it again")
         return self._checked
@@ -151,14 +132,6 @@ class RecordedLattice:
         self._forget = (
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if first else _nothing
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
-    ) -> None:
-        self.close()
 
     def belong_to(self, whole: RecordedLattice) -> None:
         """Keep a result, whose temporary file this one reads, for as long as this one lasts."""
@@ -182,43 +155,29 @@ class RecordedLattice:
     @property
     def attributes(self) -> dict[str, Any]:
         """What the file says of its run: seed, steps, choices made."""
-        return dict(self._file.attributes)
+        return dict(self.data.attributes)
 
     @property
     def complete(self) -> bool:
         """Whether the run came to its end."""
-        return self._file.complete
+        return self.data.complete
 
     @property
     def written_by(self) -> tuple[str, ...]:
         """Versions of the program that wrote the file, the first one first."""
-        return writers_of(self._file) or (str(self.attributes["tauslab_version"]),)
+        return writers_of(self.data) or (str(self.attributes["tauslab_version"]),)
 
     @property
     def unfinished(self) -> str:
         """How much of an unfinished run is there, in words; empty where all is."""
         if self.complete:
             return ""
-        marks, samples = self._file[MARKS][()], len(self.all_times)
+        marks, samples = self.data[MARKS][()], len(self.all_times)
         reached = self.times[-1] if len(self.times) else 0
         return (
             f"{int(marks.sum()):,} of {marks.size * samples:,} samples, t = {reached:g} of "
             f"{self.all_times[-1]:g} s"
         )
-
-    @property
-    def profile(self) -> list[dict[str, Any]]:
-        """What each rank did: its planes, how these travelled, its speed; empty in old files."""
-        prefix, file = "profile/", self._file
-        names = [name for name in file.names if name.startswith(prefix)]
-        if not names:
-            return []
-        with reading(self.path, InputFileError):
-            columns = {name.removeprefix(prefix): file[name][()] for name in names}
-        return [
-            {name: _plain(values[row]) for name, values in columns.items()}
-            for row in range(len(columns["rank"]))
-        ]
 
     # ---------------------------------------------------------------- over time
 
@@ -235,9 +194,9 @@ class RecordedLattice:
     @cached_property
     def _model(self) -> dict[str, Any]:
         """The table ``[lattice]`` of the model in the file."""
-        if "model/canonical" not in self._file:
+        if "model/canonical" not in self.data:
             raise InputFileError(f"{self.path} holds no model, as /model/canonical")
-        value = self._file["model/canonical"][()]
+        value = self.data["model/canonical"][()]
         with reading(self.path, InputFileError), Naming(f"{self.path}: /model/canonical"):
             table: dict[str, Any] = load_toml(value.decode())["lattice"]
         return table
@@ -276,7 +235,7 @@ class RecordedLattice:
             The run is unfinished, as of `counts`; or a version of tauslab wrote the file that did
             not record them.
         """
-        if "waiting" not in self._file:
+        if "waiting" not in self.data:
             raise InputFileError(
                 f"{self.name} has no /waiting: tauslab {self.written_by[0]} wrote it, which did "
                 "not record particles that wait"
@@ -310,7 +269,7 @@ class RecordedLattice:
         name, index = self._counted(species, site_type)
         lead = self._lead[:1] if self.swept else ()
         with reading(self.path, InputFileError):
-            values = self._file[name][(*lead, ..., slice(len(self.times)), *index)]
+            values = self.data[name][(*lead, ..., slice(len(self.times)), *index)]
         points = (self.n_points,) if self.whole_sweep else ()
         return np.asarray(values, np.int64).reshape(*points, self.n_replicas, len(self.times))
 
@@ -319,15 +278,19 @@ class RecordedLattice:
         values = self._of_replicas(species, site_type)
         return np.asarray(values.mean(axis=-2).filled(np.nan), np.float64)
 
-    def std(self, species: str, site_type: str | None = None) -> FloatArray:
-        """Standard deviation over the replicas (divided by n - 1) ``[sample]``; NaN for one.
+    def variance(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Variance over the replicas (divided by n - 1) ``[sample]``; NaN for one.
 
         Of a sweep ``[point, sample]``.
         """
         values = self._of_replicas(species, site_type)
         if self.n_replicas < 2:
             return np.full((*values.shape[:-2], values.shape[-1]), np.nan)
-        return np.asarray(values.std(axis=-2, ddof=1).filled(np.nan), np.float64)
+        return np.asarray(values.var(axis=-2, ddof=1).filled(np.nan), np.float64)
+
+    def std(self, species: str, site_type: str | None = None) -> FloatArray:
+        """Square root of `variance`, ``[sample]``."""
+        return np.sqrt(self.variance(species, site_type))
 
     def quantile(
         self, species: str, q: float | Sequence[float], site_type: str | None = None
@@ -379,10 +342,10 @@ class RecordedLattice:
         )
 
     def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
-        if name not in self._file:
+        if name not in self.data:
             raise ConfigError(f"{self.name} has no /{name}")
         with reading(self.path, InputFileError):
-            return np.asarray(self._file[name][(*self._lead, *index)])
+            return np.asarray(self.data[name][(*self._lead, *index)])
 
     # ---------------------------------------------------------------- frames
 
@@ -391,9 +354,9 @@ class RecordedLattice:
         """Times of the frames ``[frame]``, in seconds; empty if none were recorded."""
         if self._parts is not None:
             return self._parts.times
-        if "lattice/time" not in self._file:
+        if "lattice/time" not in self.data:
             return np.zeros(0)
-        times: FloatArray = self._file["lattice/time"][()]
+        times: FloatArray = self.data["lattice/time"][()]
         return times
 
     @cached_property
@@ -450,7 +413,7 @@ class RecordedLattice:
             for at, particles in self._parts.slabs(frame, first, last):
                 yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
             return
-        slots = self._file["lattice/particles"].shape[-1]
+        slots = self.data["lattice/particles"].shape[-1]
         count = max(1, _SLAB // (y * x * slots))
         for at in range(first, last, count):
             end = min(last, at + count)
@@ -470,9 +433,9 @@ class RecordedLattice:
         """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""
         if self._parts is not None:
             return self._parts.sites(frame)
-        if "lattice/sites" not in self._file:
+        if "lattice/sites" not in self.data:
             return None
-        stored = self._file["lattice/sites"]
+        stored = self.data["lattice/sites"]
         lead = self._lead if stored.ndim > 4 else ()  # older files: one for all replicas
         return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
 
@@ -519,8 +482,3 @@ class RecordedLattice:
 
 def _nothing() -> None:
     """Another rank does it."""
-
-
-def _plain(value: Any) -> Any:
-    found = value.item() if isinstance(value, np.generic) else value
-    return found.decode() if isinstance(found, bytes) else found

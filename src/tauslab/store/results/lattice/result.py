@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -165,14 +165,6 @@ class LatticeResult(RecordedLattice):
     def keys(self) -> tuple[str, ...]:
         """Names that ``result[name]`` takes."""
         return ("time", *self.species)
-
-    def __iter__(self) -> Iterator[str]:
-        """Names, as of a dict."""
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        """Whether ``result[name]`` is known."""
-        return name in self.keys()
 
     def at(self, point: int | None = None, *, replica: int | None = None, **values: float) -> Self:
         """The result of one point of a sweep, by number or by values of what was swept.

@@ -3,6 +3,7 @@
 // by at most SETTLED of the tolerance. After MOST_AGAIN repetitions a shorter step is tried.
 #pragma once
 
+#include "ode/error.h"
 #include "ode/past/history.h"
 
 typedef WithHistory OwnConstants;

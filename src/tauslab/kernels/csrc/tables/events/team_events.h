@@ -9,6 +9,7 @@
 #include "events/jumps.h"
 #include "events/kept.h"
 #include "events/queue.h"
+#include "tables/arguments.h"
 #include "tables/propensities.h"
 
 // Variables that events set at one time and whose readers are looked up; where more are set, all is computed again.
@@ -87,6 +88,23 @@ DEVICE Number *kept_row(Number *states, i64 words, i64 row) {
     return states ? states + row * words : nullptr;
 }
 
+// Memory of the team, in a kernel.
+#define EVENTS_OF_TEAM(arguments) \
+    *(EventMemory *)(arguments.events + GLOBAL_ID / TEAM_THREADS * EVENT_WORDS)
+#define WAITING_OF_TEAM(arguments) \
+    (HAS_DELAYS ? arguments.waiting + TEAM_OFFSET(2 * DELAY_QUEUE) : nullptr)
+
+// Starts the events of the launch's trajectory `row`, whose counts are set.
+DEVICE void begin_events(EventMemory &memory, u64 *waiting, const EnsembleArguments &launch,
+                         i64 row, const Tables &tables, const State &s, const Place &place) {
+    if (team_leader()) {
+        memory.halt = launch.halt;
+        start_events(memory, waiting, kept_row(launch.kept, launch.kept_words, row), tables, s,
+                     *launch.keys, place);
+    }
+    team_sync();
+}
+
 // Keeps the state at time `t`. One thread of the team calls it.
 DEVICE_SELDOM void keep_events(const EventMemory &memory, double *to, Tables tables, State s,
                                double t) {
@@ -95,6 +113,14 @@ DEVICE_SELDOM void keep_events(const EventMemory &memory, double *to, Tables tab
     to[N_GIVEN] = t;
     keep_queue(memory.queue, to + N_GIVEN + 1);
     keep_waiting(memory.delayed, to);
+}
+
+// Keeps the state in which the launch's trajectory `row` `ended` at `t`, if the launch keeps any.
+DEVICE void keep_state(const EventMemory &memory, const EnsembleArguments &launch, i64 row,
+                       const Tables &tables, const State &s, u8 ended, double t) {
+    if (!launch.keep || !team_leader()) return;
+    if (ended <= ABSORBED) t = launch.times[launch.n_times - 1];
+    keep_events(memory, kept_row(launch.keep, launch.kept_words, row), tables, s, t);
 }
 
 // Executes what has come at the time of the state, and what that sets off. One thread of the team calls it.

@@ -19,15 +19,6 @@
 #include "tables/arguments.h"
 #include "tables/rejection/intervals.h"
 
-// Children of a node, and partial sums of them.
-constexpr u32 NODE_SIZE = 2 * LANES;
-
-// An item and its new upper bound.
-struct NewBound {
-    i32 item;
-    double bound;
-};
-
 #if TEAM_THREADS == 1
 #include "tables/rejection/tree_of_one.h"
 #else

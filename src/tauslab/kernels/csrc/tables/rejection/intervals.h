@@ -45,3 +45,12 @@ struct FluctuationInterval {
     DEVICE_MEMBER i32 up(i32 count) const { return (i32)((u32)high - (u32)count); }
     DEVICE_MEMBER bool contains(i32 count) const { return down(count) >= 0 && up(count) >= 0; }
 };
+
+// Children of a node, and partial sums of them.
+constexpr u32 NODE_SIZE = 2 * LANES;
+
+// An item and its new upper bound.
+struct NewBound {
+    i32 item;
+    double bound;
+};

@@ -2,6 +2,9 @@
 // (tables/rejection/rejection.h). The network is read from tables, and a team of threads runs one
 // trajectory (team/team.h). A pilot has a stream of its own. It counts firings of each reaction,
 // candidates, and new upper bounds.
+//
+// In networks with events candidates are drawn up to the next stop, and anew behind it: the exponential distribution has
+// no memory. An item that changes what a trigger reads is taken alone, and triggers are looked at behind it.
 #include "ensemble/control.h"
 #include "model.h"
 #include "device/prelude.h"
@@ -16,6 +19,10 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
     State s = state_of(arguments.values + TEAM_OFFSET(N_VALUES),
                        arguments.team_counts + TEAM_OFFSET(N_COUNTS),
                        arguments.whole + TEAM_OFFSET(N_WHOLE), shared);
+#ifdef HAS_EVENTS
+    s.reals = {arguments.reals + TEAM_OFFSET(N_REALS)};
+    EventMemory &events = EVENTS_OF_TEAM(arguments);
+#endif
     const BoundTree tree(s, shared);
     CandidateBatch batch;
     u64 fired = 0;
@@ -26,14 +33,26 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
         const Place place = place_in(launch, row);
         s.c = launch.constants + place.input * launch.constants_stride;
         const i32 *given = launch.initial + place.input * launch.initial_stride;
-        team_each(0, N_PLACES, [&](i64 i) { s.x[i] = i < N_SPECIES ? given[i] : 0; });
+        team_each(0, N_PLACES, [&](i64 i) { s.x[i] = i < N_GIVEN ? given[i] : 0; });
         clear_possible_changes(s);
         team_sync();
+        u8 ended = DONE;
+#ifdef HAS_EVENTS
+        s.time = 0;
+        begin_events(events, WAITING_OF_TEAM(arguments), launch, row, tables, s, place);
+        if (events.found != EVENTS_DONE) ended = events.found;
+        s.time = events.begins;
         Rssa rssa({tables, s, tree}, launch.max_steps, arguments.firings);
+        rssa.queue = &events, rssa.keys = launch.keys, rssa.place = place;
+        rssa.origin = s.time;
+        team_sync();  // all have read what the next look will write
+        if (ended == DONE) rssa.look(s.time, 0, true, ended);
+#else
+        Rssa rssa({tables, s, tree}, launch.max_steps, arguments.firings);
+#endif
         Samples samples(tables, out, row, launch.times);
         u64 number = 0;
-        u8 ended = DONE;
-        while (!samples.done() && rssa.can_continue()) {
+        while (ended == DONE && !samples.done()) {
             // Candidates are reported as events, because most of them are.
             const bool looks = number % LOOK_EVERY_TEAM == 0;
             if (looks &&
@@ -41,15 +60,26 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
                 ended = STEP_LIMIT;
                 break;
             }
-            batch.make(*launch.keys, place, number);
-            number += LANES;
-            if (!take(rssa, batch, samples, ended)) break;
-        }
-        if (ended == DONE && !samples.done()) {
+            rssa.before = 0;
+            if (rssa.can_continue()) {
+                batch.make(*launch.keys, place, number);
+                number += LANES;
+                take(rssa, batch, samples, ended);
+                continue;
+            }
+#ifdef HAS_EVENTS
+            if (rssa.total == 0 && rssa.stop < infinity()) {
+                take_stop(rssa, 0, samples, ended);
+                continue;
+            }
+#endif
             ended = rssa.total == 0 ? ABSORBED : NOT_A_NUMBER;
             if (ended == ABSORBED) samples.record(infinity(), s);
         }
         record_end(tables, out, row, samples.k, ended, s);
+#ifdef HAS_EVENTS
+        keep_state(events, launch, row, tables, s, ended, rssa.bounds.s.time);
+#endif
         team_sync();
         fired += rssa.events;
         if (IS_PILOT && team_leader()) atomic_add(&arguments.firings[N_REACTIONS], number);

@@ -11,6 +11,9 @@
 // sums that are stored would be loaded one after another, from the second cache where they have just been changed.
 #pragma once
 
+#include "tables/arguments.h"
+#include "tables/rejection/intervals.h"
+
 // Nodes of the lowest level; UPPER_NODES are above it, without the root.
 constexpr i64 LOWEST_NODES = N_VALUES / NODE_SIZE - 1 - UPPER_NODES;
 constexpr i64 ROOM_OF_SPECIES = (WORDS_OF_COUNT * N_PLACES + 3) / 4 * 2;  // doubles

@@ -2,6 +2,9 @@
 // more. Behind the children of a node are all partial sums of their butterfly.
 #pragma once
 
+#include "tables/arguments.h"
+#include "tables/rejection/intervals.h"
+
 constexpr i64 SHARED_STATE = 0;
 
 DEVICE State state_of(double *values, i32 *counts, Whole *words, double *) {

@@ -1,22 +1,19 @@
 """Random small lattices: the lattice engine against a master equation that is built from scratch.
 
-    python scripts/differential/differential_rdme.py --cases 20 --replicas 2000
-
 A case has 3 to 6 sites along each axis, one to three site types, faces of all kinds, hops that
 differ by species and by the types of both sites, walls, and reactions of order 0 and 1, or up to 2.
 Half the cases are of order 1: their means, the variance of particles and what reactions fired are
 linear equations, solved here.  For the others the sites become a network for `ssa`.  Both are made
 from the case alone: no line of the lattice's lowering, faces, units or rates of hops is used.
 
-Told from the law is what differs by more than a sampling error and the error of the time step: that
+A row fails that differs from the law by more than a sampling error and the error of the time step: that
 of taking hops along x, y, z and reactions in turn.  That of order 0 and 1 is linear and computed
 here; to pairs a share x = a0 tau of the reactions is allowed.  The sampling error is that of normal numbers
-with a false alarm in 1e6 runs of the script; skewness of the rarest counts makes it up to 1e-4.
+with a false alarm in 1e6 runs; skewness of the rarest counts makes it up to 1e-4.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +22,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from outcome import Outcome, say, verdict
 from random_lattices import FACES, Case, FloatArray, IntArray, as_lattice, draw_case
 from scipy import sparse, stats
 
@@ -339,35 +337,22 @@ def limit(comparisons: int, false_alarm: float = FALSE_ALARM) -> float:
     return float(stats.norm.isf(false_alarm / max(1, comparisons) / 2))
 
 
-def main() -> None:
-    """Draw cases, compare, tell."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cases", type=int, default=20)
-    parser.add_argument("--replicas", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1, help="of the first case")
-    parser.add_argument("--step", type=float, default=0.005)
-    parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    everything: list[tuple[int, Compared]] = []
-    for seed in range(options.seed, options.seed + options.cases):
+def run(given: Any) -> Outcome:
+    """Draw cases, and compare."""
+    device = "cuda" if given.device == "cuda" else "cpu"
+    told: list[tuple[str, Compared]] = []
+    for seed in range(given.seed, given.seed + given.number):
         order = 1 + seed % 2
         case = draw_case(seed, order)
-        told = compare(case, order, options.replicas, seed, step=options.step,
-                       device=options.device)  # fmt: skip
-        worst = max(told, key=Compared.z)
-        kinds = " ".join(kind[:3] for kind, _, _ in case.faces)
-        print(f"case {seed}: order {order}, {case.types.shape}, {case.n_types} types, {kinds}: "
-              f"{len(told)} compared, worst z {worst.z():.2f} ({worst.what})",
-              flush=True)  # fmt: skip
-        everything += [(seed, one) for one in told]
-    most = limit(len(everything))
-    print(f"{len(everything)} compared; false alarm {FALSE_ALARM:g} in all: z above {most:.2f}")
-    failed = [(seed, one) for seed, one in everything if one.z() > most]
-    for seed, one in failed:
-        print(f"differs: case {seed}, {one.what}: {one.found:.5g}, expected {one.expected:.5g} "
-              f"+- {one.error:.2g}, step allows {one.allowance:.2g}, z {one.z():.1f}")  # fmt: skip
-    raise SystemExit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()
+        own = compare(case, order, given.replicas, seed, device=device)
+        say(f"case {seed}: worst z {max(one.z() for one in own):.2f}")
+        told += [(f"{seed}, order {order}, {case.types.shape}", one) for one in own]
+    most = limit(len(told))
+    about = f"{given.replicas} replicas, {device}; z above {most:.2f} is once in {1 / FALSE_ALARM:g} runs."
+    numbers = [(one.found, one.expected, one.error, one.allowance, one.z()) for _, one in told]
+    rows = [
+        [name, one.what, *(f"{x:.5g}" for x in values), verdict(good=values[-1] <= most)]
+        for (name, one), values in zip(told, numbers, strict=True)
+    ]
+    columns = ("case", "of", "lattice", "expected", "error", "step allows", "z", "verdict")
+    return Outcome("Random lattices", about, columns, rows)
