@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tauslab.model.portable.host_math import evaluate
 
 import tauslab as ts
-from tauslab.model.expressions.host_math import evaluate
 
 POINTS = 101
 

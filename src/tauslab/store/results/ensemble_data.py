@@ -193,10 +193,10 @@ class EnsembleData(Recorded):
         InputFileError
             An earlier version recorded the statistics, and there are no samples.
         """
-        self._check(name)
-        if not self.is_whole(name):
+        require_known(self, name)
+        if not is_whole(self, name):
             raise ConfigError(f"skewness of {name}: third powers are summed of counts alone")
-        self.require_some()
+        require_some(self)
         if not self.swept:
             return self._third_powers(name).skewness()
         return np.array([self._third_powers(name, p).skewness() for p in range(self.n_points)])
@@ -305,10 +305,10 @@ class EnsembleData(Recorded):
         if "statistics/sumcube_lo" in self.data:
             index, apart = self.species.index(name), "group" in self.attributes
             return columns.stored_sums(self.data, "statistics", index, apart=apart, point=point)
-        if self.has_samples(name):
-            return columns.count_sums(self.column(name, max(point, 0)))
+        if has_samples(self, name):
+            return columns.count_sums(column_of(self, name, max(point, 0)))
         if "statistics/n" not in self.data:
-            raise self._missing("statistics")
+            raise missing_error(self, "statistics")
         raise InputFileError(
             f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote it, "
             "which summed no third powers: run it again"
