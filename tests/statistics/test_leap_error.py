@@ -20,7 +20,7 @@ N = 20_000
 
 @pytest.fixture(scope="module")
 def cases():
-    """The models of `scripts/validation/leap_models.py` by name."""
+    """The models of `leap_models` by name."""
     return {case.name: case for case in importlib.import_module("leap_models").CASES}
 
 

@@ -145,6 +145,7 @@ def test_means_and_variances_are_those_of_exact_ssa(model):
         assert np.all(np.abs(leaped.variance(name) - variance) < 5 * spread + 0.05 * variance)
 
 
+@pytest.mark.validate
 def test_schlogl_at_t_10_against_the_master_equation():
     """P(X < 300) = 0.51347 at t = 10 (exact); 4,000 trajectories, 5 standard errors: 6e-7."""
     n = 4000

@@ -26,8 +26,9 @@ def pulsed(law: str) -> ts.Network:
     return net
 
 
-@pytest.mark.parametrize("method", ["ssa", "tau"])
-@pytest.mark.parametrize("law", PULSES)
+@pytest.mark.parametrize(
+    ("law", "method"), [*((law, "ssa") for law in PULSES), (next(iter(PULSES)), "tau")]
+)
 def test_no_step_passes_over_a_pulse(law: str, method: str) -> None:
     result = ts.run(pulsed(law), n=2000, times=[100.0], method=method, seed=1, device="cpu")
     mean = PULSES[law]

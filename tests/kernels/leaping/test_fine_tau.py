@@ -52,7 +52,7 @@ def expected():
     ("threads", "blocks", "crew"),
     [
         pytest.param(32, 1, 1, marks=pytest.mark.validate),
-        (64, 1, 1),
+        pytest.param(64, 1, 1, marks=pytest.mark.validate),
         pytest.param(32, 3, 3, marks=pytest.mark.validate),
         (64, 4, 2),
     ],

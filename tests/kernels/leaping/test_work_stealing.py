@@ -31,7 +31,6 @@ TIMES = [0.0, 0.5, 2.0, 6.0]
         (schlogl, 300, 0),
         (schlogl, 64, 64),
         (michaelis_menten, 700, 700),
-        (schlogl, 256, 1000),
         (schlogl, 12, 12),
     ],
 )

@@ -7,7 +7,9 @@ import re
 import h5py
 import pytest
 
-from tauslab.api.kinds.recorded import DBN, ENSEMBLE, LATTICE
+from tauslab.api.kinds.ensembles import KIND as ENSEMBLE
+from tauslab.api.kinds.lattices import KIND as LATTICE
+from tauslab.api.kinds.networks import KIND as DBN
 from tauslab.api.kinds.registry import kind_at
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.base.files.text import put_attributes

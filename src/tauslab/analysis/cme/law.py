@@ -22,6 +22,7 @@ from tauslab.store.checking.opening import CME
 from tauslab.store.results.array_result import ArrayResult, named_columns
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
+from tauslab.views.states import plot_moments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -262,8 +263,6 @@ class CmeResult(ArrayResult):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.states import plot_moments
-
         known = (*self.species, *(n for n in self._observables if n not in self.species))
         moments = {name: (self.mean(name), self._sd(name)) for name in known}
         return plot_moments(self.time, moments, None if path is None else Path(path), names)

@@ -25,6 +25,7 @@ from tauslab.store.checking.opening import CHAINS
 from tauslab.store.results.array_result import ArrayResult, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
+from tauslab.views.states import plot_traces
 
 if TYPE_CHECKING:
     import xarray
@@ -171,8 +172,6 @@ class Chain(ArrayResult):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.states import plot_traces
-
         rows = {name: np.atleast_2d(self[name]) for name in self.parameters}
         return plot_traces(rows, "step", parameters, None if path is None else Path(path))
 

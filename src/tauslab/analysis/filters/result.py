@@ -16,6 +16,7 @@ from tauslab.store.checking.opening import FILTER, FILTERS
 from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
+from tauslab.views.states import plot_moments, plot_traces
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,8 +140,6 @@ class FilterResult(_Filtered):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.states import plot_moments
-
         of = zip(self.species, zip(self.mean.T, self.sd.T, strict=True), strict=True)
         sizes = self.effective_size if (self.effective_size > 0).any() else None
         return plot_moments(
@@ -273,8 +272,6 @@ class FilterResults(_Filtered):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.states import plot_traces
-
         rows = {"log-likelihood": self.log_likelihood[None]}
         return plot_traces(rows, "filter", (), None if path is None else Path(path))
 

@@ -22,6 +22,7 @@ from tauslab.store.checking.opening import POPULATION
 from tauslab.store.results.array_result import ArrayResult, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
+from tauslab.views.states import plot_population
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -417,8 +418,6 @@ class PopulationResult(ArrayResult):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.states import plot_population
-
         return plot_population(self, names, t, None if path is None else Path(path))
 
 

@@ -17,6 +17,7 @@ from tauslab.store.format.intervals import FEWEST_INFORMATIVE, unequal_runs
 from tauslab.store.results.array_result import ArrayResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
+from tauslab.views.estimates import plot_rare
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -266,6 +267,4 @@ class RareResult(ArrayResult):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.estimates import plot_rare
-
         return plot_rare(self, None if path is None else Path(path))

@@ -20,6 +20,7 @@ from tauslab.store.results.array_result import ArrayResult, numbers_or_none
 from tauslab.store.results.digest import canonical_bytes
 from tauslab.store.results.tables import ResultTable
 from tauslab.store.state import State
+from tauslab.views.estimates import plot_derivatives
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -266,8 +267,6 @@ class SensitivityResult(ArrayResult):
         OutputError
             The picture cannot be written.
         """
-        from tauslab.views.estimates import plot_derivatives
-
         return plot_derivatives(self, outputs, None if path is None else Path(path))
 
     def digest(self) -> str:

@@ -1,6 +1,6 @@
 """The kinds of result files, and the operations on each.
 
-`kind` says what an operation is, `recorded` holds the kinds of runs, `arrays` those of estimates,
-`registry` finds the kind of a file: a new one is one more entry there. An operation imports what
-it needs, so that to open a file is not to load what draws it.
+`kind` says what an operation is; `ensembles`, `lattices`, `networks` and `analyses` hold the kinds;
+`registry` finds the kind of a file and imports its module. To open a file is not to load what draws
+it.
 """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,28 +61,15 @@ class View:
                 raise ConfigError(f"{opt(one.name, shown)}: {path} is of {told}: leave it out")
 
 
-@dataclass(frozen=True)
-class Kind:
-    """The operations on a file of one kind.
+class Kind(ABC):
+    """The operations on files of one kind.
 
-    Parameters
+    Attributes
     ----------
     told
         What a file is of, with its article.
-    open
-        Makes the object that `tauslab.open` returns.
-    facts, lines
-        Make the output of ``tauslab info``, for programs and for people.
-    digest
-        Name and SHA-256 of every dataset that counts; of these species alone, if some are given.
-    plot
-        Draws the file into a picture.
     suffix
         Suffix of the file that `export` writes, unless the user names one.
-    export
-        Writes the file in another format.
-    report
-        Makes the page of ``tauslab report``.
     of_pictures, of_tables
         Fields of `View` that `plot` and `export` take.
     parts
@@ -89,14 +77,35 @@ class Kind:
     """
 
     told: str
-    open: Callable[[str | os.PathLike[str]], Any]
-    facts: Callable[[Path], dict[str, Any]]
-    lines: Callable[[Path], list[str]]
-    digest: Callable[[Path, Sequence[str] | None], Lines]
-    plot: Callable[[Path, Path, View], object]
     suffix: str
-    export: Callable[[Path, Path, View], None]
-    report: Callable[[Path], str]
     of_pictures: tuple[str, ...] = ()
     of_tables: tuple[str, ...] = ()
-    parts: bool = False
+    parts = False
+
+    @abstractmethod
+    def open(self, path: str | os.PathLike[str]) -> Any:
+        """The object that `tauslab.open` gives."""
+
+    @abstractmethod
+    def facts(self, path: Path) -> dict[str, Any]:
+        """What ``tauslab info --json`` tells."""
+
+    @abstractmethod
+    def lines(self, path: Path) -> list[str]:
+        """What ``tauslab info`` tells."""
+
+    @abstractmethod
+    def digest(self, path: Path, species: Sequence[str] | None) -> Lines:
+        """Name and SHA-256 of every dataset that counts; of these species alone, if some."""
+
+    @abstractmethod
+    def plot(self, path: Path, picture: Path, view: View) -> None:
+        """Draw the file into a picture."""
+
+    @abstractmethod
+    def export(self, path: Path, output: Path, view: View) -> None:
+        """Write the file in another format."""
+
+    @abstractmethod
+    def report(self, path: Path) -> str:
+        """The page of ``tauslab report``."""

@@ -126,7 +126,6 @@ class Backend(Protocol):
     style: Style
     multiprocessors: int  # that run independently of each other
     fast_memory: int  # bytes of a processor that blocks of a launch may share out; 0: none
-    clock: float  # of a processor, cycles a second; 0 where it is not known
     # Up to how many sites a launch does many steps of a lattice, and how many sites at least a
     # block has there, which waits for the others twice in a step.
     sites_together: int

@@ -246,7 +246,6 @@ class CpuBackend:
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
-        self.clock = 0.0
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
         self.pool = _Threads(self.threads, "tauslab-cpu")

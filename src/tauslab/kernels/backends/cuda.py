@@ -41,7 +41,6 @@ from tauslab.kernels.cuda_context import wait_for_context
 
 THREADS_PER_BLOCK = 128
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
-_CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
 _HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
 _URGENT = -5  # lower goes first; 0 is usual
@@ -227,7 +226,6 @@ class CudaBackend:
         self.multiprocessors = int(self._properties["multiProcessorCount"])
         # A block takes a KiB for the system; what one may take is what all may, less that.
         self.fast_memory = int(self._properties["sharedMemPerBlockOptin"]) - 8 * 1024
-        self.clock = 1e3 * cupy.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, options.index)
         self._beside = _Beside()
         self.capability = (int(self._properties["major"]), int(self._properties["minor"]))
         if self.capability < (7, 0):

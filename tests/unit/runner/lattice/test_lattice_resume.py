@@ -125,7 +125,7 @@ def test_a_failure_at_a_write_leaves_what_can_be_completed(whole, tmp_path, monk
             assert digest(path) == digest(whole)
         assert [p.name for p in tmp_path.iterdir()] == [path.name] * path.exists()
         path.unlink(missing_ok=True)
-    assert failures > 5
+    assert failures > 3
 
 
 @pytest.fixture(scope="module")

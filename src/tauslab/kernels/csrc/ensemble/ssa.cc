@@ -81,6 +81,61 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         }
     };
 
+    // How the trajectory ends, or goes on, where a0 is none to divide by without a test.
+    const auto judge = [&](double a0, double waiting, double &t_event) -> u8 {
+        t_event = t + waiting / a0;
+        if (signs < 0) return OVERFLOWED;
+        if (a0 == 0) return t_event = infinity(), ABSORBED;
+        return a0 > 0 && a0 < infinity() ? DONE : NOT_A_NUMBER;
+    };
+
+    // Hands the trajectory over, unless few events are to come: as many for each sample as there were so far.
+    const auto park = [&] {
+        Parked parked = {row, (u64)era << 32 | step, t, k, {}};
+        load<N_SPECIES>(parked.x, x);
+        const bool few = parked.number * (u64)(n_times - k) < (u64)k * (u64)PARK_EVENTS;
+        return few ? Parking::KEPT : parking.park(parked, GLOBAL_SIZE);
+    };
+
+    // At a pause: the step limit, the control words, an era of draws. False if the launch is to end unfinished.
+    const auto look = [&](u8 &ended, bool &valid, Philox4 &bits) {
+        const u64 number = (u64)era << 32 | step;
+        if (number >= launch.max_steps) return ended = STEP_LIMIT, valid = false, true;
+        if (must_leave(launch.control, LOOK_EVERY, t)) return false;
+        if (step == 0xffffffffu) {
+            ++era;
+            const Place place = place_in(launch, row);
+            series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, number + 1);
+            bits = philox_draw(series, keys, 0);
+        }
+        pause = next_pause(number + 1, launch.max_steps);
+        return true;
+    };
+
+    const auto end = [&](u8 ended, bool valid) {
+        if (!valid) record_missing(out, row, k);
+        record_end(out, row, ended, valid, state);
+        fired += (u64)era << 32 | step;
+    };
+
+    // Takes the next trajectory of the launch, or one that is parked; false if there is none.
+    const auto take = [&](Parked &next) {
+        next.row = take_row(launch.control, rows);
+        const bool fresh = next.row < rows;
+        if (!fresh && !parking.take(next)) return false;
+        row = next.row, k = next.k, sample = row * n_times + k;
+        era = (u32)(next.number >> 32), step = (u32)next.number;
+        pause = next_pause(next.number, launch.max_steps);
+        t_next = times[k];
+        const Place place = place_in(launch, row);
+        series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, next.number);
+        load<N_SPECIES>(x, next.x);
+        if (fresh) load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
+        load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
+        check_constants(c);
+        return true;
+    };
+
     for (;;) {
         // When the next event happens.
         const u32 now = step % DRAWS_AHEAD;
@@ -100,64 +155,22 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
             if (!LIKELY(usual & (k < n_times) & (step != pause) & !parking.sparse())) {
                 u8 ended = DONE;
                 if (!usual) {
-                    t_event = t + waiting / a0;
-                    if (signs < 0)
-                        ended = OVERFLOWED;
-                    else if (a0 == 0)
-                        ended = ABSORBED, t_event = infinity();
-                    else if (!(a0 > 0 && a0 < infinity()))
-                        ended = NOT_A_NUMBER;
+                    ended = judge(a0, waiting, t_event);
                     if (ended <= ABSORBED && row >= 0) record_before(t_event);
                 }
                 bool valid = ended <= ABSORBED;
                 if (valid && k < n_times && row >= 0 && parking.sparse()) {
-                    // As many events are to come, for each sample, as there were so far.
-                    Parked parked = {row, (u64)era << 32 | step, t, k, {}};
-                    load<N_SPECIES>(parked.x, x);
-                    if (parked.number * (u64)(n_times - k) >= (u64)k * (u64)PARK_EVENTS) {
-                        const Parking::Outcome how = parking.park(parked, GLOBAL_SIZE);
-                        if (how == Parking::PARKED_AND_LEFT) break;
-                        if (how == Parking::PARKED_AND_LAST) row = -1;
-                    }
+                    const Parking::Outcome how = park();
+                    if (how == Parking::PARKED_AND_LEFT) break;
+                    if (how == Parking::PARKED_AND_LAST) row = -1;
                 }
                 if (valid && k < n_times && row >= 0 && step == pause) {
-                    const u64 number = (u64)era << 32 | step;
-                    if (number >= launch.max_steps) {
-                        ended = STEP_LIMIT, valid = false;
-                    } else {
-                        if (must_leave(launch.control, LOOK_EVERY, t)) break;
-                        if (step == 0xffffffffu) {
-                            ++era;
-                            const Place place = place_in(launch, row);
-                            series = draw_series(keys, STREAM_SSA, place.trajectory, place.point,
-                                                 number + 1);
-                            bits = philox_draw(series, keys, 0);
-                        }
-                        pause = next_pause(number + 1, launch.max_steps);
-                    }
+                    if (!look(ended, valid, bits)) break;
                 }
-
-                // The end of the trajectory, and the start of the next.
                 if (!valid || k >= n_times || row < 0) {
-                    if (row >= 0) {
-                        if (!valid) record_missing(out, row, k);
-                        record_end(out, row, ended, valid, state);
-                        fired += (u64)era << 32 | step;
-                    }
+                    if (row >= 0) end(ended, valid);
                     Parked next = {};
-                    next.row = take_row(launch.control, rows);
-                    const bool fresh = next.row < rows;
-                    if (!fresh && !parking.take(next)) break;
-                    row = next.row, k = next.k, sample = row * n_times + k;
-                    era = (u32)(next.number >> 32), step = (u32)next.number;
-                    pause = next_pause(next.number, launch.max_steps);
-                    t_next = times[k];
-                    const Place place = place_in(launch, row);
-                    series = draw_series(keys, STREAM_SSA, place.trajectory, place.point, next.number);
-                    load<N_SPECIES>(x, next.x);
-                    if (fresh) load<N_SPECIES>(x, launch.initial + place.input * launch.initial_stride);
-                    load<N_CONSTANTS>(c, launch.constants + place.input * launch.constants_stride);
-                    check_constants(c);
+                    if (!take(next)) break;
                     if constexpr (BEGINS_BY_FIRING) {
                         // The last reaction leads to this state.
                         UNROLL for (int j = 0; j < N_REACTIONS; ++j) cumulative[j] = 0;

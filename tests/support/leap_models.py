@@ -17,7 +17,7 @@ import numpy.typing as npt
 import tauslab as ts
 
 FloatArray = npt.NDArray[np.float64]
-DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml"
+DATA = Path(__file__).resolve().parents[1] / "data" / "sbml"
 _LEAST_PROBABILITY = 1e-300
 
 

@@ -1,8 +1,8 @@
 """Digests of a list of runs, to compare two states of the sources.
 
-    python scripts/bits/golden_digests.py -o golden.txt  # every run, on this checkout
-    python scripts/bits/golden_digests.py --check golden.txt  # the same again: exit 1 if one differs
-    python scripts/bits/golden_digests.py --device cuda --check golden.txt
+    python tests/support/bits/golden_digests.py -o golden.txt  # every run, on this checkout
+    python tests/support/bits/golden_digests.py --check golden.txt  # the same again: exit 1 if one differs
+    python tests/support/bits/golden_digests.py --device cuda --check golden.txt
 
 The runs are those of `machine_bits.py` (engines, selectors, solvers, records, lattices) and, for
 some of them, the same run in other ways that must not change it: by three ranks, with a lattice

@@ -2,7 +2,7 @@
 
 Two machines, compilers or environments agree if and only if they print the same lines:
 
-    python scripts/bits/machine_bits.py > here.txt
+    python tests/support/bits/machine_bits.py > here.txt
 
 What is run covers the engines, selectors and solvers, and what the host computes with NumPy or
 SciPy before a kernel starts: sweeps, designs, geometry, placement, intervals. Both machines need
@@ -24,7 +24,7 @@ from host_bits import host_lines
 
 from tauslab.cli.main import main as tauslab
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 FUNCTIONS = """
 name = "functions"

@@ -35,7 +35,7 @@ class _Document:
     """Builds one document, part by part; each part knows the names that stand before it."""
 
     def __init__(self, seed: int, *, exact: bool) -> None:
-        self.draw = draw = random.Random(seed)  # noqa: S311 - no secrets here
+        self.draw = draw = random.Random(seed)
         self.exact = exact
         self.level, self.version = draw.choice(_VERSIONS)
         self.root = libsbml.SBMLDocument(self.level, self.version)

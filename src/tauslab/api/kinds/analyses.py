@@ -1,0 +1,100 @@
+"""Results of analyses: rare events, filters, chains, derivatives, populations, laws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauslab.api.kinds.kind import Kind, View
+from tauslab.store.checking.opening import (
+    CHAINS,
+    CME,
+    FILTER,
+    FILTERS,
+    OTHER_KINDS,
+    POPULATION,
+    SENSITIVITY,
+    SPLITTING,
+    WEIGHTED,
+)
+from tauslab.store.results.array_result import digest_of
+from tauslab.store.results.digest import Lines
+from tauslab.store.results.tables import write_table
+
+if TYPE_CHECKING:
+    from tauslab.store.results.array_result import ArrayResult
+
+
+class _Analyses(Kind):
+    """Files of one class of `ArrayResult`, which is imported when a file of it is opened.
+
+    Parameters
+    ----------
+    method
+        That a file names.
+    home
+        ``module:class``.
+    of_pictures
+        Fields of `View` that its `plot` takes before the path.
+    """
+
+    suffix = ".csv"
+
+    def __init__(
+        self,
+        method: str,
+        home: str,
+        of_pictures: tuple[str, ...] = (),
+        of_tables: tuple[str, ...] = (),
+    ) -> None:
+        self.told, self._home = OTHER_KINDS[method], home
+        self.of_pictures, self.of_tables = of_pictures, of_tables
+
+    def open(self, path: str | os.PathLike[str]) -> ArrayResult:
+        module, _, name = self._home.partition(":")
+        result: ArrayResult = getattr(import_module(f"tauslab.analysis.{module}"), name).load(path)
+        return result
+
+    def facts(self, path: Path) -> dict[str, Any]:
+        return self.open(path).facts()
+
+    def lines(self, path: Path) -> list[str]:
+        return self.open(path).lines()
+
+    def digest(self, path: Path, species: Sequence[str] | None) -> Lines:
+        del species  # it is not of one species
+        return digest_of(self.open(path).arrays())
+
+    def plot(self, path: Path, picture: Path, view: View) -> None:
+        self._draw(self.open(path), view, picture)
+
+    def export(self, path: Path, output: Path, view: View) -> None:
+        write_table(self.open(path).table(view.what), output)
+
+    def report(self, path: Path) -> str:
+        from tauslab.views.report import picture_report  # only who draws waits for it
+
+        result = self.open(path)
+        return picture_report(
+            path, self.told, result.lines(), lambda: self._draw(result, View(), None)
+        )
+
+    def _draw(self, result: Any, view: View, picture: Path | None) -> Any:
+        return result.plot(*(getattr(view, name) for name in self.of_pictures), picture)
+
+
+# By the method that a file names.
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys((WEIGHTED, SPLITTING), _Analyses(WEIGHTED, "rare.estimate:RareResult")),
+    FILTER: _Analyses(FILTER, "filters.result:FilterResult", ("species",)),
+    FILTERS: _Analyses(FILTERS, "filters.result:FilterResults"),
+    CHAINS: _Analyses(CHAINS, "filters.chains:Chain", ("species",)),
+    SENSITIVITY: _Analyses(SENSITIVITY, "sensitivity.result:SensitivityResult", ("species",)),
+    POPULATION: _Analyses(
+        POPULATION, "populations.result:PopulationResult", ("species", "t"), ("what",)
+    ),
+    CME: _Analyses(CME, "cme.law:CmeResult", ("species",)),
+}
