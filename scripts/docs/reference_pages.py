@@ -58,10 +58,7 @@ def _of(module: Any, home: str) -> tuple[Entry, ...]:
 
 # What other modules of tauslab use of a class, and its users do not.
 HIDDEN: Mapping[str, tuple[str, ...]] = {
-    "Result": (
-        "block", "column", "completed_blocks", "flat", "has_samples", "is_whole", "numbered",
-        "place_of", "require_samples", "row_bytes", "samples_at_points", "summary_name",
-    ),
+    "Result": ("block", "completed_blocks"),
     "LatticeResult": ("axis", "keep_in", "number"),
     "Lattice": ("type_number",),
     "Structure": ("families",),

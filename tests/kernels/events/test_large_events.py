@@ -212,7 +212,7 @@ def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
 
 
 @pytest.mark.filterwarnings("ignore:event timed:UserWarning")  # the new Z is rounded
-@pytest.mark.parametrize("selector", ["pdm", "rssa"])
+@pytest.mark.parametrize("selector", ordinary(["pdm", "rssa"], "rssa"))
 def test_what_events_end_a_trajectory_with(selector):
     sweep = {"what": [0.5, 1.0, 2.0, 3.0]}
     with pytest.warns(UserWarning, match="2 ended by event_queue, 2 ended by event_cascade"):

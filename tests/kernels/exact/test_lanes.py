@@ -14,6 +14,7 @@ import pytest
 from engine_runs import compiler
 from quick_compiling import quick_flags
 from random_models import random_network
+from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.backends.compilers import cpu_features
@@ -118,7 +119,7 @@ def ring(species: int) -> Network:
 
 
 # With 13 reactions tables have one word for each, with 60 several; 11 are not searched for.
-@pytest.mark.parametrize("species", [10, 12, 59])
+@pytest.mark.parametrize("species", ordinary([10, 12, 59], 59))
 def test_reactions_that_are_searched_for(monkeypatch, species):
     work = Work(ring(species), np.linspace(0, 0.4, 5).tolist(), n=30)
     found = check(work, monkeypatch, SHAPES if species == 12 else ENOUGH)

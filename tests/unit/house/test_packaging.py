@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from places import ROOT, TESTS
 
+pytestmark = pytest.mark.slow
 LAYERS = ("model", "kernels", "decomposition", "runner")
 # Not the links at the root, so that a checkout without links is what gets built.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src")

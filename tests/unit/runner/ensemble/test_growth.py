@@ -30,7 +30,7 @@ def lines(result):
         return dict(digest_lines(result, None))
 
 
-@pytest.mark.parametrize("record", [ALL, "statistics,histogram:X:0:40:10", "final"])
+@pytest.mark.parametrize("record", ordinary([ALL, "statistics,histogram:X:0:40:10", "final"], ALL))
 @pytest.mark.parametrize("sweep", [None, SWEEP])
 def test_appended_trajectories_are_those_of_one_run(device, tmp_path, record, sweep):
     path, common = tmp_path / "a.h5", {"record": record, "sweep": sweep, "device": device}

@@ -14,7 +14,7 @@ import pytest
 from mortal_disk import Killed, MortalDisk, PowerLoss
 from places import TESTS
 from sample_job import CRASH_JOBS, check_marked_blocks, contents, digest
-from sampling import spread, strides
+from sampling import ordinary, spread, strides
 
 from tauslab.base.errors import InputFileError
 from tauslab.store.format import schema
@@ -118,7 +118,7 @@ def test_killed_twice(tmp_path):
 
 @strides(8)
 @pytest.mark.parametrize("record", CRASH_JOBS)
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", ordinary([1, 2], 2))
 def test_power_lost(tmp_path, record, ranks, stride):
     """No block is marked whose data a loss of power can still take."""
     job, counted, lost = CRASH_JOBS[record](), PowerLoss(), 0
