@@ -50,6 +50,7 @@ _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 
 
+@checks_keywords
 @takes(FilterKeywords)
 def particle_filter(
     model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
@@ -103,6 +104,7 @@ def particle_filter(
     return _filters(network, given, rows, 1)[0]
 
 
+@checks_keywords
 @takes(FiltersKeywords)
 def particle_filters(
     model: Network | Lattice | str | os.PathLike[str], data: Any, **options: Any
@@ -330,6 +332,7 @@ def exact_filter(
     )
 
 
+@checks_keywords
 @takes(ChainKeywords)
 def pmmh(
     model: Network | Lattice | str | os.PathLike[str],
