@@ -18,6 +18,7 @@ from machine import ROOT, Answer, Machine, seconds_of
 import tauslab as ts
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.plan import Wishes
 from tauslab.kernels.lattice.replicas import LatticeReplicas
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
@@ -117,10 +118,14 @@ def scaled(machine: Machine, site: Site) -> Site:
 def step(
     machine: Machine, name: str, warm: int, steps: int, replicas: int = 1, **how: Any
 ) -> float:
-    """Seconds of a step and replica; `how` are choices of the engine, such as ``sparse=True``."""
+    """Seconds of a step and replica; `how` are `Wishes`, such as ``sparse=True``."""
     backend, lattice = machine.backend(), scaled(machine, SITES[name]).lowered()
-    engines = [LatticeEngine(backend, lattice, seed=1, replica=number, sharing=replicas, **how)
-               for number in range(replicas)]  # fmt: skip
+    engines = [
+        LatticeEngine(
+            backend, lattice, seed=1, replica=number, sharing=replicas, wishes=Wishes(**how)
+        )
+        for number in range(replicas)
+    ]
     for one in engines:
         one.load_start()
         one.run_sampled([warm])

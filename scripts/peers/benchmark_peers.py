@@ -28,6 +28,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,29 +74,33 @@ def by_tauslab(model: str, t_end: float, points: int, species: str, method: Any)
     return run
 
 
-def exact(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
+Made = tuple[str, str, int, Callable[[], Any]]  # work, program, how many, what makes its way
+
+
+def exact(n: int) -> Iterator[Made]:
     """Three models without events."""
+    points = exact_peers.POINTS
     for name, (t_end, watched) in exact_peers.RUNS.items():
+        yield name, "tauslab", n, partial(by_tauslab, name, t_end, points, watched, "ssa")
         model = exact_peers.mass_action(network(name), t_end, watched)
-        yield name, "tauslab", n, lambda m=model, k=name: by_tauslab(
-            k, m.t_end, exact_peers.POINTS, m.watched, "ssa")  # fmt: skip
-        for tool, make in exact_peers.TOOLS.items():
-            yield name, tool, n, lambda m=model, make=make: values_of(make(m))
+        for tool in exact_peers.TOOLS:
+            yield name, tool, n, partial(by_peer, tool, model)
 
 
-def values_of(run: Any) -> Any:
+def by_peer(tool: str, model: exact_peers.Model) -> Any:
     """What a program of `exact_peers` gives, as numbers."""
+    run = exact_peers.TOOLS[tool](model)
     return lambda n, seed: np.array(run(n, seed)(), float)
 
 
-def events(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
+def events(n: int) -> Iterator[Made]:
     """Three models with events; the others run fewer trajectories."""
     for name, species in (("dosed", "X"), ("counter", "C"), ("late", "X")):
         for method in ("ssa", "tau"):
-            yield name, f"tauslab {method}", 3 * n, lambda k=name, s=species, m=method: by_tauslab(
-                k, 10.0, 11, s, m)  # fmt: skip
-        yield name, "COPASI", max(2, n // 10), lambda k=name, s=species: by_copasi(k, s)
-        yield name, "GillesPy2", max(2, n // 100), lambda k=name, s=species: by_gillespy2(k, s)
+            make = partial(by_tauslab, name, 10.0, 11, species, method)
+            yield name, f"tauslab {method}", 3 * n, make
+        yield name, "COPASI", max(2, n // 10), partial(by_copasi, name, species)
+        yield name, "GillesPy2", max(2, n // 100), partial(by_gillespy2, name, species)
 
 
 def by_copasi(name: str, species: str) -> Any:
@@ -111,6 +116,13 @@ def by_copasi(name: str, species: str) -> Any:
     return lambda n, seed: np.array([one(seed * 1_000_003 + number) for number in range(n)])
 
 
+EVENTS: dict[str, list[tuple[str, str, dict[str, str], str | None]]] = {
+    "dosed": [("dose", "t >= 3", {"X": "X + 500"}, None), ("wash", "t >= 6", {"X": "0"}, None)],
+    "counter": [("full", "X >= 100", {"X": "0", "C": "C + 1"}, None)],
+    "late": [("slower", "X > 800", {"k": "250"}, "2")],
+}
+
+
 def by_gillespy2(name: str, species: str) -> Any:
     """GillesPy2's compiled hybrid solver, the one of its solvers that has events too."""
     g2: Any = import_module("gillespy2")
@@ -124,11 +136,7 @@ def by_gillespy2(name: str, species: str) -> Any:
     twin.add_reaction(g2.Reaction(name="birth", products={"X": 1}, propensity_function=birth))
     if name != "counter":
         twin.add_reaction(g2.Reaction(name="death", reactants={"X": 1}, propensity_function="X"))
-    for key, when, sets, delay in {
-        "dosed": [("dose", "t >= 3", {"X": "X + 500"}, None), ("wash", "t >= 6", {"X": "0"}, None)],
-        "counter": [("full", "X >= 100", {"X": "0", "C": "C + 1"}, None)],
-        "late": [("slower", "X > 800", {"k": "250"}, "2")],
-    }[name]:  # fmt: skip
+    for key, when, sets, delay in EVENTS[name]:
         twin.add_event(g2.Event(
             name=key, trigger=g2.EventTrigger(expression=when), delay=delay,
             assignments=[g2.EventAssignment(variable=v, expression=e) for v, e in sets.items()],
@@ -143,13 +151,12 @@ def by_gillespy2(name: str, species: str) -> Any:
     return run
 
 
-def filters(n: int) -> Iterator[tuple[str, str, int, Callable[[], Any]]]:
+def filters(n: int) -> Iterator[Made]:
     """Filters of 50, 100 and 500 particles."""
-    many = max(2, n // 5)
     for particles in (50, 100, 500):
         work = f"{particles} particles"
-        yield work, "tauslab", many, lambda k=particles: lambda n, seed: ours(k, n, seed)
-        yield work, "particles", many, lambda k=particles: theirs(k)
+        yield work, "tauslab", max(2, n // 5), partial(partial, ours, particles)
+        yield work, "particles", max(2, n // 5), partial(theirs, particles)
 
 
 def ours(particles: int, n: int, seed: int) -> Any:

@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from tauslab.model.portable.host_math import evaluate
 
 import tauslab as ts
+from tauslab.model.expressions.host_math import evaluate
 
 POINTS = 101
 
@@ -61,8 +62,7 @@ Run = Callable[[int, int], Any]  # trajectories, seed -> values of the watched s
 
 def rebop_model(model: Model) -> Any:
     """Build the model; rebop's constants hold the 1 / k! of k equal reactants."""
-    import rebop
-
+    rebop: Any = import_module("rebop")
     system = rebop.Gillespie()
     for constant, reactants, products in model.reactions:
         names = reactants.split()
@@ -112,7 +112,7 @@ def rebop_core(model: Model) -> Run:
 
 def gillespy2(model: Model) -> Run:
     """The C++ solver, compiled here once."""
-    import gillespy2 as g2
+    g2: Any = import_module("gillespy2")
 
     # It runs SCons with the interpreter that a virtual environment's link points to, which does not
     # see that environment by itself.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields
 
 import numpy as np
 
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
+from tauslab.kernels.lattice.plan import Wishes
 from tauslab.kernels.lattice.state import LatticeState
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.model.lattice.lattice import Lattice
@@ -71,8 +73,9 @@ def state_of(lattice: LoweredLattice, particles) -> LatticeState:
 
 
 def engine_on(backend, lattice, **options) -> LatticeEngine:
-    """At the model's start, with a seed that tests share."""
-    engine = LatticeEngine(backend, lattice, seed=5, **options)
+    """At the model's start, with a seed that tests share; some options are wishes."""
+    wishes = {one.name: options.pop(one.name) for one in fields(Wishes) if one.name in options}
+    engine = LatticeEngine(backend, lattice, seed=5, wishes=Wishes(**wishes), **options)
     engine.load_start()
     return engine
 

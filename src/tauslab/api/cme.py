@@ -14,7 +14,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.formats import read as readers
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.options.python_values import numbers
+from tauslab.options.python_values import one_number_each
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.start_laws import StartLaw, start_laws
 from tauslab.options.values.unknown import checks_keywords
@@ -81,10 +81,7 @@ def cme(
     (True, 1.986524)
     """
     network = network_of(model, "ts.cme")
-    values = {name: numbers(name, value) for name, value in (set or {}).items()}
-    for name, value in values.items():
-        if not isinstance(value, int | float):
-            raise ConfigError(f"set {name}: one number, for a law has no trajectories")
+    values = one_number_each("set", set, "a law has no trajectories")
     given = sample_times(times)
     return solve(
         network,

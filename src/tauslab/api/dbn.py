@@ -33,6 +33,7 @@ from tauslab.options.dbn_keywords import DbnKeywords
 from tauslab.options.keywords import Numbers, Values
 from tauslab.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.options.places import Device, device_settings, file_settings
+from tauslab.options.python_values import one_number_each
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.unknown import checks_keywords
 
@@ -142,11 +143,9 @@ def check_property(  # noqa: PLR0913
                 f"{opt('unknown')} and {opt('ranges')} are of {opt('method', 'ode')}: every "
                 f"trajectory of {equations.word} has the model's values, or those of {opt('set')}"
             )
-        for name, value in (set or {}).items():
-            if np.ndim(value):
-                raise ConfigError(f"{opt('set', key=name)}: one number, for all trajectories")
+        values = one_number_each("set", set, "all trajectories")
         runs = _StochasticRuns(
-            network, equations, at, set or {}, with_seed(seed, None, ranks), device, ranks
+            network, equations, at, values, with_seed(seed, None, ranks), device, ranks
         )
         return check(parsed, test, at, runs.simulate, batch=BATCH, most=most)
     options = DbnOptions(

@@ -27,8 +27,10 @@ from tauslab.options.python_values import numbers
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.start_laws import start_laws
+from tauslab.options.values.unknown import checks_keywords
 
 
+@checks_keywords
 @takes(PopulationKeywords)
 def population(
     model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options: Any

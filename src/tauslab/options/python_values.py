@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import doubles
 from tauslab.base.errors import ConfigError
+from tauslab.base.option_names import opt
 from tauslab.options.sweep import Design, Sweep, choose_points, parse_design
 from tauslab.options.values import texts
 
@@ -55,6 +56,21 @@ def numbers(name: str, values: Any) -> Any:
     except ValueError as error:
         why = str(error)
     raise ConfigError(f"{name}: values {why}, not {values!r:.80}")
+
+
+def one_number_each(option: str, given: Mapping[str, Any] | None, why: str) -> dict[str, float]:
+    """Values by name of an option that takes one number for each, for the reason `why`.
+
+    Raises
+    ------
+    ConfigError
+        One is no number, or an array of them.
+    """
+    values = {name: numbers(name, value) for name, value in (given or {}).items()}
+    for name, value in values.items():
+        if np.ndim(value):
+            raise ConfigError(f"{opt(option, key=name)}: one number, for {why}")
+    return {k: float(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
 
 
 def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:

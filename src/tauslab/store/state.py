@@ -194,10 +194,11 @@ class StateFile:
         """
         path = self.path
         with open_hdf5(path) as file, reading(path, InputFileError), ended_by_signals():
-            found = safe_attributes(file)
-            if found.get("format") != self._format:
+            found, unsealed = safe_attributes(file), not file.id.links.exists(b"progress")
+            kind = found.get("format", "")  # None in a file of an earlier version
+            if kind != self._format and not (unsealed and kind is None):
                 raise InputFileError(f"{path} is no {self._what}")
-            if not file.id.links.exists(b"progress"):
+            if unsealed:
                 raise InputFileError(
                     f"{path} is of an earlier version of tauslab, which kept no checksums, so "
                     "nothing says that it is what was written: begin anew, with another file"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from emulation import EmulatedBackend, EmulatedLattices
 from engine_runs import compiler, leap, simulate
-from lattice_factory import digest, state_of
+from lattice_factory import digest, engine_on, state_of
 from ode_probe import integrate, system_of
 from quick_compiling import quick_flags
 from random_models import random_lattice, random_network
@@ -28,7 +28,6 @@ from tauslab.kernels.lattice.codegen import (
     sparse_threads,
     tile_of,
 )
-from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.kernels.ode.settings import SOLVERS, OdeSettings
 from tauslab.model.lattice.placement import ParticleStart
@@ -156,7 +155,7 @@ def test_particles_on_a_random_lattice(tmp_path, monkeypatch, seed):
 
 
 def started(backend, model, **options):
-    engine = LatticeEngine(backend, model.lattice, seed=5, **options)
+    engine = engine_on(backend, model.lattice, **options)
     engine.load(state_of(model.lattice, model.particles))
     return engine
 

@@ -23,9 +23,11 @@ from tauslab.kernels.lattice import codegen as lattice_codegen
 from tauslab.kernels.lattice import plan as rdme
 from tauslab.kernels.lattice.codegen import Tile, tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.plan import Wishes
 
 LISTED = slice(8, 10)  # words of `work`
 SHAPE = (12, 24, 40)
+BY_LISTS = Wishes(together=True, sparse=False)
 
 
 def held():
@@ -87,8 +89,8 @@ def test_particles_walk_into_empty_regions(cpu, three_threads, cuts, monkeypatch
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
     engines = [
-        LatticeEngine(cpu, lattice, seed=3, together=False),
-        LatticeEngine(three_threads, lattice, seed=3, together=True, sparse=False),
+        LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False)),
+        LatticeEngine(three_threads, lattice, seed=3, wishes=BY_LISTS),
     ]
     for engine in engines:
         engine.load(state_of(lattice, in_a_corner()))
@@ -107,10 +109,12 @@ def test_stamps_do_not_come_round(cpu, three_threads, monkeypatch):
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
     late = 2**32 - 3
-    found = LatticeEngine(three_threads, lattice, seed=3, together=True, sparse=False)
+    found = LatticeEngine(
+        three_threads, lattice, seed=3, wishes=Wishes(together=True, sparse=False)
+    )
     found.load(state_of(lattice, in_a_corner()))
     found.run_sampled([50])
-    expected = LatticeEngine(cpu, lattice, seed=3, together=False)
+    expected = LatticeEngine(cpu, lattice, seed=3, wishes=Wishes(together=False))
     expected.load(replace(found.save(), step=late))
     found.step = late  # as if nothing had been stamped for all those steps
     for engine in (expected, found):
@@ -122,7 +126,9 @@ def test_empty_tiles_are_not_on_the_list(three_threads, monkeypatch):
     """All are at first, after a load; then those around three particles, and where they went."""
     small_tiles(monkeypatch)
     lattice = binding(SHAPE, 0)
-    engine = LatticeEngine(three_threads, lattice, seed=3, together=True, sparse=False)
+    engine = LatticeEngine(
+        three_threads, lattice, seed=3, wishes=Wishes(together=True, sparse=False)
+    )
     engine.load(state_of(lattice, in_a_corner()))
     tiles = engine.slab.planes * engine.plan.tiles
     engine.run_sampled([1])

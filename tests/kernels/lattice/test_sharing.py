@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulation import EmulatedLattices
-from lattice_factory import binding, digest, lowered, typed
+from lattice_factory import binding, digest, engine_on, lowered, typed
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 
@@ -24,10 +23,7 @@ def cpu():
 
 
 def engines(backend, lattice, **options):
-    made = [LatticeEngine(backend, lattice, seed=5, replica=r, **options) for r in REPLICAS]
-    for engine in made:
-        engine.load_start()
-    return made
+    return [engine_on(backend, lattice, replica=r, **options) for r in REPLICAS]
 
 
 def same_as_alone(backend, alone, lattice, **options):

@@ -16,7 +16,7 @@ from tauslab.analysis.rare.walkers.weighted import Course
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt, warn
-from tauslab.options.python_values import numbers
+from tauslab.options.python_values import one_number_each
 from tauslab.store.checking.opening import WEIGHTED
 from tauslab.store.format.schema import STATUS_NAMES
 
@@ -99,13 +99,7 @@ def one_value_each(given: RareKeywords) -> dict[str, float]:
     ConfigError
         One is no number, or an array of them.
     """
-    values = {name: numbers(name, value) for name, value in (given.set or {}).items()}
-    for name, value in values.items():
-        if np.ndim(value):
-            raise ConfigError(
-                f"{opt('set', key=name)}: one number, for walkers have no values of their own"
-            )
-    return values
+    return one_number_each("set", given.set, "walkers have no values of their own")
 
 
 def told_bins(bins: Bins | None, binning: Binning) -> int | str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.counts_alone import require_counts_alone
@@ -24,7 +23,7 @@ from tauslab.decomposition.ranks.together import agree
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.places import Device, device_settings
-from tauslab.options.python_values import names_of, numbers
+from tauslab.options.python_values import names_of, one_number_each
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.sample_times import sample_times
 from tauslab.runner.ensemble.task import with_settings
@@ -104,10 +103,7 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
         As of `tauslab.sensitivity`.
     """
     require_counts_alone(network, what)
-    values = {name: numbers(name, value) for name, value in (settings or {}).items()}
-    for name, value in values.items():
-        if np.ndim(value):
-            raise ConfigError(f"{opt('set', key=name)}: one number, for all pairs begin alike")
+    values = one_number_each("set", settings, "all pairs begin alike")
     network = with_settings(network, values)
     network.validate()
     if not network.reactions:

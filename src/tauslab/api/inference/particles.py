@@ -39,7 +39,7 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.python_values import numbers
+from tauslab.options.python_values import numbers, one_number_each
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
@@ -318,10 +318,7 @@ def exact_filter(
     -1.693147
     """
     network = network_of(model, "ts.exact_filter")
-    values = {name: numbers(name, value) for name, value in (parameters or {}).items()}
-    for name, value in values.items():
-        if not isinstance(value, int | float):
-            raise ConfigError(f"parameters {name}: one number, for a law has no particles")
+    values = one_number_each("parameters", parameters, "a law has no particles")
     return exactly_filtered(
         network,
         Observations(data, observe),

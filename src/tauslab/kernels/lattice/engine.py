@@ -19,6 +19,7 @@ from tauslab.kernels.lattice.filling import filling_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
+    NO_WISHES,
     TALL_FROM,
     Share,
     Wishes,
@@ -55,25 +56,14 @@ class LatticeEngine(LatticeMemory):
         By default the whole lattice.
     capacity
         Particles that can wait for a slot before a batch of steps is done again with more room.
-    together
-        Whether a launch does many steps; by default up to `Backend.sites_together`, and of a
-        sparse lattice at any size.
     sharing
         How many engines take steps at the same time, each on its share of the device.
     tall
         As of `tile_of`, the same for all slabs; by default by the size of a lattice that is whole.
-    sparse
-        Whether a launch of many steps looks for the sites that hold particles, by default as
-        `Filling` says, and on a CPU where the sites of a step take less time than a launch: this
-        launch also counts at many times, where others need two launches for each.
-    lines
-        Whether blocks of a launch of many steps keep lines of sites, by default as `planned_lines`
-        says.
-    sections
-        Whether blocks of a sparse lattice do sections of it, with one barrier a step, by default
-        on a GPU where `has_sections` says so.
+    wishes
+        How steps are to be done; by default as the plan says.
     follows
-        Whether the choice of `sparse`, where none is given, is made again with the lattice's
+        Whether the plan, where it is not asked for, is made again with the lattice's
         particles as they change.
     """
 
@@ -86,12 +76,9 @@ class LatticeEngine(LatticeMemory):
         replica: int = 0,
         slab: Slab | None = None,
         capacity: int | None = None,
-        together: bool | None = None,
         sharing: int = 1,
         tall: bool | None = None,
-        sparse: bool | None = None,
-        lines: bool | None = None,
-        sections: bool | None = None,
+        wishes: Wishes = NO_WISHES,
         follows: bool = True,
     ) -> None:
         nz, ny, nx = lattice.shape
@@ -100,10 +87,9 @@ class LatticeEngine(LatticeMemory):
         sites = slab.planes * ny * nx
         tall = slab == whole and sites >= TALL_FROM if tall is None else tall
         self._share = Share(slab == whole, sites, sharing, tall)
-        asked = Wishes(together, sparse, sections, lines)
-        self._wishes = wishes_of(backend, self._share, asked)
+        self._wishes = wishes_of(backend, self._share, wishes)
         changes = may_change(backend, lattice, self._wishes)
-        self._follows = follows and changes and self._share.whole and together is None
+        self._follows = follows and changes and self._share.whole and wishes.together is None
         self._density: float | None = lattice.start.density  # of the state, if it is known
         self._closest = lattice.start.crowding  # as of `LoweredLattice.crowding`, of the state
         self.filling = filling_of(lattice.start.density)

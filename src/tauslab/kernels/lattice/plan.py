@@ -39,12 +39,32 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was asked for, as of `LatticeEngine`; None leaves it to `plan_of`."""
+    """What is asked for; None leaves it to `plan_of`.
+
+    Attributes
+    ----------
+    together
+        Whether a launch does many steps; by default up to `Backend.sites_together`, and of a
+        sparse lattice at any size.
+    sparse
+        Whether a launch of many steps looks for the sites that hold particles, by default as
+        `Filling` says, and on a CPU where the sites of a step take less time than a launch: this
+        launch also counts at many times, where others need two launches for each.
+    sections
+        Whether blocks of a sparse lattice do sections of it, with one barrier a step, by default
+        on a GPU where `has_sections` says so.
+    lines
+        Whether blocks of a launch of many steps keep lines of sites, by default as `planned_lines`
+        says.
+    """
 
     together: bool | None = None
     sparse: bool | None = None
     sections: bool | None = None
     lines: bool | None = None
+
+
+NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.cli.main import main
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.plan import Wishes
 from tauslab.model.lattice.file import write_lattice
 from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import run as driver
@@ -110,7 +111,7 @@ def test_one_engine_runs_all_replicas_of_a_point(tmp_path, monkeypatch):
     cpu = get_backend("cpu", BackendOptions(threads=1))
     with closing(cpu), h5py.File(tmp_path / "some.h5") as file:
         for replica in range(4):
-            own = LatticeEngine(cpu, lattice, seed=7, replica=replica, sparse=False)
+            own = LatticeEngine(cpu, lattice, seed=7, replica=replica, wishes=Wishes(sparse=False))
             own.load_start()
             found = own.run_sampled(range(3, 61, 3))
             assert np.array_equal(file["counts"][replica, 1:], found.by_type.sum(axis=1))

@@ -56,15 +56,8 @@ struct SumSearch {
         i32 reaction_;
     };
 
-    // Before the first event: the forest is all there is.
-    DEVICE_MEMBER static void begin(Draws &draws, const State &) { reset(draws); }
-    DEVICE_MEMBER static void reset(Draws &draws) { forget(draws); }
-
-    // After propensities were computed otherwise than by `fire` with the same draws.
+    // Before the first event, and after propensities were computed otherwise than by `fire` with the same draws.
     DEVICE_MEMBER static void forget(Draws &draws) { draws.kept.forget(); }
-
-    // After all propensities were computed.
-    DEVICE_MEMBER static void arrange(const State &) {}
 
     // Changes counts and sums; false if a count passed 2147483647.
     DEVICE_MEMBER static bool fire(const Tables &tables, i32 reaction, const State &s,

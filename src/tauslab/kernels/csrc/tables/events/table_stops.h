@@ -17,7 +17,7 @@ struct Stops {
     DEVICE_MEMBER double begin(const EnsembleArguments &launch, i64, const Place &place,
                                const Tables &tables, State &s, Selector::Draws &draws) const {
         start(tables, launch.initial + place.input * launch.initial_stride, s);
-        Selector::begin(draws, s);
+        Selector::forget(draws);
         return 0;
     }
     DEVICE_MEMBER static u8 look(const EnsembleArguments &, const Place &, const Tables &, State &,
@@ -43,11 +43,7 @@ DEVICE_SELDOM void update_readers(Tables tables, const EventMemory &events, bool
     bool few = !is_new && events.set <= FEW_SET;
     // Whole numbers of terms have to follow the change of a count, which nobody has noted.
     for (i32 i = 0; N_OWNERS > 0 && few && i < events.set; ++i) few = events.variable[i] >= N_GIVEN;
-    if (!few) {
-        build(tables, s);
-        Selector::arrange(s);
-        return;
-    }
+    if (!few) return build(tables, s);
     Selector::Draws unused;
     Selector::forget(unused);
     const i32 last = events.set + (at_stop ? 1 : 0);
@@ -96,7 +92,7 @@ struct Stops {
         stop = 0, due = at_stop = is_new = true;
         begun = events.found == EVENTS_DONE ? (u8)DONE : events.found;
         s.time = events.begins;
-        Selector::reset(draws);
+        Selector::forget(draws);
         team_sync();  // all have read it
         return s.time;
     }
