@@ -71,7 +71,7 @@ _NEEDS_BY_FOLDER = {
     "statistics": "compiler",
     "unit/docs": "slow",
     "unit/cli": "slow",
-    "unit/analysis/cme": "slow",
+    "unit/analysis": "slow",
     "unit/runner/dask": "slow",
     "unit/runner/ensemble": "compiler",
     "unit/runner/lattice": "compiler",
@@ -79,6 +79,7 @@ _NEEDS_BY_FOLDER = {
     "unit/analysis/particles": "compiler",
     "unit/analysis/rare": "compiler",
     "unit/scripts": "slow",
+    "unit/views": "slow",
 }
 _NEEDS_BY_FIXTURE = {
     "device": "compiler",
