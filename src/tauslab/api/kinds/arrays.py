@@ -96,10 +96,8 @@ def _kind(
         return class_of().load(path)
 
     def digest(path: Path, species: Sequence[str] | None) -> Lines:
-        from tauslab.store.results.arrays.result import digest_of
-
         del species  # it is not of one species
-        return digest_of(load(path).arrays())
+        return load(path).digest_lines()
 
     def plot(path: Path, picture: Path, view: View) -> None:
         draw(load(path), view, picture)
