@@ -20,7 +20,6 @@ from tauslab.store.checking.opening import (
     SPLITTING,
     WEIGHTED,
 )
-from tauslab.store.results.array_result import digest_of
 from tauslab.store.results.digest import Lines
 from tauslab.store.results.tables import write_table
 
@@ -66,7 +65,7 @@ class _Analyses(Kind):
 
     def digest(self, path: Path, species: Sequence[str] | None) -> Lines:
         del species  # it is not of one species
-        return digest_of(self.open(path).arrays())
+        return self.open(path).digest_lines()
 
     def plot(self, path: Path, picture: Path, view: View) -> None:
         self._draw(self.open(path), view, picture)

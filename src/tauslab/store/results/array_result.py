@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -58,6 +58,7 @@ class ArrayResult(ABC):
     _METHODS: ClassVar[tuple[str, ...]]
     _AXES: ClassVar[Mapping[str, str]]
     _OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    _absent: Collection[str] = ()  # those that the file lacks from which this was read
 
     @abstractmethod
     def arrays(self) -> dict[str, Array]:
@@ -100,7 +101,7 @@ class ArrayResult(ABC):
             It cannot be written.
         """
         require_result_name(Path(path))
-        arrays, axes = self.arrays(), self._AXES
+        arrays, axes = self._recorded(), self._AXES
         own = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -145,11 +146,20 @@ class ArrayResult(ABC):
                 if name not in sealed.names and name not in cls._OPTIONAL:
                     raise sealed.damaged(f"it has no /{name}")
             arrays = {name: _values(file[name]) for name in cls._AXES if name in sealed.names}
-        return cls._of(State(path, attributes, arrays))
+        found = cls._of(State(path, attributes, arrays))
+        object.__setattr__(found, "_absent", cls._AXES.keys() - arrays)  # classes are frozen
+        return found
+
+    def _recorded(self) -> dict[str, Array]:
+        return {name: array for name, array in self.arrays().items() if name not in self._absent}
+
+    def digest_lines(self) -> Lines:
+        """Name and SHA-256 of every array, but for those that an earlier version did not record."""
+        return digest_of(self._recorded())
 
     def digest(self) -> str:
         """SHA-256 of all arrays, the total that ``tauslab digest`` prints of the file."""
-        return digest_total(digest_of(self.arrays()))
+        return digest_total(self.digest_lines())
 
     def to_pandas(self, what: str | None = None) -> pd.DataFrame:
         """The table that ``tauslab export`` writes as a `pandas.DataFrame`.

@@ -33,6 +33,8 @@ WHOLE = {
     "splitting": "cc8f449ef474743ad90a1a344cd32b69a8e167aa5433c4856acffb6e32e3d586",
     "derivatives": "713abce0b4819aed29f9438b016688ae84636ac79eef181c8f8f00fe2d0a64d8",
     "population": "d2353802908f7c9dc4b59290a2b5b788d87c7b73e20121d0deb690631c175f11",
+    "derivatives_earlier": "7623eaca64d7c6471a8246586f0d35c15a375f98adaa4b43a3932e14a681a934",
+    "population_earlier": "9070445dca9a2883cab922c0ed616f9f1fbe3d713ec956663cae228464020432",
 }
 
 
