@@ -106,6 +106,11 @@ def assigned(name: str, *, key: str = "") -> str:
     return f"{opt(name, key=key)}=" if key else opt(name)
 
 
+def at_command_line() -> bool:
+    """Whether a person at the command line reads what is said."""
+    return _at_command_line
+
+
 def said(command: str, python: str) -> str:
     """What differs as a whole: the one of two texts that is for who reads the message."""
     return command if _at_command_line else python

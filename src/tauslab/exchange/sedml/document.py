@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.interrupts import ends_at_once
 from tauslab.formats.sbml.text import read_text, scan
 
 _T = TypeVar("_T")
@@ -134,7 +135,8 @@ def read_experiment(path: Path, label: str) -> Experiment:
     text = read_text(path)
     scan(text, label)
     body = _DECLARATION.sub("", text, count=1)  # text is decoded already
-    document = libsedml.readSedMLFromString(f'<?xml version="1.0" encoding="UTF-8"?>{body}')
+    with ends_at_once():
+        document = libsedml.readSedMLFromString(f'<?xml version="1.0" encoding="UTF-8"?>{body}')
     errors = [document.getError(i) for i in range(document.getNumErrors())]
     for error in errors:
         if error.getSeverity() >= libsedml.LIBSEDML_SEV_ERROR:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ModelError
+from tauslab.base.interrupts import ends_at_once
 from tauslab.base.option_names import warn
 from tauslab.formats.sbml.flattening import flatten, has_submodels, scan_sources
 from tauslab.formats.sbml.text import each, first_error, parsed, raise_first_error, scan, told
@@ -81,7 +82,8 @@ def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]
     if model is not None and (most_children > _MOST_TERMS or _has_long_chains(model)):
         document.setConsistencyChecks(libsbml.LIBSBML_CAT_GENERAL_CONSISTENCY, False)
     alone = not (has_submodels(document) and scan_sources(libsbml, document, path, scan))
-    document.checkConsistency()
+    with ends_at_once():
+        document.checkConsistency()
     harmless = raise_first_error(document, label)
     if model is None:
         raise ModelError(f"{label}: there is no model in this file")
@@ -93,7 +95,8 @@ def _checked(libsbml: Any, text: str, path: Path) -> tuple[Any, list[Any], bool]
         flatten(libsbml, document, label)
         if _has_long_chains(document.getModel()):
             document.setConsistencyChecks(libsbml.LIBSBML_CAT_GENERAL_CONSISTENCY, False)
-        document.checkConsistency()
+        with ends_at_once():
+            document.checkConsistency()
         raise_first_error(document, label)
     return document, harmless, alone
 

@@ -15,6 +15,7 @@ from xml.parsers import expat
 import numpy as np
 
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.interrupts import ends_at_once
 
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 OWN = "urn:tauslab:sbml"  # namespace of annotations that `tauslab.formats.sbml.writer` writes
@@ -115,9 +116,10 @@ def parsed(libsbml: Any, text: str) -> Any:
     normal doubles, 4.9E-324: the least normal one stands for them.
     """
     text = _TINY.sub(_normal, text)
-    document = libsbml.readSBMLFromString(text)
-    if document.getModel() is None and document.getNumErrors() == 0 and _MODEL.search(text):
-        document = libsbml.readSBMLFromString(text + "\n" * (2 * len(text) + _CHUNK))
+    with ends_at_once():
+        document = libsbml.readSBMLFromString(text)
+        if document.getModel() is None and document.getNumErrors() == 0 and _MODEL.search(text):
+            document = libsbml.readSBMLFromString(text + "\n" * (2 * len(text) + _CHUNK))
     return document
 
 

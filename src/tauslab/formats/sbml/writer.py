@@ -15,6 +15,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from tauslab.base.errors import ModelError
+from tauslab.base.interrupts import ends_at_once
 from tauslab.formats.sbml.mathml_writer import mathml
 from tauslab.formats.sbml.text import OWN, import_libsbml, parsed, raise_first_error
 from tauslab.formats.text_files import write_text
@@ -84,7 +85,8 @@ def sbml_text(network: NetworkData) -> str:
     text = _Writer(network).text()
     libsbml = import_libsbml()
     document = parsed(libsbml, text)
-    document.checkConsistency()
+    with ends_at_once():
+        document.checkConsistency()
     raise_first_error(document, f"{network.name} as SBML")
     return text
 
