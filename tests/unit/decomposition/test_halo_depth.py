@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tauslab.decomposition.halo.depth import WAYS, Planes, Way, choose_depth, step_seconds
+from tauslab.decomposition.halo.links import TRANSPORTS
+from tauslab.options.lattice import HALOS
 
 PLANE = 8.2e-9 / 132  # seconds of a site on a GPU of 132 processors
 SLAB = Planes(64, 256 * 256 * PLANE, 16 * 256 * 256)
@@ -45,3 +47,7 @@ def test_the_depth_that_is_chosen_promises_the_shortest_step():
         chosen = choose_depth(slab, way)
         times = [step_seconds(slab, way, depth) for depth in range(1, 9)]
         assert times[chosen - 1] <= min(times) / 0.95
+
+
+def test_every_transport_can_be_chosen():
+    assert set(HALOS) == {"self", *TRANSPORTS}

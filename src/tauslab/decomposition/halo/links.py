@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tauslab.base.errors import DecompositionError
 from tauslab.base.option_names import opt
+from tauslab.decomposition.halo.depth import WAYS
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, Ranks
 from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
 from tauslab.decomposition.halo.peer import DeviceMemory, Memory, Peers
@@ -13,7 +14,7 @@ from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 
-TRANSPORTS = ("auto", "peer", "shared", "host", "mpi")  # what --halo takes
+TRANSPORTS = ("auto", *WAYS)  # --halo also takes "self", for a lattice that is not cut
 _TRIED_WORDS = 16  # of messages that are never sent
 _MEMORIES: dict[str, Callable[[Backend], Memory]] = {"peer": DeviceMemory, "shared": HostMemory}
 

@@ -3,7 +3,8 @@
 ========== ======================================================== ==============================
 selector   paper                                                    kernel, below csrc
 ========== ======================================================== ==============================
-`linear`   direct method, Gillespie 1977                            ensemble/ssa.cc, ssa_lanes.cc
+`linear`   direct method, Gillespie 1977                            ensemble/ssa.cc, ssa_lanes.cc;
+                                                                    with events events/
 `tree`     direct method with a tree of sums                        tables/ssa_table.cc, forest.h
 `pdm`      partial propensities, Ramaswamy and others 2009          same files; tables/dense.h
 `rssa`     rejection with bounds, Thanh, Priami and Zunino 2014     tables/rejection/
