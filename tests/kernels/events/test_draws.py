@@ -230,6 +230,19 @@ def test_a_drawn_value_may_be_set_and_its_mean_swept():
     assert not without_missing(net, ["X"]).features  # what is given is not drawn
 
 
+@pytest.mark.parametrize("selector", ["tree", "pdm", "rssa"])
+def test_drawn_values_read_the_time_at_which_every_trajectory_begins(selector):
+    net = ts.Network("early")
+    net.add_species("X", "poisson(20) + 1000 * time")
+    net.add_reaction("X ->", rate=1)
+    device = ts.CPU(threads=1)  # which runs one trajectory after the other
+    found, expected = (
+        run(net, n=20, method=ts.SSA(selector=one), device=device) for one in (selector, None)
+    )
+    assert (found["X"][:, 0] == expected["X"][:, 0]).all()
+    assert expected["X"][:, 0].max() < 100
+
+
 def test_toml_holds_draws(tmp_path):
     net = noisy()
     again = ts.read(net.write(tmp_path / "noisy.toml"))

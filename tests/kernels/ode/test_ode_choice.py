@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from ode_cases import equations
 from ode_probe import CLOCK, system_of
@@ -64,6 +65,22 @@ def test_constants_that_registers_cannot_hold_go_to_shared_memory():
     assert layout.entry == "ode_threads"
     assert layout.bytes_of_a_block == 4 * 100 * layout.width
     assert layout.blocks * layout.width >= 32
+
+
+def test_constants_without_room_in_shared_memory_stay_in_registers():
+    model = Network("coupled")
+    for i in range(32):
+        model.add_species(f"X{i}", 1.0)
+    for i, j in np.ndindex(32, 32):
+        model.add_parameter(f"k{i}_{j}", 1.0)
+    for i in range(32):
+        model.add_rate(f"X{i}", " - ".join(f"k{i}_{j} * X{j}" for j in range(32)))
+    system = system_of(model, varying=list(model.parameters))
+    for layout in ("auto", "thread"):
+        found = layout_of(system, settings(precision="double", layout=layout))
+        assert (found.entry, found.shared_constants) == ("ode_rk4", False)
+    with pytest.raises(ConfigError, match='counting="inside" needs more shared memory'):
+        layout_of(system, settings(precision="double"), Counting("inside", 20))
 
 
 def test_what_cannot_be_is_refused():

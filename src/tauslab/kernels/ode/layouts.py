@@ -119,12 +119,12 @@ def layout_of(system: OdeSystem, settings: OdeSettings, counting: Counting | Non
     if counting is not None and counting.where == "inside":
         if settings.layout not in ("auto", "thread") or settings.warps:
             raise ConfigError(f"{opt('counting', 'inside')} needs {opt('layout', 'thread')}")
-        return _required(_thread(system, words, counting.planes), system)
+        return _required(_thread(system, words, counting.planes), system, "counting", "inside")
     if settings.layout == "global":
         return Layout(in_global=True)
     if settings.warps or settings.layout == "warps":
         warps = settings.warps or min(WARPS, len(system.variables))
-        return _required(_spread(system, words, warps), system)
+        return _required(_spread(system, words, warps), system, "layout", "warps")
     if settings.layout == "auto" and wanted_registers(system, words) > MOST_OF_A_THREAD:
         spread = _spread(system, words, min(WARPS, len(system.variables)))
         if spread.blocks:
@@ -133,14 +133,14 @@ def layout_of(system: OdeSystem, settings: OdeSettings, counting: Counting | Non
         counts = _thread(system, words, counting.planes)
         if counts.blocks:
             return counts
-    return _required(_thread(system, words), system)
+    return _thread(system, words)
 
 
-def _required(found: Layout, system: OdeSystem) -> Layout:
+def _required(found: Layout, system: OdeSystem, option: str, value: str) -> Layout:
     if not found.blocks:
         raise ConfigError(
-            f"{opt('layout', found.name)} needs more shared memory than a multiprocessor has for "
-            f"{len(system.variables)} variables; take {opt('layout', 'auto')}"
+            f"{opt(option, value)} needs more shared memory than a multiprocessor has for "
+            f"{len(system.variables)} variables; take {opt(option, 'auto')}"
         )
     return found
 
@@ -169,7 +169,8 @@ def _resident(wanted: int) -> int:
 def _thread(system: OdeSystem, words: int, planes: int = 0) -> Layout:
     """A trajectory a thread.
 
-    Constants go to shared memory where that leaves registers for much of what is spilled.
+    Constants go to shared memory where that leaves registers for much of what is spilled, and where
+    there is room for those of a warp.
     """
     own, less = (wanted_registers(system, words, shared=shared) for shared in (False, True))
     shared = max(0, less - MOST_REGISTERS) < _LESS_SPILLED * max(0, own - MOST_REGISTERS)
@@ -177,7 +178,8 @@ def _thread(system: OdeSystem, words: int, planes: int = 0) -> Layout:
         return Layout()
     constants = 4 * words * count_constants(system) * shared
     sample = (4 * words * (len(system.quantities) + 1) + planes) if planes else 0
-    return _widest(_resident(less if shared else own), sample + constants, planes, shared=shared)
+    found = _widest(_resident(less if shared else own), sample + constants, planes, shared=shared)
+    return found if found.blocks or planes else Layout()
 
 
 def _widest(warps: int, bytes_of_a_thread: int, planes: int, *, shared: bool) -> Layout:

@@ -46,7 +46,6 @@ typedef u64 Word;
 #define FMA_SINGLE(a, b, c) __builtin_fmaf((a), (b), (c))
 #define ABS_SINGLE(a) __builtin_fabsf(a)
 #define SQRT_SINGLE(a) __builtin_sqrtf(a)
-#define MULHI32(a, b) ((u32)(((u64)(a) * (u64)(b)) >> 32))
 #define MULHI64(a, b) ((u64)(((unsigned __int128)(a) * (unsigned __int128)(b)) >> 64))
 #define TABLE static constexpr
 // A CPU has few registers, and reads its memory as fast.

@@ -124,7 +124,6 @@ DEVICE void barrier_wait_(int number, int threads) {
 #define FMA_SINGLE(a, b, c) __fmaf_rn((a), (b), (c))
 #define ABS_SINGLE(a) fabsf(a)
 #define SQRT_SINGLE(a) __fsqrt_rn(a)
-#define MULHI32(a, b) __umulhi((a), (b))
 #define MULHI64(a, b) __umul64hi((a), (b))
 
 // Numbers of the program text in constant memory, where an instruction finds them: a literal would

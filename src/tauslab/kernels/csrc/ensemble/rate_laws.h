@@ -4,7 +4,7 @@
 #include "device/prelude.h"
 
 // Laws are templates over the type of a count. One trajectory has counts of 32 bits, and its laws give
-// doubles; several on the lanes of a CPU core have vectors of doubles for both: device/lanes.h.
+// doubles; several on the lanes of a CPU core have vectors of doubles for both: simd/lanes.h.
 template <class Count>
 struct QuantityOf {
     typedef Count type;

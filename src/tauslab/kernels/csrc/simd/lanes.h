@@ -38,8 +38,6 @@ DEVICE void read_again() {
     asm volatile("" ::: "memory");
 }
 
-#define UNROLL_BY_4 _Pragma("GCC unroll 4")
-
 constexpr u32 ALL_LANES = (1u << SIMD_LANES) - 1;
 
 DEVICE Real on_lanes(double value) {

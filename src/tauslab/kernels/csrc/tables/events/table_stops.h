@@ -87,6 +87,7 @@ struct Stops {
     // Takes the state from which the trajectory begins, and returns its time.
     DEVICE_MEMBER double begin(const EnsembleArguments &launch, i64 row, const Place &place,
                                const Tables &tables, State &s, Selector::Draws &draws) {
+        s.time = 0;  // for initial values that read it
         start_counts(launch.initial + place.input * launch.initial_stride, s);
         begin_events(events, waiting, launch, row, tables, s, place);
         stop = 0, due = at_stop = is_new = true;

@@ -52,11 +52,11 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
 #endif
         Samples samples(tables, out, row, launch.times);
         u64 number = 0;
-        while (ended == DONE && !samples.done()) {
+        for (u64 turn = 0; ended == DONE && !samples.done(); ++turn) {
+            constexpr u64 TURNS = LOOK_EVERY_TEAM / LANES;  // a batch or a stop each
             // Candidates are reported as events, because most of them are.
-            const bool looks = number % LOOK_EVERY_TEAM == 0;
-            if (looks &&
-                team_leaves(launch.control, number > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
+            if (turn % TURNS == 0 &&
+                team_leaves(launch.control, turn > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
                 ended = STEP_LIMIT;
                 break;
             }
