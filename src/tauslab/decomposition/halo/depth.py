@@ -42,8 +42,8 @@ class Way:
     launches: float = 0.0
 
 
-# Every transport. Between two of four H200 of a node; `host` and `mpi` between nodes, where they are
-# needed.
+# Every transport. Between two of four H200 of a node; `host` and `mpi` between nodes, where they
+# are needed.
 WAYS = {
     "peer": Way(2.3e-5, 5e10, 1e-5),
     "shared": Way(4e-5, 1e10, 1e-5),
