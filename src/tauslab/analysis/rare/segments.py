@@ -132,7 +132,7 @@ class Segments:
         if steps not in self._engines:
             times: FloatArray = np.asarray(self.step * np.arange(1, steps + 1), np.float64)
             task = replace(self.task, options=replace(self.task.options, times=times))
-            self._engines[steps] = task.engine(self._backend)
+            self._engines[steps] = task.engine(self._backend, goes_on=True)
         return self._engines[steps]
 
     def _host(self, buffer: Any) -> Array:

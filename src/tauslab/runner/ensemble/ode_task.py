@@ -58,9 +58,16 @@ class OdeTask(Task):
         assert isinstance(self.options.method, ODE)
         return self.options.method.settled()
 
-    def engine(self, backend: Backend, pilot: Pilot | None = None, devices: int = 0) -> Engine:
+    def engine(
+        self,
+        backend: Backend,
+        pilot: Pilot | None = None,
+        devices: int = 0,
+        *,
+        goes_on: bool = False,
+    ) -> Engine:
         """The compiled kernels of the solver."""
-        del pilot
+        del pilot, goes_on
         options = self.options
         return Ode(
             backend, self.system, options.times.tolist(), options.integration,

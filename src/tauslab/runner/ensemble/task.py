@@ -83,8 +83,18 @@ class Task(ABC):
         """Names of the recorded observables."""
 
     @abstractmethod
-    def engine(self, backend: Backend, pilot: Pilot | None = None, devices: int = 0) -> Engine:
-        """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows."""
+    def engine(
+        self,
+        backend: Backend,
+        pilot: Pilot | None = None,
+        devices: int = 0,
+        *,
+        goes_on: bool = False,
+    ) -> Engine:
+        """The compiled kernels on this rank's device, one of `devices`; 0 where nobody knows.
+
+        With `goes_on`, trajectories may begin from other counts than `initial`.
+        """
 
     @property
     def settled_method(self) -> Method:
@@ -222,7 +232,14 @@ class NetworkTask(Task):
             return given if self.selector != "linear" else 0
         return pilot_events(self.lowered, self.selector, self.options.total)
 
-    def engine(self, backend: Backend, pilot: Pilot | None = None, devices: int = 0) -> Engine:
+    def engine(
+        self,
+        backend: Backend,
+        pilot: Pilot | None = None,
+        devices: int = 0,
+        *,
+        goes_on: bool = False,
+    ) -> Engine:
         """The compiled kernels of the method."""
         times, options = self.options.times.tolist(), self.options
         each = -(-options.total // devices) if devices else 0
@@ -235,7 +252,8 @@ class NetworkTask(Task):
         if options.common:
             return CommonPaths(backend, self.lowered, times, one_trajectory=self.rows_differ)
         delay_queue = method.delay_queue if isinstance(method, SSA) else DELAY_QUEUE
-        expected = Expected(each, self.initial.max(axis=0).astype(np.int64), delay_queue)
+        highest = None if goes_on else self.initial.max(axis=0).astype(np.int64)
+        expected = Expected(each, highest, delay_queue)
         return exact_engine(
             backend, self.lowered, times, selector=self.selector, team=self.team,
             firings=None if pilot is None else pilot.firings, expected=expected,

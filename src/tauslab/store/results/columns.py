@@ -123,14 +123,14 @@ def stored_sums(
     def words(name: str) -> npt.NDArray[np.object_]:
         dataset = data[f"{group}/{name}"]
         values = np.asarray(dataset[()] if point < 0 else dataset[point])
-        values = (values[..., index] if name != "n" else values).astype(object)
+        values = (values[..., index] if name != "n" else values).astype(object) % (1 << 64)
         return values.sum(axis=0) if apart else values
 
     powers = []
     for power in POWERS:
         stored = [words(name) for name in power.stored if f"{group}/{name}" in data]
         if stored:
-            parts = [word % (1 << 64) << (64 * k) for k, word in enumerate(stored)]
+            parts = [word << (64 * k) for k, word in enumerate(stored)]
             powers.append(sum(parts).tolist())
     return CountSums(words("n").tolist(), tuple(powers))
 

@@ -37,6 +37,22 @@ def particles(n=500, model=None, device="cpu", **given):
     return ts.Ensemble(model or turnover(), n, seed=given.pop("seed", 1), device=device, **given)
 
 
+def test_large_networks_go_on_from_counts_beyond_those_of_the_model():
+    net = ts.Network("partners")
+    net.add_species("A", 1000)
+    for name in ("B", "C", "D"):
+        net.add_species(name, 10)
+        net.add_reaction(f"A + {name} -> {name}", rate=1e-10)
+    found = []
+    for selector in ("tree", "pdm"):
+        ensemble = particles(20, net, method=ts.SSA(selector=selector))
+        ensemble.set(B=10**9, C=10**9, D=10**9)
+        ensemble.advance(1)
+        assert ensemble.alive.all()
+        found.append(ensemble.mean("A"))
+    assert found == pytest.approx([1000 * math.exp(-0.3)] * 2, rel=0.03)
+
+
 def test_means_follow_the_law():
     """Poisson and binomial parts: three standard errors, false alarms 0.3 % each of four."""
     with particles(4000, seed=5) as e:

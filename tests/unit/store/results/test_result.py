@@ -101,6 +101,21 @@ def test_stored_sums_of_observables(sign):
             assert stored.variance(name)[k] == variance
 
 
+def test_large_counts_of_groups_are_summed_exactly():
+    """The lower words of two groups add up to more than 64 bits."""
+    groups = 1_700_000_000 + np.arange(12).reshape(2, 6)
+    squares, cubes = ([sum(int(x) ** k for x in group) for group in groups] for k in (2, 3))
+    stored = {"n": [[6], [6]], "sum": groups.sum(axis=1)[:, None, None]}
+    for name, sums in (("sumsq", squares), ("sumcube", cubes)):
+        for part, shift in (("lo", 0), ("hi", 64)):
+            words = [(value >> shift) % 2**64 for value in sums]
+            stored[f"{name}_{part}"] = np.array(words, np.uint64)[:, None, None]
+    found = columns.stored_sums(
+        {f"s/{k}": np.asarray(v) for k, v in stored.items()}, "s", 0, apart=True
+    )
+    assert found.powers == ([int(groups.sum())], [sum(squares)], [sum(cubes)])
+
+
 def test_sums_of_groups_are_those_of_all():
     """Groups have windows of their own: the first is of small values, which the others' lose."""
     values = make.samples(N)["observables"] * 10.0 ** np.repeat([-30, 20], N // 2)[:, None, None]

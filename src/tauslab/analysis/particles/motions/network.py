@@ -393,7 +393,7 @@ class NetworkMotion:
     def _compiled(self) -> Engine:
         if self._engine is None:
             task = replace(self.task, options=replace(self.task.options, times=np.zeros(1)))
-            self._engine = task.engine(self._backend)
+            self._engine = task.engine(self._backend, goes_on=True)
         return self._engine
 
     def _upload_constants(self, n: int) -> None:
