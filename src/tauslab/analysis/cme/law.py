@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -283,10 +284,8 @@ class CmeResult(ArrayResult):
             )
         ]
         names = stored["observable"].tolist() if "observable" in stored else []
-
-        def observed(at: int) -> dict[str, FloatArray]:
-            return {name: stored["observed"][rows[at], i] for i, name in enumerate(names)}
-
+        values = [stored["observed"][own] for own in rows] if names else []
+        observed = partial(_columns_at, names, values)  # a function with a name, for pickle
         species = tuple(stored["species"].tolist())
         return cls(stored.text("model"), stored["time"], species, looks, names, observed)
 
@@ -326,6 +325,10 @@ class CmeResult(ArrayResult):
         tree = as_expression(condition)
         rows = len(self._snapshots[at].states)
         return evaluate_rows(tree, rows, lambda name: self._values(at, name))
+
+
+def _columns_at(names: Sequence[str], values: Sequence[Array], at: int) -> dict[str, FloatArray]:
+    return {name: values[at][:, i] for i, name in enumerate(names)}
 
 
 def _mean(one: Snapshot, values: Array) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from tauslab.analysis.cme.law import CmeResult
-from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection
+from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, Snapshot
 from tauslab.analysis.cme.propensities import observables_of
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.base.arrays import FloatArray, Int32Array
@@ -123,10 +124,16 @@ def solve(
     observables = [name for name, _ in lowered.observables]
     result = CmeResult(
         network.name, times, lowered.species, snapshots, observables,
-        lambda at: observables_of(lowered, snapshots[at].states),
+        partial(_observed, lowered, snapshots),
     )  # fmt: skip
     _warn_of_error(result, projection, tolerance)
     return result
+
+
+def _observed(
+    lowered: LoweredNetwork, snapshots: Sequence[Snapshot], at: int
+) -> Mapping[str, FloatArray]:
+    return observables_of(lowered, snapshots[at].states)
 
 
 def _warn_of_error(result: CmeResult, projection: Projection, tolerance: float) -> None:

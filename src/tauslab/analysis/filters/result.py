@@ -159,6 +159,7 @@ class FilterResult(_Filtered):
                 what: {name: numbers_or_none(of[:, i]) for i, name in enumerate(self.species)}
                 for what, of in moments.items()
             },
+            **({} if math.isnan(self.bound) else {"bound": self.bound}),
         }
 
     def lines(self) -> list[str]:
@@ -166,18 +167,24 @@ class FilterResult(_Filtered):
         lines = [f"log-likelihood {self.log_likelihood:.6g} of {len(self.time)} rows"]
         if self.log_likelihood == -math.inf:
             row = int(np.flatnonzero(np.isneginf(self.terms))[0])
-            return [*lines, f"no particle can explain the row at t = {self.time[row]:g}"]
-        least = int(self.effective_size.argmin())
-        fewest = f"{self.effective_size[least]:.1f} at t = {self.time[least]:g}"
+            cause = "no particle" if math.isnan(self.bound) else "no state"
+            return [*lines, f"{cause} can explain the row at t = {self.time[row]:g}"]
         return [
             *lines,
-            f"fewest effective particles: {fewest}",
+            self._told_of_error(),
             *(
                 f"{name} at t = {self.time[-1]:g}: mean {self.mean[-1, i]:.6g}, sd "
                 f"{self.sd[-1, i]:.4g}"
                 for i, name in enumerate(self.species[:8])
             ),
         ]
+
+    def _told_of_error(self) -> str:
+        if not math.isnan(self.bound):
+            return f"exact: too small by {self.bound:.2g} at most"
+        least = int(self.effective_size.argmin())
+        fewest = f"{self.effective_size[least]:.1f} at t = {self.time[least]:g}"
+        return f"fewest effective particles: {fewest}"
 
     def _attributes(self) -> dict[str, Any]:
         own = {"method": FILTER, "log_likelihood": self.log_likelihood}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import tauslab as ts
@@ -60,6 +62,22 @@ def test_a_law_from_a_file_answers_what_was_not_stored(found, tmp_path):
         assert again.probability(name).tolist() == law.probability(name).tolist()
     assert again.covariance("X", "twice").tolist() == law.covariance("X", "twice").tolist()
     assert again.log_likelihood({"X": [9, 11]}) == law.log_likelihood({"X": [9, 11]})
+
+
+@pytest.mark.parametrize("kind", ["filter", "filters", "chain", "law"])
+def test_other_processes_get_the_result(found, kind, tmp_path):
+    one, path = found[kind], tmp_path / "one.h5"
+    one.save(path)
+    for sent in (one, ts.open(path)):
+        assert pickle.loads(pickle.dumps(sent)).digest() == one.digest()
+
+
+def test_an_exact_filter_tells_its_bound_and_of_no_particles(found):
+    told = "\n".join(found["exact"].lines())
+    assert f"too small by {found['exact'].bound:.2g} at most" in told
+    assert "particles" not in told
+    assert found["exact"].facts()["bound"] == found["exact"].bound
+    assert "bound" not in found["filter"].facts()
 
 
 def test_results_of_runs_have_the_same_names_for_the_same_things():
