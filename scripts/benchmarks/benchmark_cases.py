@@ -21,7 +21,7 @@ from machine import ROOT, Answer, Machine
 from measure_large import Work
 from measure_networks import Run
 
-# What a number in seconds, events a second, ... is multiplied by.
+# Factors from seconds, events per second, ... to the unit of a row.
 UNITS = {
     "s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "ns an event": 1e9, "10^11 events/s": 1e-11,
     "10^6 events/s": 1e-6, "10^3 leaps/s": 1e-3, "10^3 steps/s": 1e-3, "thousand steps/s": 1e-3,

@@ -1,4 +1,4 @@
-"""Where a case is measured, and at which part of its size."""
+"""The device of a case, and the part of its size that is measured."""
 
 from __future__ import annotations
 

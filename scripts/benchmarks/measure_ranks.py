@@ -171,7 +171,7 @@ class Pretended(SerialCommunicator):
         self._heard = 0
 
     def bcast(self, value: Any) -> Any:
-        """What rank 0 says, which comes first."""
+        """The answer of rank 0, which comes first."""
         if self.rank == 0:
             self._said.append(value)
         self._heard += 1

@@ -41,7 +41,7 @@ BISTABLE = 0.1
 
 @dataclass(frozen=True)
 class Settings:
-    """Where pictures go, on what, and the part of the work."""
+    """The folder of pictures, the device, and the part of the work."""
 
     folder: Path
     device: Any

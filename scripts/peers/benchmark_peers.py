@@ -57,7 +57,7 @@ class Way:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """CPU seconds of this process and of its children that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)
 
@@ -88,7 +88,7 @@ def exact(n: int) -> Iterator[Made]:
 
 
 def by_peer(tool: str, model: exact_peers.Model) -> Any:
-    """What a program of `exact_peers` gives, as numbers."""
+    """Numbers that a program of `exact_peers` prints."""
     run = exact_peers.TOOLS[tool](model)
     return lambda n, seed: np.array(run(n, seed)(), float)
 
@@ -248,7 +248,7 @@ WORKS = {"exact": exact, "events": events, "filters": filters}
 
 
 def ways(work: str, n: int) -> list[Way]:
-    """Those of programs that are installed; all are run once, which compiles."""
+    """Programs that are installed; each is run once, which compiles."""
     found = []
     for name, program, many, make in WORKS[work](n):
         try:

@@ -1,4 +1,4 @@
-"""What a check of `scripts/validate.py` gives, and how it is written."""
+"""Results of a check of `scripts/validate.py`, and how they are written."""
 
 from __future__ import annotations
 

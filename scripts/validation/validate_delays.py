@@ -61,7 +61,7 @@ def laws(t: float) -> Iterator[tuple[str, Any, int]]:
 
 
 def p_value(found: Any, law: Any, most: int = 0) -> float:
-    """Of counts against a law; 0 for what cannot be. From `most` on all are one cell."""
+    """P-value of counts against probabilities; 0 for an impossible count. From `most` on all are one cell."""
     top = most or int(max(found.max(), law.ppf(1 - 1e-12))) + 1
     expected = np.append(law.pmf(np.arange(top)), law.sf(top - 1))
     return goodness(np.bincount(np.minimum(found, top), minlength=top + 1), expected, 5.0).p_value

@@ -1,1 +1,1 @@
-"""What every package uses: errors, sealed files, names of options, arrays, texts and HTML."""
+"""Base of every package: errors, sealed files, names of options, arrays, texts and HTML."""

@@ -1,4 +1,4 @@
-"""What the master equation gives: the law of the state at each time, and what follows from it."""
+"""Result of the master equation: the probability distribution of the state at each time."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class CmeResult(ArrayResult):
         return found | {"observable": np.array(names)}
 
     def facts(self) -> dict[str, Any]:
-        """What people and programs want to know, for JSON."""
+        """The result as a dictionary for JSON."""
         return {
             "method": CME,
             "model": self.name,
@@ -229,7 +229,7 @@ class CmeResult(ArrayResult):
         }
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines."""
+        """The result in lines of text, as `tauslab info` prints it."""
         end = f"at t = {self.time[-1]:g}"
         return [
             f"{self.name}: {self._size()}",

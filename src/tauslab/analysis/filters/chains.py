@@ -118,7 +118,7 @@ class Chain(ArrayResult):
         }
 
     def facts(self) -> dict[str, Any]:
-        """What people and programs want to know, for JSON; None for what is no number."""
+        """The result as a dictionary for JSON, with None for NaN."""
         told = {
             "mean": lambda name: self[name].mean(), "sd": lambda name: self[name].std(ddof=1),
             "effective_size": self.effective_size, "rhat": self.rhat,
@@ -135,7 +135,7 @@ class Chain(ArrayResult):
         }
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines."""
+        """The result in lines of text, as `tauslab info` prints it."""
         return [
             self._walked(),
             *(

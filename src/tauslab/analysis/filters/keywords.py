@@ -50,7 +50,7 @@ def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
 @declared
 @dataclass(frozen=True)
 class HiddenKeywords:
-    """What all take that compare a model with data."""
+    """Keywords of all functions that compare a model with data."""
 
     data: Any
     _: KW_ONLY
@@ -86,7 +86,7 @@ class HiddenKeywords:
 @declared
 @dataclass(frozen=True)
 class FilterKeywords(HiddenKeywords):
-    """What `tauslab.particle_filter` takes beside a model."""
+    """Keywords of `tauslab.particle_filter`."""
 
     _: KW_ONLY
     n: int = option(
@@ -121,7 +121,7 @@ class FilterKeywords(HiddenKeywords):
 @declared
 @dataclass(frozen=True)
 class FiltersKeywords(FilterKeywords):
-    """What `tauslab.particle_filters` takes beside a model."""
+    """Keywords of `tauslab.particle_filters`."""
 
     _: KW_ONLY
     n: int = option(100, type=count, check=whole(1, _MOST), doc="Particles of each filter.")
@@ -137,7 +137,7 @@ class FiltersKeywords(FilterKeywords):
 @declared
 @dataclass(frozen=True)
 class ChainKeywords(HiddenKeywords):
-    """What `tauslab.pmmh` takes beside a model."""
+    """Keywords of `tauslab.pmmh`."""
 
     priors: Mapping[str, str]
     _: KW_ONLY

@@ -1,4 +1,4 @@
-"""What filters say: likelihoods of a time course, and the states behind it."""
+"""Results of filters: likelihoods of a time course, and the states behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Filtered(ArrayResult):
-    """What one filter and many have; of many the filters are the first axis."""
+    """Arrays of one filter or of many; of many the filters are the first axis."""
 
     _AXES: ClassVar = {
         "time": "time", "species": "species", "log_likelihood_term": "filter time",
@@ -80,7 +80,7 @@ class _Filtered(ArrayResult):
 
 @dataclass(frozen=True)
 class FilterResult(_Filtered):
-    """What a filter says; made by `tauslab.particle_filter` and `tauslab.exact_filter`.
+    """Result of a filter, made by `tauslab.particle_filter` and `tauslab.exact_filter`.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class FilterResult(_Filtered):
         )
 
     def facts(self) -> dict[str, Any]:
-        """What the filter says, for JSON; None for what is no number."""
+        """The result as a dictionary for JSON, with None for NaN."""
         moments = {"mean": self.mean, "sd": self.sd}
         return {
             "method": FILTER,
@@ -163,7 +163,7 @@ class FilterResult(_Filtered):
         }
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines."""
+        """The result in lines of text, as `tauslab info` prints it."""
         lines = [f"log-likelihood {self.log_likelihood:.6g} of {len(self.time)} rows"]
         if self.log_likelihood == -math.inf:
             row = int(np.flatnonzero(np.isneginf(self.terms))[0])
@@ -198,7 +198,7 @@ class FilterResult(_Filtered):
 
 @dataclass(frozen=True)
 class FilterResults(_Filtered):
-    """What many filters say; made by `tauslab.particle_filters`.
+    """Result of many filters, made by `tauslab.particle_filters`.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class FilterResults(_Filtered):
         return len(self.log_likelihood)
 
     def __getitem__(self, number: int) -> FilterResult:
-        """What one filter says."""
+        """The result of one filter."""
         return FilterResult(
             float(self.log_likelihood[number]), self.terms[number], self.time, self.species,
             self.mean[number], self.sd[number], self.effective_size[number],
@@ -257,7 +257,7 @@ class FilterResults(_Filtered):
         }
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines."""
+        """The result in lines of text, as `tauslab info` prints it."""
         best = int(self.log_likelihood.argmax())
         return [
             f"{len(self)} filters of {len(self.time)} rows",

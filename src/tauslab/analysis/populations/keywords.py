@@ -24,7 +24,7 @@ _MOST_CELLS = MOST_TRAJECTORIES // 4
 @declared
 @dataclass(frozen=True)
 class PopulationKeywords:
-    """What `tauslab.population` takes beside a model."""
+    """Keywords of `tauslab.population`."""
 
     times: npt.ArrayLike
     _: KW_ONLY

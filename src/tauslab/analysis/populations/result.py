@@ -295,7 +295,7 @@ class PopulationResult(ArrayResult):
         return found | {n: getattr(self.divisions, of) for n, of in _OF_DIVISIONS.items()}
 
     def facts(self) -> dict[str, Any]:
-        """What people and programs want to know, for JSON; None for what is no number."""
+        """The result as a dictionary for JSON, with None for NaN."""
         arrays = self.arrays()
         names = arrays["name"].tolist()
         return {
@@ -315,7 +315,7 @@ class PopulationResult(ArrayResult):
         }
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines."""
+        """The result in lines of text, as `tauslab info` prints it."""
         last = self.snapshots[-1]
         whole = math.exp(min(self.log_size[-1], 700.0))
         since = f", from t = {self.times[0]:g} on" if len(self.times) > 1 else ""

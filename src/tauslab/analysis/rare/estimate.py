@@ -185,7 +185,7 @@ class RareResult(ArrayResult):
         return f"{what} = {self.estimate:.6g} +- {self.standard_error:.2g}"
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines."""
+        """The result in lines of text, as `tauslab info` prints it."""
         low, high = self.bounds
         chosen = ", ".join(f"{k} {v}" for k, v in self.settings.items() if k in _NUMBERS)
         found = [
@@ -229,7 +229,7 @@ class RareResult(ArrayResult):
         return found | ({"time": self.time, "reached": self.reached} if self.reached.size else {})
 
     def table(self, what: str | None = None) -> ResultTable:
-        """What each run gave, and what it lost: a row per run."""
+        """A table with a row per run: its estimate and its lost weight."""
         del what
         return named_columns(
             {k: v for k, v in self.arrays().items() if v.ndim == 1 and k != "time"}

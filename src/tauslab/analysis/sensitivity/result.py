@@ -198,7 +198,7 @@ class SensitivityResult(ArrayResult):
         }
 
     def lines(self) -> list[str]:
-        """What people want to know, in lines: at the last time, for each output the mean first."""
+        """The result in lines of text: at the last time, for each output the mean first."""
         lines = []
         for o, output in enumerate(self.outputs):
             lines.append(f"mean of {output} at t = {self.time[-1]:g}: {self.mean[-1, o]:.6g}")

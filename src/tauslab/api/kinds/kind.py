@@ -88,11 +88,11 @@ class Kind(ABC):
 
     @abstractmethod
     def facts(self, path: Path) -> dict[str, Any]:
-        """What ``tauslab info --json`` tells."""
+        """The result as ``tauslab info --json`` prints it."""
 
     @abstractmethod
     def lines(self, path: Path) -> list[str]:
-        """What ``tauslab info`` tells."""
+        """The result in the lines that ``tauslab info`` prints."""
 
     @abstractmethod
     def digest(self, path: Path, species: Sequence[str] | None) -> Lines:

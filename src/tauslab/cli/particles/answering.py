@@ -1,4 +1,4 @@
-"""What the commands of particles, pairs and cells have in common: model, device, file, answer."""
+"""Shared parts of the commands of particles, pairs and cells: model, device, file, answer."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class ArrayResult(ABC):
 
     @abstractmethod
     def lines(self) -> list[str]:
-        """What ``tauslab info`` tells."""
+        """The result in the lines that ``tauslab info`` prints."""
 
     @abstractmethod
     def table(self, what: str | None = None) -> ResultTable:
