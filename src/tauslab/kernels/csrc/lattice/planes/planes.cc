@@ -1,0 +1,277 @@
+// Steps of a lattice in bit planes of counts.
+//
+//     Hallock & Peterson 2013, Algorithm 1     here
+//     lattice, slots of a site                 counts of a site's particles by species (planes.h)
+//     diffusion operator along an axis         `decide`, then `arrive` in the next pass (hops.h)
+//     reaction operator                        `react` (react.h)
+//     overflow list                            Waiting, `settle_crowds`, `place_waiting`
+//     random number of a particle              bits of the words of `draw_of_words`, one for each site
+//
+// docs/decisions/planes.md says what is chosen and why.
+#include "lattice/planes/hops.h"
+#include "lattice/planes/react.h"
+
+// A pass: what came along axis `arrives` is taken in, what leaves along `departs` is decided; -1: none. After axis 2
+// the step ends: reactions, and particles that waited. `step` is that which ends; hops are of the one that goes on.
+struct Pass {
+    int arrives, departs;
+    int buffer;  // of `moved`, that is read; the other is written
+    u64 step;
+    u64 *counts;  // of the state at the end of the step, see `count_words`; may be null
+};
+
+// Adds numbers of particles to `counts` [type, species].
+DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u64 *counts) {
+    NO_UNROLL for (int t = 0; t < N_TYPES; ++t) {
+        const Bits of_type = N_TYPES == 1 ? on_words(~0u) : load_words(l.type_sites + t * l.stride + g.first);
+        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+            u32 found = 0;
+            UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(n[s][i] & of_type) << i;
+            add_together(counts + t * N_SPECIES + s, found);
+        }
+    }
+}
+
+DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const Bits &number,
+                     Counts &n) {
+    react(l, s, word_series(s, number), g, pass.step, n);
+    if (!read_now(l.work + WAITING_0 + (pass.step & 1))) return;
+    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
+        if (g.first + (u32)i < (u32)l.words) place_waiting(l, pass.step, g.first + (u32)i, i, n);
+}
+
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
+    WordGroup g;
+    look_around(l, first, pass.arrives, g);
+    Counts n;
+    Bits number, some = {};
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
+    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] = load_words(plane_of(l, l.stayed, s, i) + first) & g.there;
+    if (pass.arrives >= 0) {
+        const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
+        const Bits over = crowded(n, arrive(l, g, pass.arrives, pass.buffer, n));
+        if (any_site(over)) settle_crowds(l, s, g, pass.step, pass.arrives, pass.buffer, over, n);
+        if (pass.arrives == 2) end_step(l, g, pass, s, number, n);
+    }
+    if (pass.counts) count_words(l, g, n, pass.counts);
+    if (pass.departs >= 0) {
+        const StepDraws s = step_draws(l.seed, pass.step + (pass.arrives == 2), (u32)l.replica);
+        const WordSeries series = word_series(s, number);
+        from_species<0>([&](auto species) {
+            constexpr int k = decltype(species)::value;
+            Moves moves;
+            decide<k>(l, s, series, g, pass.departs, n[k], moves);
+            store_moves(l, g, 1 - pass.buffer, k, moves, some);
+        });
+        store_words(more_of(l, 1 - pass.buffer) + moved_index(l, first), some);
+    }
+    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + first, n[s][i]);
+}
+
+// Which of a launch's blocks this one is.
+struct OneBlock {
+    i64 number, blocks;
+};
+
+// All words of the slab. Threads of a CPU take words side by side; those of a GPU, far apart.
+DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
+    const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS;
+    if (PLANE_LANES == 1) {
+        const i64 end = groups * (block.number + 1) / block.blocks;
+        for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass);
+        return;
+    }
+    const i64 lane = THREAD_ID % PLANE_LANES;
+    for (i64 i = block.number * BLOCK_THREADS + THREAD_ID - lane; i < groups; i += block.blocks * BLOCK_THREADS)
+        do_words(l, (u32)(i + lane), pass);
+}
+
+// Adds to a row of counts [type, species] what waits. Behind it come the numbers of reactions, of particles that
+// found no room so far, of those that wait, and of passes that were truncated so far. `list` is that of the next step.
+DEVICE void count_rest(const Lattice &l, const OneBlock &block, u64 list, u64 *counts) {
+    constexpr int BINS = N_TYPES * N_SPECIES;
+    const u64 held = l.work[WAITING_0 + list];
+    const i64 n_waiting = held < (u64)l.capacity ? (i64)held : l.capacity;
+    const i64 thread = block.number * BLOCK_THREADS + THREAD_ID;
+    for (i64 i = thread; i < n_waiting; i += block.blocks * BLOCK_THREADS) {
+        const Waiting &entry = l.waiting[(i64)list * l.capacity + i];
+        const u64 row = entry.site / (u64)l.nx, x = entry.site - row * (u64)l.nx;
+        const u64 word = (row - (u64)(l.first_plane * l.ny)) * (u64)l.row + x / 32;
+        int type = 0;
+        for (int t = 1; t < N_TYPES; ++t) type = l.type_sites[t * l.stride + (i64)word] >> x % 32 & 1 ? t : type;
+        atomic_add(counts + type * N_SPECIES + (int)entry.particle - 1, 1);
+        atomic_add(counts + BINS + N_REACTIONS + 1, 1);
+    }
+    if (thread != 0) return;
+    for (int r = 0; r < N_REACTIONS; ++r) counts[BINS + r] = l.fired[r];
+    counts[BINS + N_REACTIONS] = l.work[SPILLS];
+    counts[BINS + N_REACTIONS + 2] = l.work[TRUNCATED];
+}
+
+struct PlaneStepsArguments {
+    PlaneArguments lattice;
+    i64 steps;
+    const i64 *marks;  // steps, ascending, after which it counts
+    i64 n_marks;
+    u64 *counts;  // [mark, column], of 0
+    i64 columns;
+};
+
+// Whole steps of a lattice that lies on one device. All blocks run at the same time.
+BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    u32 arrivals = 0;
+    i64 mark = 0;
+    NO_UNROLL for (i64 i = 0; i <= 3 * a.steps; ++i) {
+        const int axis = (int)(i % 3);
+        const i64 ended = i / 3;
+        const bool ends = axis == 0 && i > 0, counts = ends && mark < a.n_marks && a.marks[mark] == ended;
+        u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
+        const u64 step = l.step + (u64)(ended - ends);
+        if (axis == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((step + 1) & 1)] = 0;
+        do_pass(l, {BLOCK_ID, BLOCKS}, {i == 0 ? -1 : (axis + 2) % 3, i == 3 * a.steps ? -1 : axis, (int)(i & 1), step, row});
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (!counts) continue;
+        count_rest(l, {BLOCK_ID, BLOCKS}, (step + 1) & 1, row);
+        ++mark;
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+    }
+}
+
+struct PlanePassArguments {
+    PlaneArguments lattice;
+    i64 arrives, departs, buffer;
+};
+
+// A pass of a slab, whose neighbours' particles have come.
+BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    if (a.arrives == 0 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+    do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+}
+
+struct PlaneCountArguments {
+    PlaneArguments lattice;
+    u64 *counts;  // [column], of 0
+    u64 *filled;  // [plane], of 0: words that hold particles; may be null
+};
+
+// Counts a lattice between batches of steps.
+BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    do_pass(l, {BLOCK_ID, BLOCKS}, {-1, -1, 0, l.step, a.counts});
+    count_rest(l, {BLOCK_ID, BLOCKS}, l.step & 1, a.counts);
+    if (!a.filled) return;
+    for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
+        u32 some = 0;
+        for (int s = 0; s < N_SPECIES * PLANES; ++s) some |= l.stayed[s * l.stride + word];
+        if (some) atomic_add(a.filled + word / l.plane, 1);
+    }
+}
+
+struct PlaneSlotsArguments {
+    PlaneArguments lattice;
+    u8 *slots;  // [site, slot] of some planes: species + 1, 0 for none
+    i64 first, words;  // the first word of those planes, and how many
+};
+
+// Site `place` of a word among those of `slots`.
+DEVICE u8 *slots_of(const Lattice &l, const PlaneSlotsArguments &a, u32 word, u32 place) {
+    return a.slots + (first_site(l, word) - first_site(l, (u32)a.first) + place) * SLOTS;
+}
+
+DEVICE u32 sites_of(const Lattice &l, u32 word) {
+    return place_of_word(l, word).x == l.row - 1 ? l.last + 1 : 32;
+}
+
+// Particles in slots into planes.
+KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    for (i64 i = GLOBAL_ID; i < a.words; i += GLOBAL_SIZE) {
+        const u32 word = (u32)(a.first + i);
+        u32 planes[N_SPECIES][PLANES] = {};
+        for (u32 place = 0; place < sites_of(l, word); ++place) {
+            const u8 *const slots = slots_of(l, a, word, place);
+            for (int slot = 0; slot < SLOTS && slots[slot]; ++slot) {
+                u32 bit = 1u << place;
+                for (int k = 0; k < PLANES; ++k) {
+                    u32 &plane = planes[slots[slot] - 1][k];
+                    const u32 carry = plane & bit;
+                    plane ^= bit;
+                    bit = carry;
+                }
+            }
+        }
+        for (int s = 0; s < N_SPECIES; ++s)
+            for (int k = 0; k < PLANES; ++k) plane_of(l, l.stayed, s, k)[word] = planes[s][k];
+    }
+}
+
+// Counts into slots: those of a site by species.
+KERNEL(planes_to_slots, const PlaneSlotsArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    for (i64 i = GLOBAL_ID; i < a.words; i += GLOBAL_SIZE) {
+        const u32 word = (u32)(a.first + i);
+        for (u32 place = 0; place < sites_of(l, word); ++place) {
+            u8 *const slots = slots_of(l, a, word, place);
+            int slot = 0;
+            for (int s = 0; s < N_SPECIES; ++s) {
+                int count = 0;
+                for (int k = 0; k < PLANES; ++k) count |= (int)(plane_of(l, l.stayed, s, k)[word] >> place & 1) << k;
+                for (; count > 0; --count) slots[slot++] = (u8)(s + 1);
+            }
+            while (slot < SLOTS) slots[slot++] = 0;
+        }
+    }
+}
+
+struct PlaneMasksArguments {
+    PlaneArguments lattice;
+    const u8 *types;       // [plane, y, x] of the slab and the planes beside it; null where there is one
+    i64 types_below;       // planes below the slab's own
+    const i32 *class_of;   // [from type, to type, species]: class of the probability, -1 for none
+    u32 *doors, *type_sites;  // to be filled, see PlaneArguments; may be null
+};
+
+// Type behind a side of a site; -1 where no particle can hop.
+DEVICE int type_beside(const Lattice &l, const PlaneMasksArguments &a, i64 z, i64 y, i64 x, int axis, int side) {
+    const i64 by = side == MINUS ? -1 : 1;
+    i64 at[3] = {x, y, z + l.first_plane};
+    const i64 size[3] = {l.nx, l.ny, l.nz};
+    at[axis] += by;
+    if (at[axis] < 0 || at[axis] == size[axis]) {
+        const int face = 4 - 2 * axis + side;
+        if (face_kind(face) == REFLECTING) return -1;
+        if (face_kind(face) == ABSORBING) return ghost_type(face);
+        at[axis] += at[axis] < 0 ? size[axis] : -size[axis];
+    }
+    if (!a.types) return 0;
+    i64 plane = axis == 2 ? z + by + a.types_below : z + a.types_below;
+    if (axis == 2 && !a.types_below) plane = at[2] - l.first_plane;  // the whole lattice
+    return a.types[(plane * l.ny + at[1]) * l.nx + at[0]];
+}
+
+// Sites of each type, and where particles can hop with which probability.
+KERNEL(planes_masks, const PlaneMasksArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    for (i64 word = GLOBAL_ID; word < l.words; word += GLOBAL_SIZE) {
+        const WordPlace at = place_of_word(l, (u32)word);
+        for (int t = 0; a.type_sites && t < N_TYPES; ++t) a.type_sites[t * l.stride + word] = 0;
+        for (int c = 0; a.doors && c < 6 * HOP_CLASSES; ++c) a.doors[c * l.stride + word] = 0;
+        for (u32 place = 0; place < sites_of(l, (u32)word); ++place) {
+            const i64 x = 32 * (i64)at.x + place;
+            const int from = a.types ? a.types[((at.z + a.types_below) * l.ny + at.y) * l.nx + x] : 0;
+            if (a.type_sites) a.type_sites[from * l.stride + word] |= 1u << place;
+            if (!a.doors) continue;
+            for (int i = 0; i < 6; ++i) {
+                const int to = type_beside(l, a, at.z, at.y, x, i / 2, i % 2);
+                for (int s = 0; s < N_SPECIES; ++s) {
+                    const int found = to < 0 ? -1 : a.class_of[(from * N_TYPES + to) * N_SPECIES + s];
+                    if (found >= 0) a.doors[(i * HOP_CLASSES + found) * l.stride + word] |= 1u << place;
+                }
+            }
+        }
+    }
+}
