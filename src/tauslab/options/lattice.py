@@ -28,6 +28,7 @@ from tauslab.options.values.texts import assignments, count
 
 if TYPE_CHECKING:
     from tauslab.kernels.lattice.lowering import LoweredLattice
+    from tauslab.kernels.lattice.planes import LatticeEngineName
     from tauslab.model.lattice.lattice import Lattice
     from tauslab.options.hook_view import LatticeView
 
@@ -163,6 +164,9 @@ class LatticeOptions(LatticeChoices):
         Whether two ranks may use the same GPU.
     sweep
         Points at which other values hold; a design becomes points when the seed is known.
+    engine
+        Of the run that is resumed or repeated; by default as `kernels.lattice.planes.engine_of`
+        says.
 
     Raises
     ------
@@ -173,6 +177,7 @@ class LatticeOptions(LatticeChoices):
     set: Mapping[str, float] = field(default_factory=dict)
     sweep: Sweep | Design | None = None
     hooks: Sequence[tuple[int, Hook]] = ()
+    engine: str | None = None
     share_gpu: bool = False
     device: str = "auto"
     threads: int = 0
@@ -264,6 +269,15 @@ class LatticeTask:
     count_every: int
     passes_at: npt.NDArray[np.int64]
     point: int = 0
+
+    @cached_property
+    def engine(self) -> LatticeEngineName:
+        """How the lattice is kept, which decides bits; that of the file for a run that goes on."""
+        from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
+
+        if self.options.engine == LatticeEngineName.SLOTS:
+            return LatticeEngineName.SLOTS
+        return engine_of(self.lattice, hooks=bool(self.options.hooks))
 
     @property
     def sweep(self) -> Sweep | None:

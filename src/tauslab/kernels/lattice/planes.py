@@ -18,6 +18,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 
 WORD = 32  # sites of a word
 THREADS, BLOCKS = 128, 8  # of a block, and those that a multiprocessor has room for at least
+LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
@@ -38,9 +39,12 @@ class LatticeEngineName(StrEnum):
 def engine_of(lattice: LoweredLattice, *, hooks: bool) -> LatticeEngineName:
     """Return the engine of a lattice: a pure function of the model and of whether hooks are called.
 
-    Hooks see and change particles in slots.
+    Hooks see and change particles in slots. Of a lattice with few particles at its start most words
+    are empty, and the slots engine looks only for sites that hold some.
     """
-    return LatticeEngineName.PLANES if not hooks and has_planes(lattice) else LatticeEngineName.SLOTS
+    dense = lattice.start.density >= LEAST_DENSITY
+    planes = dense and not hooks and has_planes(lattice)
+    return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 
 def has_planes(lattice: LoweredLattice) -> bool:

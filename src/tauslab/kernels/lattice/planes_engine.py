@@ -111,7 +111,9 @@ class PlanesMemory:
         hops, types = hop_tables(lattice), len(lattice.site_types)
         tables = reaction_tables(lattice.reactions, len(lattice.species))
         self._hop_bits = backend.upload(hops.bits if hops.bits.size else np.zeros(1, np.uint32))
-        self._reactions = backend.upload(tables.array if len(tables.array) else np.zeros(1, np.int32))
+        self._reactions = backend.upload(
+            tables.array if len(tables.array) else np.zeros(1, np.int32)
+        )
         self.rates = np.array([r.rates for r in lattice.reactions], np.float64).reshape(-1, types)
         self._doors = self._type_sites = None
         self._use_rates()
@@ -433,7 +435,7 @@ class PlanesEngine(PlanesMemory):
         """Put the steps and counts of `run_sampled` on the stream; return the counts' memory."""
         rows = self.backend.empty((len(marks), counted_columns(self.lattice.sizes)), np.uint64)
         self.backend.clear(rows, self.stream)
-        if steps is self and 0 < marks[0] and len({*marks}) == len(marks):
+        if steps is self and marks[0] > 0 and len({*marks}) == len(marks):
             self._run(marks[-1], marks, rows)
             return rows
         done = 0

@@ -21,6 +21,7 @@ from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
+from tauslab.kernels.lattice.planes import LatticeEngineName
 from tauslab.kernels.lattice.sharing import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
@@ -74,6 +75,7 @@ def _run_and_open(
         require_no_input(options.output, [model.source_path])
     agree(comm, lambda: _check_output(options, comm))
     options = replace(options, seed=agreed_seed(options.seed, lambda: _stored_seed(options), comm))
+    options = replace(options, engine=on_root(comm, lambda: _stored_engine(options)))
     if options.resume and options.sweep is None:
         options = replace(options, sweep=on_root(comm, lambda: _stored_sweep(options)))
     task = agreed_task(lambda: prepare_lattice(model, options), comm)
@@ -106,6 +108,18 @@ def _stored_seed(options: LatticeOptions) -> int | None:
     if options.resume and options.output is not None and options.output.exists():
         return int(stored_settings(options.output)["seed"])
     return None
+
+
+def _stored_engine(options: LatticeOptions) -> str | None:
+    """That of the run to resume: files of earlier versions, which have none, are of slots."""
+    if not (options.resume and options.output is not None and options.output.exists()):
+        return options.engine
+    found = str(stored_settings(options.output)["engine"])
+    if options.hooks and found != LatticeEngineName.SLOTS:
+        raise ConfigError(
+            f"{options.output} was begun without hooks: {opt('resume')} goes on without"
+        )
+    return found
 
 
 def _stored_sweep(options: LatticeOptions) -> Sweep | None:

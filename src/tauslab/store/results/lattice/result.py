@@ -58,6 +58,7 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
             "t_end": float(found["steps"]) * float(found["step"]),
             "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
             "sweep": _stored_sweep(path, checked, found),
+            "engine": found.get("engine", "slots"),
         }
 
 

@@ -150,7 +150,7 @@ DEVICE Arrivals arriving(const Lattice &l, const WordGroup &g, int axis, int buf
     if (axis == 0) {
         const i32 at = moved_index(l, g.first);
         const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
-        from_minus = ((up << 1) & g.inside) | (from_minus >> g.minus_last & 1u);
+        from_minus = ((up << 1) & g.inside) | (from_minus >> g.before & 1u);
         from_plus = (down >> 1) | (from_plus & 1u) << g.last;
     }
     return {from_minus & g.there, from_plus & g.there};

@@ -41,7 +41,7 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
 }
 
 DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
-    WordGroup g;
+    WordGroup g = {};
     look_around(l, first, pass.arrives, g);
     Counts n;
     Bits number, some = {};

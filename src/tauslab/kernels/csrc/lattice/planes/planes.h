@@ -122,37 +122,59 @@ DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, int axis
     return side == MINUS ? own - by : own + by;
 }
 
-// The words that a thread does together: the first of them, and which of them there are.
+// The words that a thread does together.
 struct WordGroup {
-    u32 first;
+    u32 first;    // the first of them
     Bits there;   // ~0 for those that there are
-    Bits last;    // sites of each, less 1
     Bits inside;  // sites of each
-    i32 minus[PLANE_WORDS], plus[PLANE_WORDS];  // indices in `moved` of those beside
-    bool minus_follows, plus_follows;  // whether these follow each other
-    Bits minus_last;  // along x: sites, less 1, of those on the minus side
+    Bits last;    // sites of each, less 1
+    Bits before;  // the same of those on the minus side along x
+    i32 minus[PLANE_WORDS], plus[PLANE_WORDS];  // indices in `moved` of those beside, -1 for none
+    bool minus_follows, plus_follows;           // whether these follow each other: then the first alone is set
 };
+
+DEVICE void look_inside(const Lattice &l, WordPlace at, bool full, WordGroup &g) {
+    g.there = g.inside = on_words(~0u);
+    g.last = g.before = on_words(31);
+    if (PLANE_WORDS > 1 && full && l.last == 31) return;
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
+        const bool there = g.first + (u32)i < (u32)l.words;
+        const u32 last = at.x == l.row - 1 ? l.last : 31;
+        word_of(g.there, i) = there ? ~0u : 0;
+        word_of(g.inside, i) = there ? ~0u >> (31 - last) : 0;
+        word_of(g.last, i) = last;
+        word_of(g.before, i) = at.x == 0 ? l.last : 31;
+        if (PLANE_WORDS > 1) next_place(l, at);
+    }
+}
 
 DEVICE void look_around(const Lattice &l, u32 first, int axis, WordGroup &g) {
     g.first = first;
     WordPlace at = place_of_word(l, first);
-    g.minus_follows = g.plus_follows = true;
+    const bool full = first + PLANE_WORDS <= (u32)l.words;
+    look_inside(l, at, full, g);
+    g.minus_follows = g.plus_follows = false;
+    if (axis < 0) return;
+    if (PLANE_WORDS > 1 && axis > 0 && full) {
+        // Along an axis at most one of them is the first that goes round, or comes from there.
+        const u32 last = first + PLANE_WORDS - 1;
+        const WordPlace end = place_of_word(l, last);
+        const bool ordered = axis == 2 || at.z == end.z;
+        g.minus[0] = beside_word(l, first, at, axis, MINUS);
+        g.plus[0] = beside_word(l, first, at, axis, PLUS);
+        g.minus_follows = ordered && g.minus[0] >= 0 &&
+                          beside_word(l, last, end, axis, MINUS) == g.minus[0] + PLANE_WORDS - 1;
+        g.plus_follows = ordered && g.plus[0] >= 0 &&
+                         beside_word(l, last, end, axis, PLUS) == g.plus[0] + PLANE_WORDS - 1;
+        if (g.minus_follows && g.plus_follows) return;
+    }
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
         const u32 word = first + (u32)i;
         const bool there = word < (u32)l.words;
-        word_of(g.there, i) = there ? ~0u : 0;
-        const u32 last = at.x == l.row - 1 ? l.last : 31;
-        word_of(g.last, i) = last;
-        word_of(g.minus_last, i) = at.x == 0 ? l.last : 31;
-        word_of(g.inside, i) = there ? ~0u >> (31 - last) : 0;
-        g.minus[i] = there && axis >= 0 ? beside_word(l, word, at, axis, MINUS) : -1;
-        g.plus[i] = there && axis >= 0 ? beside_word(l, word, at, axis, PLUS) : -1;
-        g.minus_follows = g.minus_follows && g.minus[i] == g.minus[0] + i;
-        g.plus_follows = g.plus_follows && g.plus[i] == g.plus[0] + i;
+        g.minus[i] = there ? beside_word(l, word, at, axis, MINUS) : -1;
+        g.plus[i] = there ? beside_word(l, word, at, axis, PLUS) : -1;
         if (PLANE_WORDS > 1) next_place(l, at);
     }
-    g.minus_follows = g.minus_follows && g.minus[0] >= 0;
-    g.plus_follows = g.plus_follows && g.plus[0] >= 0;
 }
 
 DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
