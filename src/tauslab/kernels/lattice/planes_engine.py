@@ -90,7 +90,7 @@ class PlanesMemory:
         empty, species = self.backend.empty, len(self.lattice.species)
         planes = PLANES_OF_SLOTS[self.lattice.slots]
         self._stride = _aligned(self.words)
-        self._moved_stride = _aligned(self.words + 2 * self.plane_words)
+        self._moved_stride = self._stride + 2 * _aligned(self.plane_words)
         self._stayed = empty((species, planes, self._stride), np.uint32)
         self.moved = empty((2, 2, species, planes, self._moved_stride), np.uint32)
         self.more = empty((2, self._moved_stride), np.uint32)

@@ -12,7 +12,7 @@
 #include "lattice/planes/planes.h"
 
 enum SiteClass { SINGLE = 0, FEW = 1 };
-constexpr u32 MOST_EVENTS = 1u << 18;
+constexpr u32 MOST_EVENTS = (1u << 6) + (1u << 18);  // as in slots
 
 DEVICE u32 site_address(u32 purpose, u32 place, u32 number) {
     return plane_address(purpose, number << 5 | place);
