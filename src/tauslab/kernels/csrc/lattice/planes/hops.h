@@ -95,9 +95,9 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
         if (!any_site(there)) return;
         Doors<CLASSES> doors;
         load_doors(l, g, axis, first_class(SPECIES), doors);
-        UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
+        NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
             if (level > 0) {
-                there = beyond(n, level);
+                there = level == 1 ? beyond(n, 1) : beyond(n, 2);
                 if (!any_site(there)) break;
             }
             decide_level<2, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
@@ -244,7 +244,7 @@ DEVICE void enter(const Lattice &l, const StepDraws &s, u64 step, u32 word, u32 
 }
 
 // Particles of a site that has no room for all that come: those from the minus side enter first.
-DEVICE_SELDOM void settle_crowd(const Lattice &l, const StepDraws &s, u64 step, u32 word, u32 place, int axis,
+DEVICE_SELDOM void settle_crowd(const Lattice &l, StepDraws s, u64 step, u32 word, u32 place, int axis,
                                 int buffer, u32 *counts) {
     Crowd crowd;
     crowd_at(l, word, place, axis, buffer, crowd);
@@ -260,7 +260,7 @@ DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup 
         for (u32 left = word_of(sites, i); left; left &= left - 1) {
             const u32 place = (u32)lowest_bit(left);
             u32 counts[N_SPECIES];
-            settle_crowd(l, s, step, g.first + (u32)i, place, axis, buffer, counts);
+            settle_crowd(*l.kept, s, step, g.first + (u32)i, place, axis, buffer, counts);
             set_counts(n, i, place, counts);
         }
     }

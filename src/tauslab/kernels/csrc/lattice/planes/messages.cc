@@ -31,7 +31,7 @@ DEVICE void travel(const Lattice &l, int buffer, const EdgePlane &edge, i64 thre
         else
             flags[i] = edge.message[i];
         const u32 more = flags[i];
-        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
             const int end = more >> s & 1 ? PLANES : LOW_PLANES;
             for (int k = 0; k < end; ++k) {
                 u32 *const here = moved_plane(l, buffer, edge.side, s, k) + edge.first + i;

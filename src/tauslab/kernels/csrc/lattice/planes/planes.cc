@@ -121,7 +121,7 @@ struct PlaneStepsArguments {
 
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
-    const Lattice l = lattice_of(a.lattice);
+    LATTICE_IN_BLOCK(l, a.lattice);
     u32 arrivals = 0;
     i64 mark = 0;
     NO_UNROLL for (i64 i = 0; i <= 3 * a.steps; ++i) {
@@ -147,7 +147,7 @@ struct PlanePassArguments {
 
 // A pass of a slab, whose neighbours' particles have come.
 BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
-    const Lattice l = lattice_of(a.lattice);
+    LATTICE_IN_BLOCK(l, a.lattice);
     if (a.arrives == 0 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
 }
@@ -160,7 +160,7 @@ struct PlaneCountArguments {
 
 // Counts a lattice between batches of steps.
 BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
-    const Lattice l = lattice_of(a.lattice);
+    LATTICE_IN_BLOCK(l, a.lattice);
     do_pass(l, {BLOCK_ID, BLOCKS}, {-1, -1, 0, l.step, a.counts});
     count_rest(l, {BLOCK_ID, BLOCKS}, l.step & 1, a.counts);
     if (!a.filled) return;

@@ -37,24 +37,25 @@ struct PlaneArguments {
     // Sites from which a hop to a side has the probability of a class, [axis, side, class, word]; null where all
     // sites are alike.
     const u32 *doors;
-    const u32 *type_sites;   // of each site type, [type, word]; null where there is one
-    const u32 *hop_bits;     // [class, 63]: bits of the threshold, the highest first, each as 0 or ~0
-    const i32 *tables;       // REACTANTS, PRODUCT_START, PRODUCTS: see kernels/lattice/codegen.py
+    const u32 *type_sites;  // of each site type, [type, word]; null where there is one
+    const u32 *hop_bits;  // [class, 63]: bits of the threshold, the highest first, each as 0 or ~0
+    const i32 *tables;    // REACTANTS, PRODUCT_START, PRODUCTS: see kernels/lattice/codegen.py
     const double *chances;   // [reaction, type]: rate times the length of a pass of reactions
     const u32 *cause_types;  // [cause]: a bit for each type in which something happens
-    const i32 *thinned;      // [entry, 3]: words of a candidate, ascending; type; class of sites (see react.h)
-    const i32 *thinning;     // [type, class]: words of a candidate
-    u64 *fired;              // [reaction]
-    Waiting *waiting;        // [2, capacity]: list (step & 1) is read, the other written
-    i32 *heads;              // [2, word]: first entry of a word in each list; -1: none
-    u64 *work;               // by PlaneWork
+    const i32 *
+        thinned;  // [entry, 3]: words of a candidate, ascending; type; class of sites (see react.h)
+    const i32 *thinning;  // [type, class]: words of a candidate
+    u64 *fired;           // [reaction]
+    Waiting *waiting;     // [2, capacity]: list (step & 1) is read, the other written
+    i32 *heads;           // [2, word]: first entry of a word in each list; -1: none
+    u64 *work;            // by PlaneWork
     i64 capacity;
-    i64 nx, ny, nz;             // of the whole lattice
-    i64 words, stride;          // own words, and how far those of another plane are
-    i64 moved_stride;           // of `moved` and `more`, which have planes beside the slab
-    i64 planes, first_plane;    // own planes, and the number of the first
-    i64 below, above;           // whether there is a plane beside the slab
-    i64 wraps;                  // whether own planes close a ring along z
+    i64 nx, ny, nz;           // of the whole lattice
+    i64 words, stride;        // own words, and how far those of another plane are
+    i64 moved_stride;         // of `moved` and `more`, which have planes beside the slab
+    i64 planes, first_plane;  // own planes, and the number of the first
+    i64 below, above;         // whether there is a plane beside the slab
+    i64 wraps;                // whether own planes close a ring along z
     u64 seed, step;
     i64 replica;
 };
@@ -62,12 +63,23 @@ struct PlaneArguments {
 struct Lattice : PlaneArguments {
     i32 row, plane;  // words along x, and of a plane
     u32 last;        // sites of the last word of a row, less 1
+    // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
+    // take, into local memory, and read it from there.
+    const Lattice *kept;
 };
 
 DEVICE Lattice lattice_of(const PlaneArguments &given) {
     const i32 row = (i32)((given.nx + 31) / 32);
-    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32};
+    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, nullptr};
 }
+
+// The first lines of a kernel that makes passes.
+#define LATTICE_IN_BLOCK(l, given) \
+    SHARED Lattice kept_lattice; \
+    Lattice l = lattice_of(given); \
+    if (THREAD_ID == 0) kept_lattice = l; \
+    BARRIER(); \
+    l.kept = &kept_lattice
 
 // Where a word is: its plane among the slab's, its row, its place in the row.
 struct WordPlace {
@@ -124,13 +136,14 @@ DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, int axis
 
 // The words that a thread does together.
 struct WordGroup {
-    u32 first;    // the first of them
-    Bits there;   // ~0 for those that there are
-    Bits inside;  // sites of each
-    Bits last;    // sites of each, less 1
-    Bits before;  // the same of those on the minus side along x
+    u32 first;                                  // the first of them
+    Bits there;                                 // ~0 for those that there are
+    Bits inside;                                // sites of each
+    Bits last;                                  // sites of each, less 1
+    Bits before;                                // the same of those on the minus side along x
     i32 minus[PLANE_WORDS], plus[PLANE_WORDS];  // indices in `moved` of those beside, -1 for none
-    bool minus_follows, plus_follows;           // whether these follow each other: then the first alone is set
+    bool minus_follows,
+        plus_follows;  // whether these follow each other: then the first alone is set
 };
 
 DEVICE void look_inside(const Lattice &l, WordPlace at, bool full, WordGroup &g) {
@@ -347,7 +360,7 @@ DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Counts &
         u32 held = 0;
         UNROLL for (int s = 0; s < N_SPECIES; ++s) held += count_at(n[s], at, place);
         if (held == SLOTS) {
-            add_waiting(l, (step + 1) & 1, word, site, entry.age, entry.particle);
+            add_waiting(*l.kept, (step + 1) & 1, word, site, entry.age, entry.particle);
             continue;
         }
         UNROLL for (int s = 0; s < N_SPECIES; ++s) {

@@ -28,7 +28,8 @@ DEVICE u32 combinations(const i32 *reactants, const u32 *counts) {
 }
 
 // Sum of the propensities up to the reaction that passes `target`, which becomes `chosen`.
-DEVICE_SHARED double sum_of_propensities(const Lattice &l, int type, const u32 *counts, double target, i32 &chosen) {
+DEVICE_SHARED double sum_of_propensities(const Lattice &l, int type, const u32 *counts,
+                                         double target, i32 &chosen) {
     double sum = 0;
     NO_UNROLL for (i32 r = 0; r < N_REACTIONS; ++r) {
         const u32 found = combinations(l.tables + REACTANTS + 2 * r, counts);
@@ -77,7 +78,7 @@ DEVICE bool is_below(u64 u, double p) {
 }
 
 // A candidate of probability 2^-k: its reactions. Whether there were some.
-DEVICE_SELDOM bool react_at(const Lattice &l, const StepDraws &s, const SiteOf &at, int type, u32 *counts) {
+DEVICE_SELDOM bool react_at(const Lattice &l, StepDraws s, SiteOf at, int type, u32 *counts) {
     u32 most = 0, spilled = 0;
     for (int i = 0; i < N_SPECIES; ++i) most = counts[i] > most ? counts[i] : most;
     const i32 k = most > 3 ? 0 : l.thinning[2 * type + (most > 1 ? FEW : SINGLE)];
@@ -172,7 +173,7 @@ DEVICE void react(const Lattice &l, const StepDraws &s, const WordSeries &series
             u32 counts[N_SPECIES];
             counts_at(n, i, place, counts);
             const SiteOf at = {g.first + (u32)i, place, step};
-            if (react_at(l, s, at, type, counts)) set_counts(n, i, place, counts);
+            if (react_at(*l.kept, s, at, type, counts)) set_counts(n, i, place, counts);
         }
     }
 }
