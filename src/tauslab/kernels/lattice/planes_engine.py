@@ -48,6 +48,12 @@ _SLOT_BYTES = 1 << 28  # of planes that are put into slots at a time
 _KEPT = ("_stayed", "_fired", "_waiting", "_heads", "work")  # of a batch that may be repeated
 
 
+def planes_program(backend: Backend, lattice: LoweredLattice) -> Program:
+    """Return the kernels of a lattice in bit planes."""
+    header = {"model.h": planes_header(lattice)}
+    return backend.compile(KernelSource("lattice/planes/planes.cc", _ENTRIES, header))
+
+
 class PlanesMemory:
     """A slab of a lattice on one device, as counts in bit planes.
 
@@ -74,9 +80,7 @@ class PlanesMemory:
         self.backend, self.lattice, self.slab = backend, lattice, slab
         self.seed, self.replica, self.step = seed, replica, 0
         self.stream: Stream = backend.stream()
-        source = KernelSource("lattice/planes/planes.cc", _ENTRIES,
-                              {"model.h": planes_header(lattice)})  # fmt: skip
-        self.program: Program = backend.compile(source)
+        self.program: Program = planes_program(backend, lattice)
         self._arguments = KeptArguments(self.program)
         self._kept: dict[str, Any] = {}
         self._frames: dict[int, tuple[Any, Array, Stream]] = {}

@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 
 from tauslab.kernels.backends.arguments import KeptArguments
-from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
+from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.planes import THREADS, planes_header
 from tauslab.kernels.lattice.planes_engine import PLANES_OF_SLOTS, PlanesEngine
 
 Sides = Sequence[Any]  # buffers for the slabs below and above, None where there is none
 
+_ENTRIES = ("planes_pack", "planes_wait", "planes_unpack")
 _LINE_WORDS = 16
+
+
+def messages_program(backend: Backend, lattice: LoweredLattice) -> Program:
+    """Return the kernels of messages of a lattice in bit planes."""
+    header = {"model.h": planes_header(lattice)}
+    return backend.compile(KernelSource("lattice/planes/messages.cc", _ENTRIES, header))
 
 
 class PlanesMessages:
@@ -29,10 +37,7 @@ class PlanesMessages:
     def __init__(self, engine: PlanesEngine) -> None:
         self._engine, self.buffer = engine, 0
         backend = engine.backend
-        entries = ("planes_pack", "planes_wait", "planes_unpack")
-        header = {"model.h": planes_header(engine.lattice)}
-        source = KernelSource("lattice/planes/messages.cc", entries, header)
-        self._program: Program = backend.compile(source)
+        self._program: Program = messages_program(backend, engine.lattice)
         self._arguments = KeptArguments(self._program)
         self._counter = backend.upload(np.zeros(1, np.uint64))
         resident = self._program.resident_blocks("planes_pack", THREADS)

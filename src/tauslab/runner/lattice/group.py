@@ -20,8 +20,8 @@ from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.plan import TALL_FROM
 from tauslab.kernels.lattice.planes import LatticeEngineName
-from tauslab.kernels.lattice.planes_engine import PlanesEngine
-from tauslab.kernels.lattice.planes_messages import PlanesMessages
+from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_program
+from tauslab.kernels.lattice.planes_messages import messages_program
 from tauslab.kernels.lattice.state import SINCE_START, LatticeState, Samples, Slab
 from tauslab.kernels.lattice.waiting import WAITING
 from tauslab.options.lattice import LatticeTask
@@ -35,9 +35,9 @@ T = TypeVar("T")
 def compile_kernels(backend: Backend, task: LatticeTask, slabs: int) -> None:
     """Put the kernels into the cache, so that other ranks of the node find them there."""
     if task.engine is LatticeEngineName.PLANES:
-        planes = PlanesEngine(backend, task.lattice, seed=0, slab=Slab(0, 1))
+        planes_program(backend, task.lattice)
         if slabs > 1:
-            PlanesMessages(planes)
+            messages_program(backend, task.lattice)
         return
     if slabs == 1:
         LatticeEngine(backend, task.lattice, seed=0)
