@@ -15,6 +15,7 @@ from tauslab.cli.bench import michaelis_menten, schlogl
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.cpu import CpuBackend
+from tauslab.kernels.backends.cuda import CudaBackend
 from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.leaping.tau_leap import TauLeap
@@ -79,7 +80,7 @@ def test_a_launch_of_fewer_rows_stays_in_its_buffer(tmp_path, monkeypatch) -> No
 class _Device:
     """A GPU as far as the sizes of launches ask for it; it gives shapes, not memory."""
 
-    style = SimpleNamespace(warps=True, lanes=False)
+    style = CudaBackend.style
 
     def __init__(self, multiprocessors: int) -> None:
         self.multiprocessors = multiprocessors

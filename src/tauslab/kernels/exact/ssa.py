@@ -33,18 +33,11 @@ FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 # H200, Schlögl, 10 samples: 65,536 trajectories (0.43) take 0.099 s, with fewer each 0.077, handed
 # over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
-_MOST_PARKING = 1 << 19  # lanes of a launch that can hand over
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
 
 
 class UnrolledSsa:
-    """Gillespie's direct method with one thread for a trajectory, and a network's own code.
-
-    Parameters
-    ----------
-    hands_over
-        Whether lanes hand over trajectories in the end, as those of a warp gain by it.
-    """
+    """Gillespie's direct method with one thread for a trajectory, and a network's own code."""
 
     entry = "ssa"
     bytes_per_trajectory = 0  # of device memory: registers hold its state
@@ -55,10 +48,8 @@ class UnrolledSsa:
         network: LoweredNetwork,
         times: Sequence[float],
         header: str,
-        *,
-        hands_over: bool = False,
     ) -> None:
-        self.backend, self._hands_over = backend, hands_over
+        self.backend = backend
         self._launcher = Launcher(backend, times)
         # PARKED_WORDS of csrc/ensemble/parking.h.
         self._parked_words = (8 + len(network.species)) // 2 * 2
@@ -72,9 +63,10 @@ class UnrolledSsa:
 
     def scratch(self, rows: int) -> Any:
         """The queue of trajectories that are handed over, csrc/ensemble/parking.h, or None."""
-        if not self._hands_over:
+        resident = self.program.resident(self.entry)
+        if resident >= self.backend.style.most_parking:
             return None
-        lanes = self.backend.launched_items(min(rows, self.program.resident(self.entry)))
+        lanes = self.backend.launched_items(min(rows, resident))
         empty = self.backend.empty
         return empty((2 * lanes, self._parked_words), np.uint32), empty((2 * lanes,), np.uint8)
 
@@ -90,7 +82,7 @@ class UnrolledSsa:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
         resident = self.program.resident(self.entry)
-        can = bool(buffers.scratch) and resident < _MOST_PARKING
+        can = buffers.scratch is not None
         # Where few blocks run, others would not go on faster if some of them ended.
         parks = can and launch.rows > _FEWEST_PARKING * resident
         shared = can and launch.rows > _FEWEST_SHARED * resident
@@ -154,7 +146,7 @@ class TableSsa:
     ) -> None:
         self.backend, self.selector = backend, selector
         many = 0 if selector == "rssa" else expected.trajectories
-        self.team = (team if backend.style.warps else 1) or team_of(
+        self.team = min(team, backend.style.block) or team_of(
             backend.style, backend.multiprocessors, many, mean_dependents(network)
         )
         self._launcher = Launcher(backend, times)
@@ -230,9 +222,8 @@ def exact_engine(
         return EventSsa(backend, network, times, expected.delay_queue)
     if vectors := vectors_of(backend, expected.trajectories):
         return LanesSsa(backend, network, times, lanes_header(network, vectors))
-    warps = backend.style.warps
-    header = unrolled_header(network, backend.style, numbers=warps)
-    return UnrolledSsa(backend, network, times, header, hands_over=warps)
+    header = unrolled_header(network, backend.style, literals=backend.style.literals)
+    return UnrolledSsa(backend, network, times, header)
 
 
 def vectors_of(backend: Backend, trajectories: int) -> int:
@@ -241,9 +232,7 @@ def vectors_of(backend: Backend, trajectories: int) -> int:
     `trajectories` is how many the device will run, 0 where nobody knows.
     """
     each = trajectories / backend.multiprocessors
-    if not backend.style.lanes or 0 < each < FEWEST_ON_LANES:
-        return 0
-    return 1 if 0 < each < FEWEST_ON_TWO_VECTORS else 2
+    return sum(backend.style.on_lanes(each, n) for n in (FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS))
 
 
 def lanes_header(network: LoweredNetwork, vectors: int) -> str:

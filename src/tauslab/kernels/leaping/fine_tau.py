@@ -71,10 +71,8 @@ class FineTau:
     ) -> None:
         self.backend = backend
         self._epsilon, self._given_blocks = epsilon, blocks
-        self._block_threads, processor_blocks = layout if backend.style.warps else (1, 1)
-        book, header = fine_header(
-            network, (self._block_threads, processor_blocks), profiled=profiled
-        )
+        self._block_threads = min(layout[0], backend.style.block)
+        book, header = fine_header(network, (self._block_threads, layout[1]), profiled=profiled)
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
         self._arrays = [backend.upload(array) for array in book.arrays()]
@@ -95,9 +93,7 @@ class FineTau:
 
     def blocks(self, rows: int) -> int:
         """Blocks that run one of `rows` trajectories together."""
-        room = self._room()
-        if not self.backend.style.warps:
-            return 1
+        room = min(self._room(), self.backend.style.blocks_together)
         if self._given_blocks:
             return min(self._given_blocks, room)
         most = -(-self._items_of_network // self._block_threads)

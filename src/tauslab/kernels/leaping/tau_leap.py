@@ -22,7 +22,6 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 # networks leap from tables (`tauslab.kernels.leaping.fine_tau`). Part of the method: bits differ.
 LARGEST_LEAPING = 160
 
-_WARP = 32
 _SCHEDULERS = 4  # of a multiprocessor
 
 # Trajectories that take turns on a lane of a GPU: with more to choose from, a warp finds more that
@@ -87,7 +86,7 @@ class TauLeap:
         if self.entry == _LANES:
             return None
         launched, resident = self.backend.launched_items, self.program.resident(_LEAP)
-        most = max(self._waiting(rows), launched(min(resident, _WARP * rows)))
+        most = max(self._waiting(rows), launched(min(resident, self._warp * rows)))
         most += MOST_PER_LANE * launched(1)  # each turn may round to whole blocks
         return self.backend.empty((most, self._parked_words), np.uint32)
 
@@ -122,8 +121,8 @@ class TauLeap:
     def _lanes(self, rows: int) -> int:
         """Threads of a launch: all that fit, or with launches beside it half of them at least."""
         resident, width = self.program.resident(_LEAP), self._width(rows)
-        if width < _WARP:
-            return -(-rows // width) * _WARP
+        if width < self._warp:
+            return -(-rows // width) * self._warp
         least = resident if self._alone(rows) else resident // 2
         return min(rows, resident, max(-(-rows // MOST_PER_LANE), least))
 
@@ -136,12 +135,16 @@ class TauLeap:
         Lanes that do different things wait for each other; warps do not, but for their schedulers
         and for the program's text, of which large networks have more than a multiprocessor keeps.
         """
-        if not self.backend.style.warps or not self._alone(rows):
-            return _WARP
-        warps = self.program.resident(_LEAP) // _WARP
+        if not self._alone(rows):
+            return self._warp
+        warps = self.program.resident(_LEAP) // self._warp
         if self._is_large:
             warps = min(warps, _SCHEDULERS * self.backend.multiprocessors)
-        return min(_WARP, max(1, -(-rows // max(1, warps))))
+        return min(self._warp, max(1, -(-rows // max(1, warps))))
+
+    @property
+    def _warp(self) -> int:
+        return self.backend.style.warp
 
     def _alone(self, rows: int) -> bool:
         """Whether so many are all that the device runs."""
@@ -210,5 +213,4 @@ def _compiled(backend: Backend, network: LoweredNetwork, entry: str) -> Program:
 
 def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:
     """Whether so many trajectories leap on SIMD lanes; 0: nobody knows how many there are."""
-    few = 0 < trajectories < FEWEST_ON_LANES * backend.multiprocessors
-    return backend.style.lanes and not few
+    return backend.style.on_lanes(trajectories / backend.multiprocessors, FEWEST_ON_LANES)

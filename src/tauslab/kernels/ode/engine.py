@@ -28,7 +28,7 @@ from tauslab.kernels.ode.codegen import (
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
 from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
+from tauslab.kernels.ode.layouts import LANES, Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -131,7 +131,7 @@ class Ode:
         more, block_bytes = None, 0
         if settings.solver == "rosenbrock":
             more = self._with_jacobian()
-        elif settings.solver == "rk4" and backend.style.warps and system.variables:
+        elif settings.solver == "rk4" and backend.style.warp == LANES and system.variables:
             self.choice = choice or layout_of(system, settings, counting)
             self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
@@ -354,10 +354,10 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
 
     `trajectories` is how many the device will run about, 0 for very many.
     """
-    many = trajectories == 0 or trajectories >= FEWEST_ON_LANES * backend.multiprocessors
+    each = trajectories / backend.multiprocessors
     small = len(system.variables) <= MOST_ON_LANES
     fits = settings.precision == "double" and not system.watched
-    return backend.style.lanes and many and small and fits
+    return backend.style.on_lanes(each, FEWEST_ON_LANES) and small and fits
 
 
 def with_layout(choice: Layout) -> Callable[[OdeSystem, CodeWriter], str] | None:
