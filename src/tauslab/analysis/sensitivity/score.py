@@ -212,7 +212,7 @@ def _run(
     assert seed is not None
 
     def start(first: int, each: int, samples: Any, buffers: SampleBuffers, stream: Any) -> None:
-        engine.start(
+        engine.run(
             first, each, samples, buffers, stream, centres=uploaded, seed=seed,
             max_steps=task.options.max_steps,
         )  # fmt: skip
