@@ -93,7 +93,7 @@ def test_selectors_agree_in_the_mean(n):
 @pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("selector", ["tree", "pdm", "rssa"])
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.options.ensemble import Options
     from tauslab.runner.ensemble.entry import run_network
 
@@ -107,11 +107,11 @@ def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
         run_network(
             network,
             Options(**given, method=ts.SSA(selector=selector, presimulation=0), output=path),
-            SerialCommunicator(),
+            Communicator(),
             stop=lambda: next(asked, True),
         )
     options = Options(**given, output=path, resume=True)
-    with run_network(network, options, SerialCommunicator()) as resumed:
+    with run_network(network, options, Communicator()) as resumed:
         assert resumed.attributes["selector"] == selector
         assert lines(resumed) == lines(whole)
 
