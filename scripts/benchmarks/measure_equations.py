@@ -8,7 +8,7 @@ import numpy as np
 from machine import Machine
 from ode_cases import CASES, equations
 
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.settings import OdeSettings
 
@@ -48,8 +48,8 @@ def _timed(engine: Ode, rows: int, points: int) -> float:
     for many in (min(rows, WARM_UP), rows, rows):
         begun = stream.record()
         for first in range(0, many, together):
-            part = Launch(first, min(together, many - first), None, inputs)
-            engine.start_columns(part, buffers, stream, seed=1)
+            part = Launch(first, min(together, many - first), None, inputs, seed=1)
+            engine.start_columns(part, buffers, stream)
         done = stream.record()
         done.wait()
         seconds.append(float(done.seconds_since(begun)))
@@ -59,8 +59,5 @@ def _timed(engine: Ode, rows: int, points: int) -> float:
 def _buffers(engine: Ode, points: int, rows: int) -> SampleBuffers:
     empty: Any = engine.backend.empty
     shape = (points, len(engine.system.quantities), rows)
-    return SampleBuffers(
-        counts=None, observables=empty(shape, engine.sample_dtype), final=None,
-        status=empty((rows,), np.uint8), row_counter=empty((CONTROL_WORDS,), np.uint64),
-        work=empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
-    )  # fmt: skip
+    reals = empty(shape, engine.sample_dtype)
+    return SampleBuffers.of(engine.backend, rows, reals=reals, scratch=engine.scratch(rows))
