@@ -21,7 +21,7 @@ from tauslab.analysis.dbn.results.monitor import Monitor
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.array_math import apply
-from tauslab.model.expressions.trees import FUNCTIONS
+from tauslab.model.expressions.expression import FUNCTIONS
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
