@@ -18,8 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tauslab as ts
-from tauslab.model.generators.equations import synthetic_equations
 from tauslab.model.network.canonical import canonical_text
+
+sys.path.insert(1, str(Path(__file__).resolve().parent / "benchmarks"))
+from synthetic_equations import synthetic_equations
 
 
 def rates(text: str) -> str | tuple[float, float]:

@@ -1,7 +1,6 @@
 """Systems of equations: those of Hagiescu et al., ACM TACO 10(4):55 (2013), and of other sizes.
 
-Three published models and five synthetic systems, those of `tauslab.model.generators.equations`, of the
-paper's sizes; figures of the paper, of a Tesla S2050, are in docs/benchmarks/ode.md.
+Three published models and five synthetic systems, those of `synthetic_equations`, of the paper's sizes; figures of the paper, of a Tesla S2050, are in docs/benchmarks/ode.md.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tauslab.formats.sbml.reader import read_sbml
-from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode.priors import Prior, Priors
-from tauslab.model.expressions.expression import Call, symbols
-from tauslab.model.generators.equations import (
+from synthetic_equations import (
     SYNTHETIC,
     SyntheticSize,
     equations_of_size,
     synthetic_equations,
 )
+
+from tauslab.formats.sbml.reader import read_sbml
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.model.expressions.expression import Call, symbols
 from tauslab.model.network.network import Network
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "sbml"

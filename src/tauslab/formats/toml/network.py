@@ -23,7 +23,7 @@ from tauslab.formats.toml.values import (
     table_of,
     tables_of,
 )
-from tauslab.model.expressions.expression import as_expression
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.network import Feature, Network
 
 _TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "reactions", "events",
