@@ -147,7 +147,7 @@ def dd(machine: Machine, streams: int) -> float:
 def particles(machine: Machine, folder: Path, case: str) -> dict[str, float]:
     """Particles moved a second by one filter of all ranks; its log-likelihood."""
     del folder
-    from filter_course import INITIAL, OBSERVE, course, turnover
+    from measure_networks import INITIAL, OBSERVE, course, turnover
 
     comm = ranks()
     net, data = course() if case == "course" else turnover()

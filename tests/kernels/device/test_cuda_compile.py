@@ -29,9 +29,9 @@ from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
-from tauslab.model.generators.networks import colloidal_aggregation
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.placement import ParticleStart
+from tauslab.model.network.generated import colloidal_aggregation
 from tauslab.model.network.network import Network
 
 DATA = TESTS / "data" / "sbml"

@@ -19,8 +19,9 @@ from tauslab.kernels.backends.base import Style
 from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.network.codegen import table_header, unrolled_header, weighted_sums
 from tauslab.kernels.network.lowering import lower
-from tauslab.model.expressions.expression import Number, parse, symbols
+from tauslab.model.expressions.expression import Number, symbols
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 from tauslab.model.network.diagnosis.check import mass_action_reactions, require_support
 from tauslab.model.network.network import Network
 

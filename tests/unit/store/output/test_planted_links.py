@@ -16,8 +16,7 @@ from tauslab.kernels.backends import cache
 from tauslab.model.network.canonical import write_network
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.locks import lock_path, written_by_us
-from tauslab.store.writers.resume import part_files, parts_folder
-from tauslab.store.writers.single import remove_parts
+from tauslab.store.targets import part_files, parts_folder, remove_parts
 
 OLD_NAMES = (".tauslab-tmp", ".writing", ".part", ".tauslab-frames")
 

@@ -18,8 +18,8 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.results.open import open_result
+from tauslab.store.writers.admission import existing_attributes
 from tauslab.store.writers.parts import PartsOptions
-from tauslab.store.writers.resume import existing_attribute
 from tauslab.store.writers.writer import open_writer
 
 # Parts of two blocks or so, and no merging: a view of many parts.
@@ -227,10 +227,10 @@ def test_resume_without_a_file_starts_one(job, tmp_path):
     job.check(tmp_path / "a.h5")
 
 
-def test_existing_attribute(job, tmp_path):
-    assert existing_attribute(tmp_path / "a.h5", "block") is None
+def test_existing_attributes(job, tmp_path):
+    assert not existing_attributes(tmp_path / "a.h5")
     job.run(tmp_path / "a.h5")
-    assert existing_attribute(tmp_path / "a.h5", "block") == 3
+    assert existing_attributes(tmp_path / "a.h5")["block"] == 3
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
