@@ -21,7 +21,7 @@ from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.sharing import replicas_at_a_time
+from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.options.sweep import Sweep

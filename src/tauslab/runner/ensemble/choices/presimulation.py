@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.exact.presimulation import presimulate
+from tauslab.kernels.exact.pilot import run_pilot
 from tauslab.kernels.exact.selectors import Pilot, selector_after
 from tauslab.options.methods import SSA, with_choices
 from tauslab.runner.ensemble.task import NetworkTask
@@ -20,7 +20,7 @@ def piloted(task: NetworkTask, backend: Backend) -> Pilot | None:
     if not task.presimulation or not isinstance(task.options.method, SSA):
         return None
     assert task.options.seed is not None
-    return presimulate(
+    return run_pilot(
         backend,
         task.lowered,
         (task.initial[:1], task.constants[:1]),
