@@ -12,7 +12,7 @@ from tauslab.analysis.populations.division import Division, Fraction
 from tauslab.analysis.populations.growth import Population
 from tauslab.analysis.populations.keywords import FOLLOW, PopulationKeywords
 from tauslab.analysis.populations.result import PopulationResult
-from tauslab.api.cme import network_of
+from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt, warn

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import SplittingKeywords, WeightedKeywords
 from tauslab.analysis.rare.run import run_splitting, run_weighted
 from tauslab.analysis.rare.spatial import run_spatial
-from tauslab.api.cme import network_of
+from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.decomposition.ranks.all_ranks import ranks_of
-from tauslab.formats import read as readers
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.store.results.array_file import writing_result
@@ -67,11 +65,11 @@ def weighted_ensemble(
     given = chosen(WeightedKeywords, options, "weighted_ensemble")
     ranks = ranks_of(given.comm, "ts.weighted_ensemble", model=model, **options)
     with writing_result(given.output, ranks) as write:
-        checked = model if isinstance(model, Lattice) else _read(model)
+        checked = model_of(model, "ts.weighted_ensemble")
         if isinstance(checked, Lattice):
             found = run_spatial(checked, given, ranks)
         else:
-            found = run_weighted(network_of(checked, "ts.weighted_ensemble"), given, ranks)
+            found = run_weighted(checked, given, ranks)
         write(found.save)
     return found
 
@@ -120,10 +118,3 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
         found = run_splitting(network_of(model, "ts.multilevel_splitting"), given, ranks)
         write(found.save)
     return found
-
-
-def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:
-    """What a file holds; of anything else `network_of` says what is wrong."""
-    if isinstance(model, str | os.PathLike):
-        return readers.read(Path(model))
-    return model

@@ -47,7 +47,7 @@ _LONG_STEP = 4000.0  # multiplications: a longer trial is cut in two when the se
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StateDistribution:
     """The law at one time: states int32 ``[state, species]``, probabilities, errors."""
 
     states: Int32Array
@@ -128,9 +128,9 @@ class Projection:
         """How often the state that is left most often is left in a unit of time."""
         return self._current().fastest
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StateDistribution:
         """The law now."""
-        return Snapshot(self._set.states, self._law, self.lost, self.rounding)
+        return StateDistribution(self._set.states, self._law, self.lost, self.rounding)
 
     def advance(self, time: float) -> None:
         """Move the law to a later time."""

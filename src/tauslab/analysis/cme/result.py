@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.cme.projection import Snapshot
+from tauslab.analysis.cme.projection import StateDistribution
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.host_memory import require_memory
@@ -78,7 +78,7 @@ class CmeResult(ArrayResult):
         name: str,
         times: FloatArray,
         species: tuple[str, ...],
-        snapshots: Sequence[Snapshot],
+        snapshots: Sequence[StateDistribution],
         observables: Sequence[str],
         observed: Observed,
     ) -> None:
@@ -185,7 +185,7 @@ class CmeResult(ArrayResult):
             logs = np.log(law[seen > 0])
         return float((seen[seen > 0] * logs).sum())
 
-    def snapshot(self, t: float | None = None) -> Snapshot:
+    def snapshot(self, t: float | None = None) -> StateDistribution:
         """The law at time `t`, by default the last one, with its errors."""
         if t is None:
             return self._snapshots[-1]
@@ -278,7 +278,7 @@ class CmeResult(ArrayResult):
         ends = [0, *np.cumsum(stored["sizes"]).tolist()]
         rows = [slice(*both) for both in pairwise(ends)]
         looks = [
-            Snapshot(stored["states"][own], stored["probabilities"][own], lost, rounding)
+            StateDistribution(stored["states"][own], stored["probabilities"][own], lost, rounding)
             for own, lost, rounding in zip(
                 rows, stored["lost"].tolist(), stored["rounding"].tolist(), strict=True
             )
@@ -331,7 +331,7 @@ def _columns_at(names: Sequence[str], values: Sequence[Array], at: int) -> dict[
     return {name: values[at][:, i] for i, name in enumerate(names)}
 
 
-def _mean(one: Snapshot, values: Array) -> float:
+def _mean(one: StateDistribution, values: Array) -> float:
     held = one.probabilities > 0  # a value may be infinite where no probability is
     return float((one.probabilities[held] * values[held]).sum())
 

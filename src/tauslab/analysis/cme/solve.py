@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from tauslab.analysis.cme.keywords import ProjectionChoices
-from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, Snapshot
+from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, StateDistribution
 from tauslab.analysis.cme.propensities import observables_of
 from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.counts_alone import require_counts_alone
@@ -119,7 +119,7 @@ def solve(
 
 
 def _observed(
-    lowered: LoweredNetwork, snapshots: Sequence[Snapshot], at: int
+    lowered: LoweredNetwork, snapshots: Sequence[StateDistribution], at: int
 ) -> Mapping[str, FloatArray]:
     return observables_of(lowered, snapshots[at].states)
 

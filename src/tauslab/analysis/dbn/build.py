@@ -17,10 +17,8 @@ from tauslab.analysis.dbn.lane import (
     engine_of,
     lane_room,
 )
-from tauslab.analysis.dbn.merge import added, merged
-from tauslab.analysis.dbn.parts import PartWriter, remove_parts
+from tauslab.analysis.dbn.parts import PartWriter, added, merged, remove_parts
 from tauslab.analysis.dbn.plan import (
-    BlockArray,
     CountingPlan,
     begin_attempt,
     counted_before,
@@ -30,7 +28,7 @@ from tauslab.analysis.dbn.plan import (
 from tauslab.analysis.dbn.results.file import save
 from tauslab.analysis.dbn.results.network import DynamicNetwork, network_of
 from tauslab.analysis.dbn.task import DbnTask, prepare_dbn
-from tauslab.base.arrays import UintArray
+from tauslab.base.arrays import BoolArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.blocks import Blocks, runs
@@ -89,7 +87,7 @@ def _build(
     resumed = options.output if options.resume else None
     options = replace(options, seed=with_seed(options.seed, resumed, comm))
     task = agreed_task(lambda: prepare_dbn(network, options), comm)
-    held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
+    held: list[tuple[DynamicNetwork, BoolArray] | None] = []  # on rank 0: it may be large
     on_root(comm, lambda: held.append(counted_before(task)))
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
@@ -172,7 +170,7 @@ class _CountingDriver:
         )
         self.counted, self._seconds = 0, 0.0
 
-    def run(self) -> BlockArray:
+    def run(self) -> BoolArray:
         """Count until no block is left; returns which blocks this rank has counted."""
         self.tables.clear(self.stream)
         self._wait(self.stream.record().done)  # lanes may count in streams of their own
@@ -277,9 +275,9 @@ def _finish(
     task: DbnTask,
     plan: CountingPlan,
     counting: _CountingDriver,
-    parts: tuple[BlockArray, DynamicNetwork | None],
+    parts: tuple[BoolArray, DynamicNetwork | None],
     told: Mapping[str, str | int | float],
-) -> tuple[DynamicNetwork | None, BlockArray]:
+) -> tuple[DynamicNetwork | None, BoolArray]:
     """Add what all ranks counted, on rank 0, and write it; says which blocks are in it.
 
     `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` is what the
@@ -303,7 +301,7 @@ def _finish(
     return built, everywhere
 
 
-def _save(built: DynamicNetwork | None, output: Path, everywhere: BlockArray) -> None:
+def _save(built: DynamicNetwork | None, output: Path, everywhere: BoolArray) -> None:
     """Write the file; what parts hold is in it."""
     assert built is not None
     save(built, output, everywhere)
@@ -325,7 +323,7 @@ def _network(
     )
 
 
-def _require_all(everywhere: BlockArray, output: Path | None) -> None:
+def _require_all(everywhere: BoolArray, output: Path | None) -> None:
     if not everywhere.all():
         raise stopped_early(int(everywhere.sum()), len(everywhere), "counted", output)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import FloatArray
 from tauslab.analysis.dbn.task import DbnTask
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.layouts import Counting
 
@@ -53,16 +53,10 @@ class DbnLane:
         elif tables.grows:
             self.planes = backend.empty((self._parameters + samples, rows), np.uint8)
         self._drawn = backend.empty((max(1, len(task.sampling.names)) * rows,), np.float64)
-        self._buffers = SampleBuffers(
-            counts=None,
-            observables=self._samples,
-            final=None,
-            status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
+        self._buffers = SampleBuffers.of(
+            backend, rows, observables=self._samples, scratch=engine.scratch(rows),
             drawn=self._drawn,
-        )
+        )  # fmt: skip
         self._stream = backend.stream()
         self.rows, self._integrated, self._freed = 0, self._stream.record(), self._stream.record()
 

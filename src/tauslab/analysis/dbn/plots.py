@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tauslab.analysis.dbn.results.inference import factored_frontier
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.views.distributions import middle_edges
 from tauslab.views.figures import (

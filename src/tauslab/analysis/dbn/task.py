@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import FloatArray, Structure
+from tauslab.analysis.dbn.results.network import Structure
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.layouts import Counting

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.analysis.particles import weights as particle_weights
 from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.options.values.priors import Prior
@@ -246,13 +247,10 @@ class Walk:
         self._priors, self._log_likelihood = priors, log_likelihood
         self._steps, self._warm_up = steps, warm_up
         names, total = tuple(priors), steps + warm_up
+        key = np.array([seed, particle_weights.CHAINS], np.uint64)
+        streams = [np.array([0, 0, 0, chain], np.uint64) for chain in range(chains)]
         self._draws = [
-            np.random.Generator(
-                np.random.Philox(
-                    key=np.array([seed, 7], np.uint64), counter=np.array([0, 0, 0, c], np.uint64)
-                )
-            )
-            for c in range(chains)
+            np.random.Generator(np.random.Philox(key=key, counter=counter)) for counter in streams
         ]
         columns = []
         for name in names:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from tauslab.analysis.particles.motions.lattice import LatticeMotion
 from tauslab.analysis.particles.motions.motion import Motion
 from tauslab.analysis.particles.motions.network import NetworkMotion, require_method
 from tauslab.analysis.particles.shares import Shares
-from tauslab.analysis.particles.store import Stored, read_stored, write_stored
+from tauslab.analysis.particles.store import StoredParticles, read_stored, write_stored
 from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
@@ -220,7 +219,7 @@ class Ensemble:
         Read it, and do not write. In the row of a particle that has ended is a copy of another.
         Under ``mpirun`` these are the particles of this rank, `own`.
         """
-        return self._motion.counts
+        return self._motion.device_counts()
 
     @property
     def observables(self) -> dict[str, FloatArray]:
@@ -398,12 +397,7 @@ class Ensemble:
                 f"{factors.shape}"
             )
         factors = np.where(self.alive, factors, -np.inf)
-        bad = np.flatnonzero(np.isnan(factors) | (factors == np.inf))
-        if len(bad):
-            raise ConfigError(
-                f"the log-weight of particle {bad[0]} is {factors[bad[0]]}: a number or -inf "
-                f"({len(bad)} of {self.n} are not)"
-            )
+        particle_weights.require_log_weights(factors)
         before = particle_weights.log_mean(self._logs)
         self._logs = self._logs + factors
         after = particle_weights.log_mean(self._logs)
@@ -437,11 +431,8 @@ class Ensemble:
         else:
             given = particle_weights.checked_weights(weights, self.n) * self.alive
             shares = np.ldexp(given, -np.frexp(given.max(initial=0.0))[1])  # sums that are finite
-        draws = 1 if method == "systematic" else self.n
-        uniforms = particle_weights.uniform(
-            self.seed, particle_weights.RESAMPLING, self._resamplings(), draws
-        )
-        ancestors = particle_weights.ancestors_of(shares, self.n, method, uniforms)
+        number, self._resampled = self._resampled, self._resampled + 1
+        ancestors = particle_weights.ancestors_of(shares, method, self.seed, number)
         self.take(ancestors)
         return ancestors
 
@@ -549,7 +540,7 @@ class Ensemble:
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
         self._meet("save", path=path)
-        stored = Stored(
+        stored = StoredParticles(
             state=State(Path(path), arrays=self._motion.stored()), status=self.status,
             log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
             round=self.round, resamplings=self._resampled, seed=self.seed,
@@ -581,7 +572,7 @@ class Ensemble:
         made.go_on(path, stored)
         return made
 
-    def go_on(self, path: str | os.PathLike[str], stored: Stored) -> None:
+    def go_on(self, path: str | os.PathLike[str], stored: StoredParticles) -> None:
         """Take up what was read from a file, with as many particles and their values."""
         if len(stored.status) != self.n:
             raise InputFileError(f"{path} is damaged: its arrays do not belong together")
@@ -600,12 +591,7 @@ class Ensemble:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Give the device back."""
         self.close()
 
@@ -641,11 +627,6 @@ class Ensemble:
                     f"no parameter or species of that name; parameters: {some(parameters)}; "
                     f"species: {some(dict.fromkeys(species))}{near}"
                 )
-
-    def _resamplings(self) -> int:
-        """The number of this resampling."""
-        self._resampled += 1
-        return self._resampled - 1
 
     def _values(self) -> dict[str, Any]:
         """Values that a file keeps: with amounts that were given, which a model may not know."""
@@ -709,14 +690,8 @@ class Ensemble:
 
     def _drawn(self) -> dict[str, IntArray]:
         """Initial counts by inverting the distribution function of each law."""
-        size = self._group
-        return {
-            name: np.concatenate([
-                particle_weights.drawn(
-                    self._laws[name], self.seed, number, size, self._number + group
-                )
-                for group in range(self.n // size)
-            ])
-            for number, name in enumerate(self._motion.species)
-            if name in self._laws
-        }  # fmt: skip
+        first, size = self._number, self._group
+        return particle_weights.initial_counts(
+            self._laws, self._motion.species, self.seed, size,
+            range(first, first + self.n // size),
+        )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tauslab.base.arrays import FloatArray
@@ -17,6 +16,8 @@ from tauslab.options.places import Device, Name
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import (
+    checkpoint_every_option,
+    checkpoint_option,
     comm_option,
     output_option,
     quiet_option,
@@ -106,16 +107,11 @@ class RareKeywords:
         "on.",
     )  # fmt: skip
     device: Device = device_option()
-    checkpoint: Name | None = option(
-        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
-        group="output", type=Path, metavar="FILE",
-        doc="An HDF5 file that is written every `checkpoint_every` seconds, and at the end. The "
-        "same call again goes on from there, with the same bits; it needs a seed.",
-    )  # fmt: skip
-    checkpoint_every: float = option(
-        60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
-        doc="Seconds between two checkpoints.",
-    )  # fmt: skip
+    checkpoint: Name | None = checkpoint_option(
+        ", and at the end. The same call again goes on from there, with the same bits; it needs a "
+        "seed."
+    )
+    checkpoint_every: float = checkpoint_every_option()
     output: Name | None = output_option(
         "File to write, which must be new; or `RareResult.save` it later."
     )

@@ -27,14 +27,14 @@ from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 
 Values: TypeAlias = Callable[[str], FloatArray]
-Coordinate: TypeAlias = str | Callable[[Values], FloatArray]
+AsCoordinate: TypeAlias = str | Callable[[Values], FloatArray]
 
 _CONDITIONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not")
 _FALLING, _RISING = ("lt", "le"), ("gt", "ge")
 
 
 @dataclass(frozen=True)
-class Progress:
+class Coordinate:
     """How near to the target states are: the larger, the nearer.
 
     Attributes
@@ -145,7 +145,7 @@ class Target:
         """Whether each of states ``[state, species]`` is in the target."""
         return np.asarray(values_of(self._tree, states, self.species) != 0)
 
-    def progress(self, coordinate: Coordinate | None) -> Progress:
+    def coordinate(self, coordinate: AsCoordinate | None) -> Coordinate:
         """The coordinate, by default what the target bounds.
 
         Raises
@@ -159,7 +159,7 @@ class Target:
                     "coordinate= must be an expression of species, or a function of arrays"
                 )
             name = getattr(coordinate, "__name__", "function")
-            return Progress(1, None, name, None, coordinate, self.species, self._held)
+            return Coordinate(1, None, name, None, coordinate, self.species, self._held)
         bound = self._bound()
         if coordinate is None:
             if bound is None:
@@ -168,11 +168,11 @@ class Target:
                     f"{opt('coordinate')}, which grows towards the target"
                 )
             tree, sign, end = bound
-            return Progress(sign, end, to_text(tree), tree, None, self.species)
+            return Coordinate(sign, end, to_text(tree), tree, None, self.species)
         tree = self._known(as_expression(coordinate), f"coordinate {coordinate}")
         if bound is not None and bound[0] == tree:
-            return Progress(bound[1], bound[2], coordinate, tree, None, self.species)
-        return Progress(1, None, coordinate, tree, None, self.species)
+            return Coordinate(bound[1], bound[2], coordinate, tree, None, self.species)
+        return Coordinate(1, None, coordinate, tree, None, self.species)
 
     def _bound(self) -> tuple[Expression, int, float | None] | None:
         """What the target compares with a number, whether it falls, and progress at the target."""

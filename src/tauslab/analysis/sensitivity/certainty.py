@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.analysis.sensitivity.outputs import with_outputs
 from tauslab.analysis.sensitivity.result import SensitivityResult
-from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import (
     Call,
@@ -24,11 +24,30 @@ from tauslab.model.network.network import Network
 from tauslab.store.format.intervals import FEWEST_INFORMATIVE, widening
 
 
+@dataclass(frozen=True)
+class DerivativeEstimates:
+    """Derivatives of means, with the fields of `SensitivityResult`.
+
+    Under several conditions each has the conditions as its first axis.
+    """
+
+    value: FloatArray
+    standard_error: FloatArray
+    informative: FloatArray
+    mean: FloatArray
+    sides_variance: FloatArray
+    valid: IntArray
+
+    def under(self, condition: int) -> DerivativeEstimates:
+        """The derivatives under the condition of this number."""
+        return DerivativeEstimates(*(array[condition] for array in vars(self).values()))
+
+
 def errors_of(
     variance: FloatArray,
     square: FloatArray,
     square_variance: FloatArray,
-    n: npt.NDArray[np.int64],
+    n: IntArray,
     known: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Standard errors of means of `n` differences or products, and how many are informative.

@@ -11,14 +11,14 @@ import numpy as np
 
 from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
 from tauslab.analysis.filters.chains import Chain, Walk
-from tauslab.analysis.filters.filtering import Course
+from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
 from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
 from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.result import FilterResult, FilterResults
-from tauslab.analysis.particles.checkpoints import Checkpoint, FilterCheckpoint, digest_of
 from tauslab.analysis.particles.ensemble import Ensemble
-from tauslab.analysis.particles.weights import SCHEMES, words
-from tauslab.api.cme import model_of, network_of
+from tauslab.analysis.particles.store import StateCheckpoint, digest_of
+from tauslab.analysis.particles.weights import FILTER_SEEDS, SCHEMES, words
+from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
@@ -37,7 +37,6 @@ from tauslab.options.values.priors import Prior
 from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.unknown import checks_keywords
 
-_FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 
 
@@ -198,7 +197,7 @@ def _filters(
 
     with file.held(), _naming_rows(opened, rows, n, count) as particles:
         particles.in_groups(n, number)
-        course = Course(
+        course = ParticleFilters(
             particles, observed, count=count, number=number, scheme=given.resample,
             threshold=given.threshold, states=given.states,
         )  # fmt: skip
@@ -249,6 +248,7 @@ def _naming_rows(
         raise told from None
 
 
+@checks_keywords
 @takes(ExactFilterKeywords)
 def exact_filter(
     model: Network | str | os.PathLike[str], data: Any, **options: Any
@@ -369,14 +369,14 @@ def pmmh(
         _said(given.initial), repr(given.method), *_named_numbers(laws),
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
-    file = Checkpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
+    file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
     middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
     with file.held(), Ensemble(
         network, count * n, seed=0, device=given.device, parameters=middle,
         initial=given.initial, method=given.method, comm=ranks,
     ) as particles:  # fmt: skip
         particles.in_groups(n)
-        course = Course(particles, rows, count=count, states=False)
+        course = ParticleFilters(particles, rows, count=count, states=False)
         likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
         walk = Walk(
             laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
@@ -410,7 +410,7 @@ class _Likelihood:
         network: Network | Lattice,
         rows: Observations,
         particles: Ensemble,
-        course: Course,
+        course: ParticleFilters,
         chains: int,
         seed: int,
     ) -> None:
@@ -435,7 +435,7 @@ class _Likelihood:
 
     def _begin(self, values: Mapping[str, FloatArray], step: int) -> dict[str, Any]:
         """Put particles at the start with these values; what noises take of them."""
-        word = int(words(self._seed, _FILTER_SEEDS, step, 1)[0])
+        word = int(words(self._seed, FILTER_SEEDS, step, 1)[0])
         each = {k: np.repeat(v, self._particles.n // self._chains) for k, v in values.items()}
         self._particles.reset(seed=word, parameters=each)
         constants = _constants(self._network, each, self._rows)

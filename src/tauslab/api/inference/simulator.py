@@ -7,20 +7,20 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ParamSpec, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.api.api import run_ensemble
-from tauslab.api.typed import chosen, documented
-from tauslab.base.arrays import doubles
+from tauslab.api.model_reading import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.all_ranks import ranks_of
-from tauslab.formats import read as readers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.keywords import SimulatorKeywords
@@ -28,13 +28,12 @@ from tauslab.options.methods import Auto, TauLeaping, method_of
 from tauslab.options.python_values import names_of, whole
 from tauslab.options.summary import PREFIX, SummarySpec
 from tauslab.options.values.checks import seed_of
+from tauslab.options.values.definition import declared
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import constant_amounts
 from tauslab.store.results.result import Result
 
-P = ParamSpec("P")
-FloatArray = npt.NDArray[np.float64]
 Summary = Callable[[Result], npt.ArrayLike]
 Summaries = Summary | str | Sequence[str]
 
@@ -229,30 +228,14 @@ def _tensor_type() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
-class Simulates(Protocol[P]):
-    """The type of `simulator`."""
-
-    def __call__(
-        self,
-        model: Network | str | os.PathLike[str],
-        parameters: Sequence[str],
-        summary: Summaries | None = ...,
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> Simulator:
-        """Make one."""
-        ...
+@declared
+@dataclass(frozen=True)
+class _Keywords(SimulatorKeywords):
+    parameters: Sequence[str]
+    summary: Summaries | None = None
 
 
-def _simulates(keywords: Callable[P, object]) -> Callable[[Callable[..., Simulator]], Simulates[P]]:
-    def decorate(function: Callable[..., Simulator]) -> Simulates[P]:
-        made: Simulates[P] = documented(function, keywords)
-        return made
-
-    return decorate
-
-
-@_simulates(SimulatorKeywords)
+@takes(_Keywords)
 def simulator(
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str],
@@ -297,9 +280,7 @@ def simulator(
     array([[100.],
            [  0.]])
     """
-    if not isinstance(model, Network | str | os.PathLike):
-        raise ConfigError(f"a simulator takes a network or its file, not {model!r:.80}")
-    network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    network = network_of(model, "a simulator")
     names = names_of(parameters) or ()
     for name in names:
         if name not in network.parameters and name not in network.species:

@@ -51,6 +51,16 @@ class SampleBuffers:
     kept_queue: Any = None
     keep_queue: Any = None
 
+    @classmethod
+    def of(cls, backend: Backend, rows: int, **recorded: Any) -> SampleBuffers:
+        """Buffers of one launch of `rows` trajectories, which record what is given."""
+        return cls(
+            **{"counts": None, "observables": None, "final": None, **recorded},
+            status=backend.empty((rows,), np.uint8),
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+            work=backend.empty((len(WORK),), np.uint64),
+        )
+
     def clear_counters(self, backend: Backend, stream: Stream) -> None:
         """Set the words that kernels add to back to zero, in stream order."""
         backend.clear(self.row_counter, stream)

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.analysis.dbn.results.inference import Evidence, check_given, frontier_forward
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.inference import (
+    Evidence,
+    check_given,
+    frontier_forward,
+    unknown_parameter,
+)
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 
-BinArray = npt.NDArray[np.int64]
 MOST_COMBINATIONS = 4096  # of intervals that are all tried
 _TOGETHER = 64  # settings of the parameters in a sweep
 _STARTS = 8
@@ -149,7 +153,7 @@ class Estimate:
     """
 
     network: DynamicNetwork
-    combinations: BinArray
+    combinations: IntArray
     log_likelihoods: FloatArray
     squares: FloatArray
     priors: FloatArray
@@ -175,10 +179,8 @@ class Estimate:
 
     def marginal(self, name: str) -> FloatArray:
         """Posterior probabilities of a parameter's intervals ``[bin]``."""
-        column = self._column(name)
-        return np.bincount(
-            self.combinations[:, column], self.posterior, self.network.bins(name)
-        ).astype(np.float64)
+        column = self.combinations[:, unknown_parameter(self.network, name)]
+        return np.bincount(column, self.posterior, self.network.bins(name)).astype(np.float64)
 
     def mean(self, name: str) -> float:
         """Posterior mean of a parameter, over the middles of its intervals."""
@@ -203,14 +205,6 @@ class Estimate:
             | {by: float(score[i])}
             for i in order
         ]
-
-    def _column(self, name: str) -> int:
-        if name not in self.network.parameters:
-            raise ConfigError(
-                f"{name} is not an unknown parameter; these are "
-                f"{', '.join(self.network.parameters)}"
-            )
-        return self.network.parameters.index(name)
 
 
 def estimate(

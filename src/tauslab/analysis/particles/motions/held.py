@@ -10,15 +10,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray, Int32Array
+from tauslab.analysis.particles.motions.motion import own_rows
+from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.network.lowering import Constant
 from tauslab.model.expressions.expression import Number
 from tauslab.runner.ensemble.task import NetworkTask
-
-
-def own_rows(table: Array, own: slice) -> Array:
-    """Rows of this rank's particles, or the one row of all."""
-    return table[own] if len(table) > 1 else table
 
 
 def held_alike(before: NetworkTask, now: NetworkTask, names: Collection[str]) -> bool:
