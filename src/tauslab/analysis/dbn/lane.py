@@ -54,9 +54,8 @@ class DbnLane:
             self.planes = backend.empty((self._parameters + samples, rows), np.uint8)
         self._drawn = backend.empty((max(1, len(task.sampling.names)) * rows,), np.float64)
         self._buffers = SampleBuffers.of(
-            backend, rows, observables=self._samples, scratch=engine.scratch(rows),
-            drawn=self._drawn,
-        )  # fmt: skip
+            backend, rows, reals=self._samples, scratch=engine.scratch(rows), drawn=self._drawn
+        )
         self._stream = backend.stream()
         self.rows, self._integrated, self._freed = 0, self._stream.record(), self._stream.record()
 
@@ -65,11 +64,9 @@ class DbnLane:
         assert self._seed is not None
         self.rows = end - first
         self._stream.wait_for(self._freed)
-        launch = Launch(first, self.rows, None, self._inputs)
+        launch = Launch(first, self.rows, None, self._inputs, seed=self._seed)
         counting = None if self._tables is None else self._tables.arguments(self.planes)
-        self._engine.start_columns(
-            launch, self._buffers, self._stream, seed=self._seed, counting=counting
-        )
+        self._engine.start_columns(launch, self._buffers, self._stream, counting)
         self._integrated = self._stream.record()
 
     @property

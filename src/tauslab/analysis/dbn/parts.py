@@ -23,7 +23,7 @@ from tauslab.base.files.drafts import make_own_folder, remove_drafts
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.decomposition.ranks.pace import RARELY, next_due
 from tauslab.kernels.dbn.entries import Entries, Keys
-from tauslab.store.writers.resume import part_files, parts_folder
+from tauslab.store.targets import part_files, parts_folder
 
 SECONDS = 30.0  # from one part to the next
 _RARELY = RARELY

@@ -112,9 +112,9 @@ class Segments:
         counts = backend.empty((rows, steps, len(recorded)), np.int32)
         buffers = SampleBuffers.of(backend, rows, counts=counts, scratch=engine.scratch(rows))
         initial = backend.upload(np.ascontiguousarray(states, np.int32))
-        launch = Launch(first, rows, initial, self._constants)
         most = self.task.options.max_steps
-        engine.start(launch, buffers, self._rows.stream, seed=seed, max_steps=most)
+        launch = Launch(first, rows, initial, self._constants, seed=seed, max_steps=most)
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
         self._fired += int(self._rows.host(buffers.work)[0])
         moved = self._rows.host(counts)

@@ -157,7 +157,7 @@ def _sums(
     summing = Summing(backend, points, *shape)
     most = task.options.max_steps
     assert task.options.seed is not None
-    start = partial(engine.start, seed=task.options.seed, max_steps=most)
+    start = partial(engine.run, seed=task.options.seed, max_steps=most)
     summing.run(range(pairs), start, comm, report, engine.rows)
     return summed(summing, comm, task.network.name, pairs)
 

@@ -14,7 +14,7 @@ from tauslab.analysis.sensitivity.summing import Report, Summing, silent, summed
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.codegen import Slopes
 from tauslab.kernels.coupled.scores import ScoreInputs, ScorePaths
@@ -160,7 +160,7 @@ def _moments(
         slopes,
         centres,
         range(MOST_TRAJECTORIES - pilot, MOST_TRAJECTORIES),
-        SerialCommunicator(),
+        Communicator(),
         silent,
     )
     mean, _ = moments_of_sums(piloted.totals)
@@ -189,6 +189,6 @@ def _run(
     summing = Summing(backend, 1, times, (2 * slopes.parameters + 1) * outputs)
     uploaded, most = backend.upload(centres), task.options.max_steps
     assert task.options.seed is not None
-    start = partial(engine.start, centres=uploaded, seed=task.options.seed, max_steps=most)
+    start = partial(engine.run, centres=uploaded, seed=task.options.seed, max_steps=most)
     summing.run(numbers, start, comm, report)
     return summing

@@ -283,7 +283,7 @@ class OdeMotion(Motion):
         table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
         queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
         buffers = SampleBuffers.of(
-            backend, rows, observables=table, steps=self._steps,
+            backend, rows, reals=table, steps=self._steps,
             kept_queue=queue if self.looks else None,
             keep_queue=self._queue if self.looks else None,
         )  # fmt: skip
@@ -293,8 +293,10 @@ class OdeMotion(Motion):
         engine = self._compiled()
         engine.between(start, end)
         buffers.scratch = engine.scratch(rows)
-        launch = Launch(first + own.start, rows, None, self._inputs, kept=kept)
-        most = self.task.options.max_steps
-        engine.start(launch, buffers, self._rows.stream, seed=seed, max_steps=most)
+        launch = Launch(
+            first + own.start, rows, None, self._inputs, kept=kept, seed=seed,
+            max_steps=self.task.options.max_steps,
+        )  # fmt: skip
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
         return table, buffers.status

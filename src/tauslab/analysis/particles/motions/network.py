@@ -179,7 +179,7 @@ class NetworkMotion(Motion):
         rows = self.counts.shape[0]
         found = backend.empty((rows, 1, len(task.observables)), np.float64)
         if rows and task.observables:
-            buffers = SampleBuffers.of(backend, rows, observables=found)
+            buffers = SampleBuffers.of(backend, rows, reals=found)
             self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
         return self._rows.host(found)[:, 0]
 
@@ -292,7 +292,7 @@ class NetworkMotion(Motion):
         counts, keep = backend.empty(self.counts.shape, np.int32), self.kept
         if moves and keep is None:
             keep = backend.empty((rows, self.words), np.float64)
-        buffers = SampleBuffers.of(backend, rows, final=counts, keep=keep)
+        buffers = SampleBuffers.of(backend, rows, final_counts=counts, keep=keep)
         if rows:
             self._start(end if moves else end - start, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
@@ -304,13 +304,12 @@ class NetworkMotion(Motion):
         backend, task, own = self._backend, self.task, self.shares.own
         launch = Launch(
             first + own.start, own.stop - own.start, self._initial(), self._constants,
-            times=backend.upload(np.array([time])), kept=self.kept, halt=halt,
+            times=backend.upload(np.array([time])), kept=self.kept, halt=halt, seed=seed,
+            max_steps=task.options.max_steps,
         )  # fmt: skip
         engine = self._compiled()
         buffers.scratch = engine.scratch(launch.rows)
-        engine.start(
-            launch, buffers, self._rows.stream, seed=seed, max_steps=task.options.max_steps
-        )
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
 
     def _initial(self) -> Any:
