@@ -1,4 +1,4 @@
-"""Whether counts alone tell what happens next, so that a process may begin anew in any of them."""
+"""A check that counts alone say what happens next, so that a process may begin in any state."""
 
 from __future__ import annotations
 

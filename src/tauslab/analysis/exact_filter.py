@@ -77,7 +77,7 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
 
 
 def _times(missing: float, log_factor: float) -> float:
-    """What is missing, multiplied; of none none is left."""
+    """The missing probability times a factor; 0 stays 0."""
     if not missing:
         return 0.0
     return missing * math.exp(log_factor) if log_factor < _LARGEST else math.inf

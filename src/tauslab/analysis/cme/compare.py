@@ -1,4 +1,4 @@
-"""An ensemble against the law: chi-square and total variation of every species and time."""
+"""An ensemble against the master equation: chi-square and total variation of counts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Comparison:
 
 
 def cross_check(network: Network, options: Options, result: Result) -> str:
-    """What a comparison says, or why there is none.
+    """The lines of a comparison, or why there is none.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def times_to_compare(result: Result) -> FloatArray:
 
 
 def verdict(found: Sequence[Comparison]) -> tuple[bool, list[str]]:
-    """Whether all agree, and lines that say so; all together raise a false alarm in 0.1 %."""
+    """Return whether all agree, and lines that say so; false alarms of all together are 0.1 %."""
     level = FALSE_ALARMS / max(1, len(found))
     wrong = [one for one in found if one.p_value < level]
     lines = [

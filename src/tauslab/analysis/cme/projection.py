@@ -107,7 +107,7 @@ class Projection:
 
     @property
     def closed(self) -> bool:
-        """Whether the set has all states that can be reached."""
+        """Return whether the set has all states that can be reached."""
         return self._closed
 
     @property
@@ -125,7 +125,7 @@ class Projection:
 
     @property
     def fastest(self) -> float:
-        """How often the state that is left most often is left in a unit of time."""
+        """The largest rate at which any state is left, in 1 / time."""
         return self._current().fastest
 
     def snapshot(self) -> StateDistribution:
@@ -320,7 +320,7 @@ class Projection:
 
 
 def _bounded(change: IntArray) -> bool:
-    """Whether a sum of counts with positive weights is raised by no reaction."""
+    """Return whether a sum of counts with positive weights is raised by no reaction."""
     reactions, species = change.shape
     if not (change.sum(axis=1) > 0).any():
         return True

@@ -143,7 +143,7 @@ class Propagator:
         return self._matrix
 
     def _seconds(self, duration: float) -> tuple[float, float]:
-        """Of the series, and of squaring."""
+        """Estimated seconds of the series, and of squaring."""
         entries = int((self._states.targets != OUTSIDE).sum()) + 3 * self._n
         series = self.steps(duration) * (_STEP + _ENTRY * entries)
         if self._n > MOST_DENSE:

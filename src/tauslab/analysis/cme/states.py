@@ -30,13 +30,13 @@ class Undefined:
 
 @dataclass(frozen=True)
 class Room:
-    """What a set of states may take: states at most, and bytes."""
+    """Limits of a set of states: their number, and bytes."""
 
     most: int
     memory: float = np.inf
 
     def holds(self, states: int, arrivals: int, shape: tuple[int, int]) -> bool:
-        """Whether there is room for so many states, found by so many `arrivals` of reactions."""
+        """Return whether so many states, reached by so many `arrivals` of reactions, have room."""
         return states <= self.most and bytes_of_states(states, arrivals, shape) <= self.memory
 
 

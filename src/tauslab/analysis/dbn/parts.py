@@ -41,7 +41,7 @@ class PartWriter:
 
     @property
     def due(self) -> bool:
-        """Whether `offer` would write."""
+        """Return whether `offer` would write."""
         return self._path is not None and time.monotonic() >= self._due
 
     def offer(self, counted: Callable[[], DynamicNetwork], blocks: BoolArray) -> None:

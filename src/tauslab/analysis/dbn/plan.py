@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tauslab.analysis.dbn.lane import lane_room, nominal_course, pilot_samples
+from tauslab.analysis.dbn.lane import lane_room, nominal_values, pilot_samples
 from tauslab.analysis.dbn.parts import gathered, next_attempt, parts_of, remove_parts
 from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.dbn.task import DbnTask
@@ -118,7 +118,7 @@ def plan_of(
     block = min(block, lane_room(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
-    return CountingPlan(edges, block, counted, nominal_course(task, engine.backend))
+    return CountingPlan(edges, block, counted, nominal_values(task, engine.backend))
 
 
 def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:

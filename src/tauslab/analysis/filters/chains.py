@@ -2,8 +2,8 @@
 
 Andrieu, Doucet and Holenstein, J. R. Stat. Soc. B 72, 269 (2010). A random walk on the parameters
 (on their logarithms where the prior is of a positive number) whose likelihoods are those of
-particle filters; the likelihood of the present place is kept, so that the chain's law is the
-posterior whatever the number of particles.
+particle filters; the likelihood of the present place is kept, so that the chain's distribution is
+the posterior whatever the number of particles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ADAPT_EVERY = 25  # steps of the warm-up
 
 @dataclass(frozen=True, eq=False)
 class Chain(ArrayResult):
-    """What `tauslab.pmmh` gives: one chain, or several that ran side by side.
+    """Result of `tauslab.pmmh`: one chain, or several that ran side by side.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Chain(ArrayResult):
         return sum(_effective_size(row) for row in np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
-        """How much wider all chains are than each alone, near 1 where they agree.
+        """Ratio of the width of all chains to that of each alone, near 1 where they agree.
 
         Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
         section 11.4); NaN where there are too few steps or none moved, infinite where
@@ -291,7 +291,7 @@ class Walk:
             )
 
     def kept(self) -> dict[str, Array]:
-        """All that it goes on from."""
+        """Arrays from which the chains go on."""
         names = ("place", "prior", "found", "root")
         done = {name: getattr(self, name)[:, : self.step] for name in ("visited", "logs", "moved")}
         draws = np.array([_packed(draw) for draw in self._draws], np.uint64)

@@ -73,7 +73,7 @@ class ParticleFilters:
         return int(own.stop - own.start)
 
     def kept(self) -> dict[str, Array]:
-        """All that it goes on from, beside the ensemble. Collective."""
+        """Arrays from which the filters go on, beside the ensemble. Collective."""
         logs = self._particles.joined(self._weights.logs).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
         found = {name: getattr(self, name) for name in names}
@@ -86,7 +86,7 @@ class ParticleFilters:
         return {"row": np.array(self.row), "logs": logs, **found}
 
     def go_on(self, kept: State) -> None:
-        """Take up what was kept; the ensemble is where it was then."""
+        """Go on from what was kept; the ensemble is where it was then."""
         self.row = kept.whole("row", 0, len(self._data))
         logs = kept.take("logs", np.float64, self.count, self.n)
         self._weigh(logs.reshape(-1)[self._particles.own])
@@ -199,7 +199,7 @@ class ParticleFilters:
         )
 
     def _log_density(self, looked: _Looked) -> FloatArray | None:
-        """Of the row in the state of each particle, ``[own]``; None where nothing was seen."""
+        """Log density of the row for each particle, ``[own]``; None where nothing was seen."""
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
@@ -230,7 +230,7 @@ class ParticleFilters:
 
 
 class _Weights:
-    """Weights of the particles of all filters; what is computed of them is so when it is asked for.
+    """Weights of the particles of all filters; sums of them are computed when they are needed.
 
     Attributes
     ----------
@@ -273,7 +273,7 @@ class _Weights:
         return self.shares / self._rows.spread(np.where(totals > 0, totals, 1.0))
 
     def levelled(self, chosen: BoolArray) -> _Weights:
-        """Others, which are all 1 in filters that are chosen."""
+        """Weights that are all 1 in filters that are chosen."""
         ones = self._rows.spread(chosen)
         made = _Weights(np.where(ones, 0.0, self.logs), self._rows)
         made.shares = np.where(ones, 1.0, self.shares)

@@ -71,7 +71,7 @@ class _Filtered(ArrayResult):
     def _columns(
         stored: State,
     ) -> tuple[FloatArray, FloatArray, tuple[str, ...], FloatArray, FloatArray, FloatArray]:
-        """What follows the likelihood, in the order of both classes."""
+        """Fields after the likelihood, in the order of both classes."""
         return (
             stored["log_likelihood_term"], stored["time"], tuple(stored["species"].tolist()),
             stored["mean"], stored["sd"], stored["effective_size"],

@@ -66,9 +66,8 @@ class Ensemble:
     ----------
     model
         A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
-        reactions, where what waits and what they set goes with a particle wherever it is copied.
-        Under ``ode`` no delayed reactions, nor delays in formulas. Or a lattice: a particle is all
-        of it.
+        reactions, whose pending executions are copied with a particle. Under ``ode`` no delayed
+        reactions, nor delays in formulas. Or a lattice: a particle is all of it.
     n
         Number of particles; of lattices 65,536 at most.
     seed
@@ -79,7 +78,8 @@ class Ensemble:
         Values of parameters and initial amounts by name: one for all, or an array ``[n]``. Of
         lattices, what changes hops has one value for all.
     initial
-        Laws of initial counts by species, drawn for each particle: see `tauslab.cme`.
+        Probability distributions of initial counts by species, drawn for each particle: see
+        `tauslab.cme`.
     method
         ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau`` a leap ends at
         every advance, so that results depend on the times between. With ``ode`` particles are
@@ -173,7 +173,7 @@ class Ensemble:
             raise
 
     def _opened(self, rows: Mapping[str, Any]) -> Motion:
-        """What moves particles of this model by this method."""
+        """Make the motion of particles of this model by this method."""
         model, options = self._model, self._options
         if isinstance(model, Lattice):
             return LatticeMotion(model, options.n, rows, self._backend, self._comm)
@@ -250,7 +250,7 @@ class Ensemble:
 
     @property
     def alive(self) -> BoolArray:
-        """Whether each particle goes on."""
+        """Which particles have not ended, bool ``[particle]``."""
         return np.asarray(self.status < _ENDED)
 
     @property
@@ -270,7 +270,7 @@ class Ensemble:
 
     @property
     def solver(self) -> str:
-        """Of ``ode``, the solver that a pilot chose at the first advance; empty where none did."""
+        """The solver of ``ode`` that a pilot chose at the first advance; empty where none did."""
         return self._motion.solver if isinstance(self._motion, OdeMotion) else ""
 
     def go_on_by(self, solver: str) -> None:
@@ -288,9 +288,9 @@ class Ensemble:
         return self._motion.own_counts()
 
     def own_values(self, name: str, counts: Array | None = None) -> FloatArray:
-        """What `values` gives, of the particles of this rank, `own`.
+        """Values of a species or an observable of the particles of this rank, `own`.
 
-        `counts` are those of `own_counts`, where they are known.
+        `counts` spares a copy from the device: the array of `own_counts`.
         """
         ended = ~self.alive[self.own]
         if name in self.species:
@@ -316,7 +316,7 @@ class Ensemble:
 
     @property
     def device_particles(self) -> Any:
-        """Of lattices: species + 1, 0 for an empty slot, ``[particle, z, y, x, slot]``.
+        """Slots of lattices ``[particle, z, y, x, slot]``: species + 1, 0 where empty.
 
         An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
         wait for a slot are not in it.
@@ -324,7 +324,7 @@ class Ensemble:
         return self._of_lattices("device_particles").cells
 
     def profile(self, species: str, axis: str = "z") -> IntArray:
-        """Of lattices: particles of a species ``[particle, plane]`` along z, y or x."""
+        """Particles of a species in planes of lattices, ``[particle, plane]`` along z, y or x."""
         motion = self._of_lattices("profile")
         one_of("species", species, self.species)
         one_of("axis", axis, ("z", "y", "x"))
@@ -602,7 +602,7 @@ class Ensemble:
         require_same(self._comm, f"Ensemble.{name}", arguments)
 
     def _begin(self, rows: Mapping[str, Any]) -> None:
-        """All that an ensemble has at t = 0."""
+        """Take the state at t = 0."""
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._logs = np.zeros(self.n)
         self.status = np.zeros(self.n, np.uint8)

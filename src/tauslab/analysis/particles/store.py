@@ -67,7 +67,7 @@ def write_stored(
 ) -> None:
     """Write a new file beside `path`, and put it in its place when it is complete.
 
-    `more` are arrays of those who keep something beside the particles.
+    `more` are arrays that a filter keeps beside the particles.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def write_stored(
 
 
 def read_stored(path: Path) -> tuple[Network | Lattice, StoredParticles, State]:
-    """The model, all else of a file, and what others kept in it.
+    """The model, the particles, and the arrays that a filter kept beside them.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _settings(found: State, text: str) -> Mapping[str, Any]:
 
 
 def digest_of(*parts: object) -> bytes:
-    """A digest of all that decides a result."""
+    """A digest of everything that decides a result."""
     found = hashlib.sha256()
     for part in parts:
         text = part if isinstance(part, bytes) else _text(part).encode()
@@ -199,7 +199,7 @@ class StateCheckpoint:
         return written_by_us(self.path, self._comm, "checkpoint")
 
     def take_up(self) -> State:
-        """What an earlier call kept; nothing where there is no file.
+        """The arrays that an earlier call kept; none where there is no file.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class StateCheckpoint:
         return kept
 
     def save(self, kept: Callable[[], Mapping[str, npt.ArrayLike]], *, last: bool = False) -> None:
-        """Write what is to be kept, if it is time to; `last` says that nothing follows.
+        """Write the arrays that `kept` returns, if it is time to; `last` says that nothing follows.
 
         Raises
         ------

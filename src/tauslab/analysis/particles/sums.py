@@ -96,7 +96,7 @@ def _subtrees(values: FloatArray, part: _Part) -> list[FloatArray]:
 
 @lru_cache(256)
 def _additions(parts: tuple[_Part, ...]) -> tuple[tuple[int, int], ...]:
-    """How the nodes of all parts of a row are added up: numbers of two nodes, -1 for 0.
+    """Additions of the nodes of all parts of a row: numbers of two nodes, -1 for 0.
 
     Each sum is a new node, with the next number; the last one is the sum of the row.
     """
@@ -142,13 +142,13 @@ class CutRows:
     # ---------------------------------------------------------------- of this rank
 
     def place(self, row: int, start: int = 0, stop: int | None = None) -> slice:
-        """Where numbers of a row are in arrays ``[own]``."""
+        """The place of numbers of a row in arrays ``[own]``."""
         first = row * self.n - self._start
         return slice(first + start, first + (self.n if stop is None else stop))
 
     @property
     def body(self) -> slice:
-        """Where rows are that lie on this rank as a whole."""
+        """The place of rows that lie on this rank as a whole."""
         first = self.whole.start * self.n - self._start
         return slice(first, first + len(self.whole) * self.n) if self.whole else slice(0, 0)
 

@@ -1,4 +1,4 @@
-"""What a population was at each time, who divided, and statistics of generations."""
+"""A population at each time, its divisions, and statistics of generations."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Divisions:
 
 @dataclass(frozen=True, eq=False)
 class PopulationResult(ArrayResult):
-    """What `tauslab.population` gives.
+    """Result of `tauslab.population`.
 
     Attributes
     ----------

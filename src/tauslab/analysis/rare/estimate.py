@@ -1,4 +1,4 @@
-"""What is known of a rare event in the end: an estimate, its error, and where it came from."""
+"""The result of a search for a rare event: an estimate, its error, and its settings."""
 
 from __future__ import annotations
 
@@ -151,13 +151,13 @@ class RareResult(ArrayResult):
 
     @property
     def uneven(self) -> bool:
-        """Whether so few runs make the estimate that error and bounds may be far too small."""
+        """Return whether so few runs make the estimate that error and bounds may be far too low."""
         few = min(FEWEST_INFORMATIVE, len(self.runs) / 2)
         return not self.certain and len(self.runs) > 1 and self.effective_runs < few
 
     @property
     def _all_reached(self) -> bool:
-        """Whether all trajectories reached the target; sums of weights are rounded."""
+        """Return whether all trajectories reached the target; sums of weights are rounded."""
         near = np.abs(self.runs - 1) <= max(self.rounding, _ROUNDED)
         return self.quantity == "probability" and bool(near.all())
 

@@ -56,7 +56,7 @@ _TIME = number(lambda x: 0 < x < math.inf, "a time above 0")
 @declared
 @dataclass(frozen=True, kw_only=True)
 class RareKeywords:
-    """What both methods take."""
+    """Keywords of both methods."""
 
     target: str = option(
         "", 'when it is reached: "X >= 100"', flag="--target", group="model", metavar="CONDITION",
@@ -122,7 +122,7 @@ class RareKeywords:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class BinChoices:
-    """What a weighted ensemble takes beside."""
+    """Keywords of a weighted ensemble alone."""
 
     bins: int | str | Sequence[float] | FloatArray | None = option(
         None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
@@ -159,7 +159,7 @@ class BinChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class KillChoices:
-    """What multilevel splitting takes beside."""
+    """Keywords of multilevel splitting alone."""
 
     kill: float = option(
         0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
@@ -172,7 +172,7 @@ class KillChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class WeightedKeywords(RareKeywords, BinChoices):
-    """What `tauslab.weighted_ensemble` takes."""
+    """Keywords of `tauslab.weighted_ensemble`."""
 
 
 def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
@@ -200,4 +200,4 @@ def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class SplittingKeywords(RareKeywords, KillChoices):
-    """What `tauslab.multilevel_splitting` takes."""
+    """Keywords of `tauslab.multilevel_splitting`."""

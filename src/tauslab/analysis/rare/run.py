@@ -20,7 +20,7 @@ from tauslab.analysis.rare.keywords import (
     refuse_unused,
 )
 from tauslab.analysis.rare.outcome import tell_ended, tell_uneven, weighted_result
-from tauslab.analysis.rare.search import Search, checked_values, on_device, told_bins
+from tauslab.analysis.rare.search import Search, checked_values, named_bins, on_device
 from tauslab.analysis.rare.segments import Segments
 from tauslab.analysis.rare.splitting import PathRules, split_runs
 from tauslab.analysis.rare.target import Target
@@ -71,7 +71,7 @@ def _search(
 
 
 def _checkpoint(search: Search, segments: Segments, method: str) -> tuple[State, Keep]:
-    """What an earlier call kept, and what keeps more. Collective."""
+    """The state that an earlier call kept, and a function that keeps more. Collective."""
     file = search.checkpoint(method)
     begun = file.take_up()
     segments.go_on(begun.whole("events") if begun else 0)
@@ -89,7 +89,7 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
     with _search(network, given, comm) as (search, segments):
         binning = search.binning(given.bins)
         walkers = given.walkers or DEFAULT_WALKERS
-        settings = search.settings(walkers=walkers, bins=told_bins(given.bins, binning))
+        settings = search.settings(walkers=walkers, bins=named_bins(given.bins, binning))
         if search.starts_there:
             times = segments.times(given.rounds)
             return search.certain(WEIGHTED, times, settings, steady=given.steady)

@@ -99,7 +99,7 @@ class Search:
 
     @property
     def starts_there(self) -> bool:
-        """Whether the start is in the target."""
+        """Return whether the start is in the target."""
         return bool(self.target.reached(self.start[None])[0])
 
     def binning(self, bins: Bins | None) -> Binning:
@@ -111,7 +111,7 @@ class Search:
         return agree(self.comm, lambda: binning_of(bins, start, end, sign))
 
     def settings(self, **more: float | str) -> dict[str, Any]:
-        """What a result says of the search."""
+        """Numbers and texts of the search that its result holds."""
         return {
             "model": self.name, "target": self.target.text, "coordinate": self.coordinate.text,
             "t_end": self.t_end, "rounds": self.given.rounds, **more,
@@ -159,7 +159,7 @@ class Search:
         )  # fmt: skip
 
 
-def told_bins(bins: Bins | None, binning: Binning) -> int | str:
+def named_bins(bins: Bins | None, binning: Binning) -> int | str:
     """Bins as a result names them."""
     if isinstance(binning, FixedBins):
         return binning.size

@@ -12,7 +12,7 @@ from tauslab.analysis.particles.weights import LATTICE_RUNS, words
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
 from tauslab.analysis.rare.outcome import weighted_result
-from tauslab.analysis.rare.search import Search, checked_values, on_device, told_bins
+from tauslab.analysis.rare.search import Search, checked_values, named_bins, on_device
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.weighted import Together, WalkRules, WeightedRuns, joined
 from tauslab.base.arrays import Array, Int32Array, IntArray
@@ -150,7 +150,7 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
         binning = search.binning(given.bins)
         _require_room(lattices, walkers, binning.size)
         settings = search.settings(
-            walkers=walkers, bins=told_bins(given.bins, binning), look_every=given.look_every
+            walkers=walkers, bins=named_bins(given.bins, binning), look_every=given.look_every
         )
         if search.starts_there:
             return search.certain(WEIGHTED, times, settings, steady=given.steady)

@@ -36,7 +36,7 @@ _KEPT = (
 
 @dataclass(frozen=True)
 class SplitRuns:
-    """What adaptive multilevel splitting gave.
+    """Runs of adaptive multilevel splitting that are done.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class SplitRuns:
 
     @classmethod
     def of(cls, kept: State) -> SplitRuns:
-        """What a checkpoint keeps of runs that are done."""
+        """Read runs that are done from a checkpoint."""
         lost = kept.take(f"{_DONE}lost", np.float64, None, **WEIGHT)
         return cls(
             kept.take(f"{_DONE}estimates", np.float64, len(lost), **WEIGHT), lost,
@@ -68,7 +68,7 @@ class SplitRuns:
 
 @dataclass(frozen=True)
 class PathRules:
-    """What all runs have in common.
+    """Settings of all runs.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class _Paths:
         return SplitRuns(self.estimates, self.lost, self.ended)
 
     def _ended(self, which: BoolArray | slice = slice(None)) -> BoolArray:
-        """Whether each path ended before the target and the last time."""
+        """Return whether each path ended before the target and the last time."""
         return np.asarray(np.isneginf(self.score[which][:, :, -1]))
 
     def _branch(self, killed: BoolArray, level: FloatArray, number: int) -> None:

@@ -35,7 +35,7 @@ _FALLING, _RISING = ("lt", "le"), ("gt", "ge")
 
 @dataclass(frozen=True)
 class Coordinate:
-    """How near to the target states are: the larger, the nearer.
+    """A function of states that is larger, the nearer they are to the target.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Target:
         )
 
     def reached(self, states: Int32Array) -> BoolArray:
-        """Whether each of states ``[state, species]`` is in the target."""
+        """Return whether each of states ``[state, species]`` is in the target."""
         return np.asarray(values_of(self._tree, states, self.species) != 0)
 
     def coordinate(self, coordinate: AsCoordinate | None) -> Coordinate:
@@ -175,7 +175,7 @@ class Target:
         return Coordinate(1, None, coordinate, tree, None, self.species)
 
     def _bound(self) -> tuple[Expression, int, float | None] | None:
-        """What the target compares with a number, whether it falls, and progress at the target."""
+        """The quantity that the target bounds, its sign, and progress at the target."""
         tree = self._tree
         if not isinstance(tree, Call) or tree.function not in _FALLING + _RISING:
             return None

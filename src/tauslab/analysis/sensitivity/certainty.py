@@ -1,4 +1,4 @@
-"""What an error stands on: pairs that differ, and derivatives that are known to be 0."""
+"""Evidence for an error: pairs that differ, and derivatives that are known to be 0."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def errors_of(
 def certain(
     network: Network, names: Sequence[str], outputs: Sequence[str], times: FloatArray
 ) -> BoolArray:
-    """Where equal differences are a proof, ``[parameter, time, output]``.
+    """Places where equal differences are a proof, bool ``[parameter, time, output]``.
 
     At time 0, where a parameter has no way to an output through laws, rules and initial amounts,
     and where no reaction changes what an output is made of.
@@ -99,7 +99,7 @@ def certain(
 
 
 def _conserved(network: Network, name: str) -> bool:
-    """Whether it is a sum of amounts, times numbers, that no reaction changes."""
+    """Return whether it is a sum of amounts, times numbers, that no reaction changes."""
     weights = _weights(substitute(Symbol(name), network.rule_expressions()))
     return weights is not None and all(
         sum(

@@ -48,7 +48,7 @@ def parse_times(text: str) -> list[float]:
 
 
 def one_of_two(times: npt.ArrayLike | None, t: npt.ArrayLike | None) -> npt.ArrayLike | None:
-    """What was given under one of two names; None if nothing was.
+    """The value that was given under one of two names; None if there is none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What `tauslab.sensitivity` gives."""
+"""The result of `tauslab.sensitivity`."""
 
 from __future__ import annotations
 

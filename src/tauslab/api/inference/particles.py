@@ -451,7 +451,7 @@ class _Likelihood:
 
 
 def _named_numbers(laws: Mapping[str, Prior]) -> set[str]:
-    """What parts ``lognormal`` from that of older checkpoints, whose first number is a median."""
+    """A mark of ``lognormal``, whose first number was a median in checkpoints of older versions."""
     return {"lognormal(mu, sigma)" for law in laws.values() if law.kind == "lognormal"}
 
 

@@ -135,7 +135,7 @@ class Simulator:
         return f"{method.word} ({how}, epsilon {method.epsilon:g}), "
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy begins with."""
+        """The state of a copy."""
         self._settle()
         self._copies += 1
         place = (*self._place, self._copies)

@@ -1,4 +1,4 @@
-"""What can be done with a result file."""
+"""Operations on a result file."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _PARTS = ("offsets", "bins", "counts")
 
 
 def is_network(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds a dynamic Bayesian network; False also for what is not HDF5."""
+    """Return whether a file holds a dynamic Bayesian network; False also for what is not HDF5."""
     return kind_of(path) == METHOD
 
 

@@ -82,7 +82,7 @@ class SequentialTest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a test ended: `holds` is True, False, or None if its samples did not suffice.
+    """End of a test: `holds` is True, False, or None if its samples did not suffice.
 
     `samples` trajectories were looked at, of which `satisfied` have the property.
     """
@@ -255,7 +255,7 @@ class Monitor:
 
 
 def _any_within(where: BoolArray, first: IntArray, last: IntArray) -> BoolArray:
-    """Whether `where` holds at any place from `first` to `last`; places ``[..., time]``."""
+    """Return whether `where` holds at any place from `first` to `last`; places ``[..., time]``."""
     sums = np.zeros((where.shape[0], where.shape[1] + 1), np.int64)
     np.cumsum(where, axis=1, out=sums[:, 1:])
     first = np.broadcast_to(first, where.shape)

@@ -88,7 +88,7 @@ class OdeMotion(Motion):
 
     @property
     def looks(self) -> bool:
-        """Whether new values may set off events at once."""
+        """Return whether new values may set off events at once."""
         return bool(self._system.triggered)
 
     @property
@@ -98,7 +98,7 @@ class OdeMotion(Motion):
 
     @property
     def _bytes(self) -> int:
-        """Of a particle: all it has before and after, and what kernels begin with."""
+        """Bytes of a particle: its state before and after a move, and the input of kernels."""
         words = len(self._system.quantities) + 1 + self._words
         return 8 * (2 * words + len(self._system.variables))
 
@@ -132,7 +132,7 @@ class OdeMotion(Motion):
         self._inputs = self._upload_own(self.task.constants, n)
 
     def holds(self, name: str) -> bool:
-        """Whether equations or events change an amount of this name."""
+        """Return whether equations or events change an amount of this name."""
         return name in self._system.variables
 
     def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:

@@ -1,7 +1,7 @@
-"""What states hold of species that nothing changes: values may be given anew at any time.
+"""Amounts in states of species that nothing changes: their values may be set at any time.
 
-What is whole has a column of counts, as in results; what is not is a number of laws and an
-observable. No law reads a column of such a species: it is for who looks.
+A whole amount has a column of counts, as in results; any other is a number in propensities and an
+observable. No propensity reads a column of such a species: users read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tauslab.runner.ensemble.task import NetworkTask
 
 
 def held_alike(before: NetworkTask, now: NetworkTask, names: Collection[str]) -> bool:
-    """Whether each of these species is whole, the same in all particles, and was before."""
+    """Return whether each of these species is whole, the same in all particles, and was before."""
     if before.unrounded or now.unrounded:
         return False
     columns = [now.lowered.species.index(name) for name in names]

@@ -26,7 +26,7 @@ from tauslab.options.lattice import MOST_REPLICAS, set_parameters
 from tauslab.runner.lattice.judging import Judge
 from tauslab.store.state import State
 
-_LOOKED_AT = 1 << 26  # bytes of lattices that are looked at at once
+_LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _MOVED = 4  # lattices that one takes while it moves, about
 _WAITING_FIELDS = ("site", "age", "particle")
 
@@ -186,7 +186,7 @@ class LatticeMotion(Motion):
         self._told_of_splitting |= told is not None
 
     def _use(self, base: LoweredLattice, n: int) -> None:
-        """Make what moves lattices of this model, or give what there is its rates."""
+        """Make the replicas that move lattices of this model, or give them their rates."""
         held = self._replicas
         if held is None:
             each = math.prod(base.shape) * base.slots * np.dtype(base.particle_type).itemsize
@@ -233,7 +233,7 @@ class LatticeMotion(Motion):
         self._starts, self._which = held
 
     def holds(self, name: str) -> bool:
-        """Whether a name is a species: how many there are is part of the state."""
+        """Return whether a name is a species, whose number is part of the state."""
         return name in self._model.species and name not in self._model.parameters
 
     def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
@@ -279,7 +279,7 @@ class LatticeMotion(Motion):
         self._use(lattices.lattice, len(ancestors))
 
     def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray]:
-        """What lattices have beside particles in sites, after a move as of `Rows.moved`."""
+        """The rest of the state of lattices, after a move as of `DeviceRows.moved`."""
         held, by_type = self._lattices.rest, self._by_type
         if self._comm.size == 1:
             return held.take(order), by_type[order]
@@ -381,7 +381,7 @@ def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
 
 
 def _same(one: LoweredLattice, other: LoweredLattice) -> bool:
-    """Whether kernels and tables of one do for the other, but for rates of each lattice."""
+    """Return whether two models have the same kernels and tables, but for rates of each lattice."""
     rates = all(
         (a.rates == b.rates).all() for a, b in zip(one.reactions, other.reactions, strict=True)
     )

@@ -55,17 +55,17 @@ class Motion(ABC):
 
     @property
     def draws(self) -> bool:
-        """Whether initial amounts are drawn, by a round to time 0."""
+        """Return whether initial amounts are drawn, by a round to time 0."""
         return False
 
     @property
     def waits(self) -> bool:
-        """Whether something is still to happen at the present time: events at time 0."""
+        """Return whether something is still to happen at the present time: events at time 0."""
         return False
 
     @property
     def looks(self) -> bool:
-        """Whether new values may set off events at once."""
+        """Return whether new values may set off events at once."""
         return False
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Motion(ABC):
 
     @abstractmethod
     def holds(self, name: str) -> bool:
-        """Whether a name is part of the state, and not a value with which it moves."""
+        """Return whether a name is part of the state, and not a value with which it moves."""
 
     @abstractmethod
     def put(self, columns: Mapping[str, Array], now: float = 0.0) -> None:
@@ -134,7 +134,7 @@ class Motion(ABC):
         return self._backend.upload(np.ascontiguousarray(own_rows(table, own)))
 
     def _ends(self, status: Any) -> Array:
-        """How each particle ended, of a buffer of this rank's. Collective."""
+        """Statuses of all particles, from a buffer of this rank. Collective."""
         return np.asarray(self.shares.joined(self._rows.host(status)))
 
 

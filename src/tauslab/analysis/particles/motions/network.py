@@ -44,7 +44,7 @@ class NetworkMotion(Motion):
     Parameters
     ----------
     laws
-        Species whose initial counts others draw, in place of what the model says of them.
+        Species whose initial counts the ensemble draws, in place of the model.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class NetworkMotion(Motion):
 
     @property
     def waits(self) -> bool:
-        """Whether something is still to happen at the present time: events at time 0."""
+        """Return whether something is still to happen at the present time: events at time 0."""
         return self.kept is None and self.words > 0
 
     @property
     def looks(self) -> bool:
-        """Whether new values may set off events at once."""
+        """Return whether new values may set off events at once."""
         return self.kept is not None
 
     @property
@@ -106,7 +106,7 @@ class NetworkMotion(Motion):
 
     @property
     def draws(self) -> bool:
-        """Whether initial amounts are drawn as the model says: by the first launch."""
+        """Return whether initial amounts are drawn as the model says: by the first launch."""
         dynamics = self.task.lowered.dynamics
         return dynamics is not None and bool(dynamics.drawn)
 
@@ -125,7 +125,7 @@ class NetworkMotion(Motion):
         before = self.task if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
         self.task = _without_draws(prepare(self._network, options), self._laws)
-        if before is not None and _told(before.lowered) != _told(self.task.lowered):
+        if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
         self._constants = self._upload_own(self.task.constants, n)
         if before is not None and hasattr(self, "counts"):
@@ -160,7 +160,7 @@ class NetworkMotion(Motion):
         self.counts = self._backend.upload(self._first_counts())
 
     def holds(self, name: str) -> bool:
-        """Whether reactions or events change a species of this name."""
+        """Return whether reactions or events change a species of this name."""
         if name in self._network.constant_species():
             return False
         if name in self.reals and self.kept is not None:
@@ -339,8 +339,8 @@ class NetworkMotion(Motion):
         self._rows.require_room(n, each, self._network.name)
 
 
-def _told(lowered: Any) -> tuple[Any, ...]:
-    """What kernels are made from."""
+def _kernel_parts(lowered: Any) -> tuple[Any, ...]:
+    """The parts of a lowered network from which kernels are made."""
     return (
         lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics,
         lowered.recorded,

@@ -26,7 +26,7 @@ _KEPT = ("states", "weights", "of_run", "lost", "ended", "reached", "turn")
 
 @dataclass(frozen=True)
 class WeightedRuns:
-    """What one weighted ensemble gave.
+    """Runs of a weighted ensemble that are done.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class WeightedRuns:
 
     @classmethod
     def of(cls, kept: State, under: str, runs: int | None, rounds: int) -> WeightedRuns:
-        """What a checkpoint keeps of so many runs (None: of some) and rounds."""
+        """Read so many runs (None: any number) and rounds from a checkpoint."""
         lost = kept.take(f"{under}lost", np.float64, runs, **WEIGHT)
         return cls(
             kept.take(f"{under}reached", np.float64, len(lost), rounds, **WEIGHT), lost,
@@ -68,7 +68,7 @@ class Keep(Protocol):
 
 
 class Mover(Protocol):
-    """What moves walkers.
+    """A motion of walkers.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Mover(Protocol):
 
 @dataclass(frozen=True)
 class WalkRules:
-    """What all runs have in common.
+    """Settings of all runs.
 
     Attributes
     ----------
