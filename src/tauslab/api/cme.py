@@ -24,7 +24,7 @@ def cme(model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options
     """Solve the chemical master equation by finite state projection, with a proved error bound.
 
     Munsky and Khammash, J. Chem. Phys. 124, 044104 (2006); uniformisation of Jensen (1953). Needs
-    SciPy (``pip install "tauslab[cme]"``). No random number decides a law.
+    SciPy (``pip install "tauslab[cme]"``). No random number decides a probability.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def cme(model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options
 
     Returns
     -------
-    A `CmeResult`: laws, moments, probabilities of conditions, likelihood of snapshots.
+    A `CmeResult`: distributions, moments, probabilities of conditions, likelihood of snapshots.
 
     Raises
     ------
@@ -60,5 +60,5 @@ def cme(model: Network | str | os.PathLike[str], times: npt.ArrayLike, **options
     """
     network = network_of(model, "ts.cme")
     given = chosen(CmeKeywords, {"times": times, **options}, "cme")
-    values = one_number_each("set", given.set, "a law has no trajectories")
+    values = one_number_each("set", given.set, "a master equation has no trajectories")
     return solve(network, sample_times(times), values, given)

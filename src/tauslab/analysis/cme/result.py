@@ -34,10 +34,10 @@ Observed = Callable[[int], Mapping[str, FloatArray]]
 
 
 class CmeResult(ArrayResult):
-    """The law of a network's state at given times; made by `tauslab.cme`.
+    """The distribution of a network's state at given times; made by `tauslab.cme`.
 
-    Every probability is at most that of the exact law. All that is missing, over all states, is at
-    most `bound`, so that the probability of any set of states is too small by `bound` at most.
+    Every probability is at most the exact one. All that is missing, over all states, is at most
+    `bound`, so that the probability of any set of states is too small by `bound` at most.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class CmeResult(ArrayResult):
         cells = 1
         for size in shape:
             cells *= size
-        require_memory(8 * cells, f"the joint law of {', '.join(names)}")
+        require_memory(8 * cells, f"the joint distribution of {', '.join(names)}")
         table = np.zeros(shape)
         np.add.at(table, tuple(counts.T), at.probabilities)
         return table
@@ -145,7 +145,7 @@ class CmeResult(ArrayResult):
     def probability(self, condition: str) -> FloatArray:
         """Probability ``[time]`` of a condition such as ``"X > 10"`` or ``"X + Y == 3"``.
 
-        That of the exact law is at most `bound` more.
+        That of the exact distribution is at most `bound` more.
         """
         return self._means(lambda at: self._evaluate(at, condition) != 0)
 
@@ -160,8 +160,8 @@ class CmeResult(ArrayResult):
 
         Returns
         -------
-        The sum over cells of log P(counts); -inf where a cell has counts that the law does not
-        reach within its error.
+        The sum over cells of log P(counts); -inf where a cell has counts whose probability is
+        0 within its error.
 
         Raises
         ------
@@ -179,20 +179,20 @@ class CmeResult(ArrayResult):
         counts = at.states[:, [self._column(name) for name in samples]].astype(np.int64)
         rows, where = np.unique(np.concatenate([counts, cells]), axis=0, return_inverse=True)
         where = where.ravel()
-        law = np.bincount(where[: len(counts)], at.probabilities, minlength=len(rows))
+        shares = np.bincount(where[: len(counts)], at.probabilities, minlength=len(rows))
         seen = np.bincount(where[len(counts) :], minlength=len(rows))
         with np.errstate(divide="ignore"):
-            logs = np.log(law[seen > 0])
+            logs = np.log(shares[seen > 0])
         return float((seen[seen > 0] * logs).sum())
 
     def snapshot(self, t: float | None = None) -> StateDistribution:
-        """The law at time `t`, by default the last one, with its errors."""
+        """The distribution at time `t`, by default the last one, with its errors."""
         if t is None:
             return self._snapshots[-1]
         found = np.flatnonzero(np.isclose(self.time, t, rtol=1e-12, atol=0))
         if not len(found):
             raise ConfigError(
-                f"t={t:g} is not one of the {len(self.time)} times of this law, which end at "
+                f"t={t:g} is not one of the {len(self.time)} times of this result, which end at "
                 f"{self.time[-1]:g}"
             )
         return self._snapshots[int(found[0])]

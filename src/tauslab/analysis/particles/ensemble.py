@@ -157,7 +157,7 @@ class Ensemble:
             )
         if isinstance(model, Network):
             warn_of_steps(model)
-        self._laws = start_laws(initial, model)
+        self._initial = start_laws(initial, model)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._rows: dict[str, Any] = {}
         self._origin = Origin(repeats=seed is not None)
@@ -180,7 +180,7 @@ class Ensemble:
         require_method(options)
         if isinstance(options.method, ODE):
             return OdeMotion(model, options, rows, self._backend, self._comm)
-        return NetworkMotion(model, options, rows, self._backend, self._comm, self._laws)
+        return NetworkMotion(model, options, rows, self._backend, self._comm, self._initial)
 
     # ---------------------------------------------------------------- looking
 
@@ -542,7 +542,7 @@ class Ensemble:
         self._meet("save", path=path)
         stored = StoredParticles(
             state=State(Path(path), arrays=self._motion.stored()), status=self.status,
-            log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
+            log_weights=self._logs, rows=self._values(), initial=self._initial, time=self.time,
             round=self.round, resamplings=self._resampled, seed=self.seed,
             method=self._options.method.word, settings=given_in(self._options.method),
             max_steps=self._options.max_steps,
@@ -567,7 +567,7 @@ class Ensemble:
             how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
             model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
-            initial=stored.laws, comm=comm, **how,
+            initial=stored.initial, comm=comm, **how,
         )  # fmt: skip
         made.go_on(path, stored)
         return made
@@ -607,7 +607,7 @@ class Ensemble:
         self._logs = np.zeros(self.n)
         self.status = np.zeros(self.n, np.uint8)
         first = self._number * self._group
-        if self._laws:
+        if self._initial:
             self._motion.place(self._drawn(), self.seed, first)
         else:
             self._motion.begin(self.seed, first)
@@ -673,7 +673,7 @@ class Ensemble:
         At the start, before anything moves. The first group has the number `number`.
         """
         self._group, self._number = size, number
-        if self._laws or self._motion.draws or number:
+        if self._initial or self._motion.draws or number:
             self._begin(self._options.set)
 
     def copy_rows(self, index: IntArray) -> None:
@@ -689,9 +689,9 @@ class Ensemble:
         self._rows = rows
 
     def _drawn(self) -> dict[str, IntArray]:
-        """Initial counts by inverting the distribution function of each law."""
+        """Initial counts by inverting the distribution function of each distribution."""
         first, size = self._number, self._group
         return particle_weights.initial_counts(
-            self._laws, self._motion.species, self.seed, size,
+            self._initial, self._motion.species, self.seed, size,
             range(first, first + self.n // size),
         )  # fmt: skip

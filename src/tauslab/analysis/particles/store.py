@@ -41,14 +41,15 @@ class StoredParticles:
     """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
 
     `state` holds arrays as `Motion.stored` gives them; `settings` are options of the method that
-    have not their defaults, by field. `laws` are those of initial counts by species.
+    have not their defaults, by field. `initial` holds probabilities ``[count]`` of initial counts
+    by species.
     """
 
     state: State
     status: Array
     log_weights: FloatArray
     rows: Mapping[str, float | FloatArray]
-    laws: Mapping[str, FloatArray]
+    initial: Mapping[str, FloatArray]
     time: float
     round: int
     resamplings: int
@@ -82,7 +83,7 @@ def write_stored(
         "species": np.array(list(model.species), str), "status": stored.status,
         "log_weights": stored.log_weights, **stored.state,
     }  # fmt: skip
-    groups = {"values": stored.rows, "initial": stored.laws, "more": more}
+    groups = {"values": stored.rows, "initial": stored.initial, "more": more}
     for group, own in groups.items():
         arrays |= {f"{group}/{name}": values for name, values in own.items()}
 
@@ -114,7 +115,7 @@ def read_stored(path: Path) -> tuple[Network | Lattice, StoredParticles, State]:
         state=State(path, arrays=own),
         status=status, log_weights=found.take("log_weights", np.float64, n),
         rows={name: _row(found, name, n) for name in found.below("values")},
-        laws=found.below("initial"),
+        initial=found.below("initial"),
         time=found.real("time", 0.0), round=found.whole("round"),
         resamplings=found.whole("resamplings"), seed=found.whole("seed", 0, _MOST),
         method=method, settings=_settings(found, settings),

@@ -42,7 +42,7 @@ def uniform(seed: int, purpose: int, number: int, n: int, group: int = 0) -> Flo
 
 
 def initial_counts(
-    laws: Mapping[str, FloatArray], species: Sequence[str], seed: int, n: int, groups: range
+    initial: Mapping[str, FloatArray], species: Sequence[str], seed: int, n: int, groups: range
 ) -> dict[str, IntArray]:
     """Initial counts ``[group * n]`` by species, drawn from probabilities ``[count]``.
 
@@ -50,11 +50,11 @@ def initial_counts(
     """
     found = {}
     for number, name in enumerate(species):
-        if name in laws:
+        if name in initial:
             draws = [uniform(seed, START, number, n, group) for group in groups]
-            ladder = np.add.accumulate(laws[name])
+            ladder = np.add.accumulate(initial[name])
             counts = np.searchsorted(ladder, np.concatenate(draws) * ladder[-1], side="right")
-            found[name] = np.minimum(counts, np.flatnonzero(laws[name])[-1]).astype(np.int64)
+            found[name] = np.minimum(counts, np.flatnonzero(initial[name])[-1]).astype(np.int64)
     return found
 
 

@@ -55,7 +55,7 @@ class Population:
     follow
         ``population``: both daughters, and of more than twice as many cells as there were at first
         a random choice; ``tree``: both, `most` cells at most; ``lineage``: one of them.
-    laws
+    initial
         Probabilities ``[count]`` of initial counts, by species.
     """
 
@@ -68,7 +68,7 @@ class Population:
         fraction: Fraction,
         follow: str,
         most: int,
-        laws: Mapping[str, FloatArray],
+        initial: Mapping[str, FloatArray],
         comm: Communicator,
     ) -> None:
         assert options.seed is not None
@@ -77,8 +77,10 @@ class Population:
         self._rows = dict(rows)
         self._backend = open_backend(options.device, options.threads, comm)
         try:
-            self._motion = NetworkMotion(division.network, options, rows, self._backend, comm, laws)
-            self._draw(laws)
+            self._motion = NetworkMotion(
+                division.network, options, rows, self._backend, comm, initial
+            )
+            self._draw(initial)
         except BaseException:
             self._backend.close()
             raise
@@ -239,6 +241,6 @@ class Population:
             self._log_weight + value_of("log", float(len(cells))), self._log_pairs,
         )  # fmt: skip
 
-    def _draw(self, laws: Mapping[str, FloatArray]) -> None:
+    def _draw(self, initial: Mapping[str, FloatArray]) -> None:
         species, size = self._motion.species, self._size
-        self._motion.put(draws.initial_counts(laws, species, self._seed, size, range(1)))
+        self._motion.put(draws.initial_counts(initial, species, self._seed, size, range(1)))

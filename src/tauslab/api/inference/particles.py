@@ -255,7 +255,7 @@ def exact_filter(
 ) -> FilterResult:
     """The likelihood of a time course of a small network without chance: the forward algorithm.
 
-    Between rows `tauslab.cme`'s projection moves the law, each row weighs it.
+    Between rows `tauslab.cme`'s projection moves the distribution, each row weighs it.
 
     Parameters
     ----------
@@ -345,32 +345,34 @@ def pmmh(
     (100,)
     """
     network = model_of(model, "ts.pmmh")
-    laws = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
     given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
     check_values(given)
     steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains or 1
     start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
     proposal = None if given.proposal is None else np.asarray(given.proposal, np.float64)
-    places = 2 * (steps + warm_up) * (8 * len(laws) + 9)  # with likelihoods, and the result
-    states = n * (64 + 24 * (len(network.species) + len(laws))) + _CHAIN_BYTES
+    places = 2 * (steps + warm_up) * (8 * len(parsed) + 9)  # with likelihoods, and the result
+    states = n * (64 + 24 * (len(network.species) + len(parsed))) + _CHAIN_BYTES
     require_memory(
         count * (places + states),
         f"chains={count} with steps={steps}, warm_up={warm_up} and n={n}",
     )
-    if proposal is not None and np.shape(proposal) != (len(laws),):
-        raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
-    _require_parameters(network, laws, start, count)
+    if proposal is not None and np.shape(proposal) != (len(parsed),):
+        raise ConfigError(f"proposal= must have one number per prior ({len(parsed)})")
+    _require_parameters(network, parsed, start, count)
     rows = given.observations()
     ranks = ranks_of(
         given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
     )
     digest = b"" if given.checkpoint is None else digest_of(
-        _text_of(network), rows.digest(), laws, n, warm_up, count, given.seed, start, proposal,
-        _said(given.initial), repr(given.method), *_named_numbers(laws),
+        _text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
+        _said(given.initial), repr(given.method), *_named_numbers(parsed),
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
     file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
-    middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
+    middle = {
+        name: np.full(count * n, prior.value(prior.start())) for name, prior in parsed.items()
+    }
     with file.held(), Ensemble(
         network, count * n, seed=0, device=given.device, parameters=middle,
         initial=given.initial, method=given.method, comm=ranks,
@@ -379,7 +381,7 @@ def pmmh(
         course = ParticleFilters(particles, rows, count=count, states=False)
         likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
         walk = Walk(
-            laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
+            parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
             start=start, proposal=proposal,
         )  # fmt: skip
         if kept := file.take_up():
@@ -395,7 +397,7 @@ def pmmh(
         values, logs, moved = walk.result()
     if given.chains is None:
         values, logs, moved = values[0], logs[0], moved[0]
-    return Chain(tuple(laws), values, logs, moved)
+    return Chain(tuple(parsed), values, logs, moved)
 
 
 class _Likelihood:
@@ -450,19 +452,19 @@ class _Likelihood:
         return True
 
 
-def _named_numbers(laws: Mapping[str, Prior]) -> set[str]:
+def _named_numbers(parsed: Mapping[str, Prior]) -> set[str]:
     """A mark of ``lognormal``, whose first number was a median in checkpoints of older versions."""
-    return {"lognormal(mu, sigma)" for law in laws.values() if law.kind == "lognormal"}
+    return {"lognormal(mu, sigma)" for prior in parsed.values() if prior.kind == "lognormal"}
 
 
 def _require_parameters(
-    network: Network | Lattice, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
+    network: Network | Lattice, parsed: Mapping[str, Prior], start: Mapping[str, Any], chains: int
 ) -> None:
     """Refuse names without a prior or a parameter, and starts of another number of chains."""
-    for name in (*laws, *start):
-        if name not in network.parameters or name not in laws:
+    for name in (*parsed, *start):
+        if name not in network.parameters or name not in parsed:
             raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior")
-    if not laws:
+    if not parsed:
         raise ConfigError("priors= names no parameter: there is nothing to draw")
     for name, given in start.items():
         if np.shape(given) not in ((), (chains,)):

@@ -45,8 +45,8 @@ def held_amounts(task: NetworkTask, name: str, rows: slice) -> FloatArray:
     if name not in task.unrounded:
         number = lowered.species.index(name)
         return np.asarray(own_rows(task.initial, rows)[:, number], np.float64)
-    law = dict(lowered.observables)[name]
-    if isinstance(law, Constant):
-        return np.asarray(own_rows(task.constants, rows)[:, law.index], np.float64)
-    assert isinstance(law, Number)
-    return np.array([law.value])
+    tree = dict(lowered.observables)[name]
+    if isinstance(tree, Constant):
+        return np.asarray(own_rows(task.constants, rows)[:, tree.index], np.float64)
+    assert isinstance(tree, Number)
+    return np.array([tree.value])

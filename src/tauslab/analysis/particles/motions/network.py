@@ -43,7 +43,7 @@ class NetworkMotion(Motion):
 
     Parameters
     ----------
-    laws
+    drawn
         Species whose initial counts the ensemble draws, in place of the model.
     """
 
@@ -54,9 +54,9 @@ class NetworkMotion(Motion):
         rows: Mapping[str, Any],
         backend: Backend,
         comm: Communicator,
-        laws: Collection[str] = (),
+        drawn: Collection[str] = (),
     ) -> None:
-        self._network, self._options, self._laws = network, options, laws
+        self._network, self._options, self._drawn = network, options, drawn
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
@@ -124,7 +124,7 @@ class NetworkMotion(Motion):
             )
         before = self.task if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
-        self.task = _without_draws(prepare(self._network, options), self._laws)
+        self.task = _without_draws(prepare(self._network, options), self._drawn)
         if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
         self._constants = self._upload_own(self.task.constants, n)
