@@ -103,7 +103,7 @@ def _moments(projection: Projection, lowered: LoweredNetwork) -> tuple[FloatArra
     shares = now.probabilities / now.probabilities.sum()
     counts = now.states.astype(np.float64)
     for name, values in observables_of(lowered, now.states).items():
-        if name in lowered.species:  # held at an amount that is not whole, which no state tells
+        if name in lowered.species:  # held at an amount that is not whole, which no state has
             counts[:, lowered.species.index(name)] = values
     means = shares @ counts
     return means, np.sqrt(shares @ (counts - means) ** 2)

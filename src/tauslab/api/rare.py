@@ -35,9 +35,10 @@ def weighted_ensemble(
     ----------
     model
         A network, or a model file, that ``ssa`` can run and whose counts say what happens next: no
-        events, delays and laws of time. Or a lattice: a walker is then the whole lattice, and the
-        target and the coordinate read the number of particles of a species, ``A``, or of those in
-        sites of a type, ``A_in_membrane``, after every step of the model; it should be small.
+        events, delays and rate laws of time. Or a lattice: a walker is then the whole lattice, and
+        the target and the coordinate read the number of particles of a species, ``A``, or of
+        particles in sites of a type, ``A_in_membrane``, after every step of the model; it should be
+        small.
     {options}
 
     Returns
@@ -80,9 +81,9 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
 
     Cerou and Guyader, Stoch. Anal. Appl. 25, 417 (2007); for discrete coordinates as Brehier,
     Gazeau, Goudenege, Lelievre and Rousset, Ann. Appl. Probab. 26, 3559 (2016). Paths are simulated
-    to the end. Those that came least far give way, with all that came equally far, to branches of
-    the others, from where these first went further; until enough reach the target. Levels need not
-    be chosen. The estimate has no bias, whatever the coordinate.
+    to the end. The paths that came least far, and all that came equally far, give way to branches
+    of the others, from where these first went further; until enough reach the target. Levels need
+    not be chosen. The estimate has no bias, whatever the coordinate.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ _SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
 class RunFunction(Protocol[P, Q]):
     """The type of `tauslab.run`: the keywords depend on the kind of model.
 
-    A file may hold either.  Keywords that only one kind has tell which result comes; with keywords
+    A file may hold either.  Keywords that only one kind has say which result comes; with keywords
     that both have, a type checker knows no more than that it is one of two.
     """
 
@@ -96,7 +96,7 @@ def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
 def runs(
     network: Callable[P, object], lattice: Callable[Q, object]
 ) -> Callable[[Callable[..., Any]], RunFunction[P, Q]]:
-    """Type a function as `RunFunction`, with the keywords of `network`, then those of `lattice`."""
+    """Type a function as `RunFunction`, with the keywords of `network`, then of `lattice`."""
     return lambda function: _documented(function, network, lattice)
 
 

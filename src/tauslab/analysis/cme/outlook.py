@@ -19,7 +19,7 @@ from tauslab.base.arrays import FloatArray, Int32Array
 _DRAWS = 16384
 _FALSE_ALARM = 1e-6  # of a refusal
 _SLICES = 5  # the first is 1 / 16 of the time
-_MOST_EVENTS = 5000  # of a trajectory: what takes more is not told
+_MOST_EVENTS = 5000  # of a trajectory: with more there is no forecast
 _LARGEST_COUNT = 2**31 - 1
 
 
@@ -61,7 +61,7 @@ def _advance(
     random: np.random.Generator,
     events: int,
 ) -> int:
-    """Move trajectories, in place; the number of `events` with those of the longest of them."""
+    """Move trajectories, in place; the sum of `events` and the steps of the longest of them."""
     going, left = np.arange(len(states)), np.full(len(states), duration)
     while len(going) and events <= _MOST_EVENTS:
         rates = np.nan_to_num(propensities(states[going]), nan=0.0, posinf=0.0)

@@ -188,10 +188,10 @@ class Propagator:
 
 
 def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatArray]:
-    """Probabilities of a Poisson number as (first, those from there on), summing to at most 1.
+    """First number and probabilities from it on of a Poisson number, summing to at most 1.
 
-    Those left out are together below half of `CUT`; `terms` asks for so many from 0. They are
-    products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
+    Probabilities left out are together below half of `CUT`; `terms` asks for so many from 0. They
+    are products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
     """
     mode = int(mean)
     reach = int(40 * math.sqrt(mean + 60) + 60)

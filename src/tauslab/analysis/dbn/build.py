@@ -141,7 +141,7 @@ def _largest(task: DbnTask, plan: CountingPlan, engine: Ode) -> int:
 class _CountingDriver:
     """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
 
-    While the trajectories of one launch are counted, those of the next are integrated, unless they
+    While the trajectories of one launch are counted, the next ones are integrated, unless they
     are counted by what integrates them.
     """
 
@@ -280,8 +280,8 @@ def _finish(
 ) -> tuple[DynamicNetwork | None, BoolArray]:
     """Add what all ranks counted, on rank 0, and write it; says which blocks are in it.
 
-    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` is what the
-    file tells too.
+    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` are more
+    attributes of the file.
     """
     comm, (done, before) = counting.comm, parts
     everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
@@ -315,7 +315,7 @@ def _network(
     entries: list[Entries],
     cells: tuple[UintArray, UintArray],
 ) -> DynamicNetwork:
-    """Put together what was counted, with all that a file tells."""
+    """Put together counts, and the attributes of a file."""
     keyed = list(zip(entries, tables.keys, strict=True))
     built = network_of(task.structure, task.options.times, plan.edges, keyed, cells)
     return replace(

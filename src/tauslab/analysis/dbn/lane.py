@@ -36,7 +36,7 @@ def engine_of(
 class DbnLane:
     """Buffers for the samples of up to `rows` trajectories at all time points.
 
-    With `tables` the engine counts them there, and leaves bins for those tables that grow.
+    With `tables` the engine counts samples there, and leaves bins for tables that grow.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class PartWriter:
 
 
 def parts_of(output: Path) -> list[Path]:
-    """Parts beside a file, those of the first attempt first."""
+    """Parts beside a file, in the order of attempts."""
     return part_files(parts_folder(output), _NAME)
 
 

@@ -106,7 +106,7 @@ def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) ->
 def plan_of(
     task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BoolArray] | None, ranks: int
 ) -> CountingPlan:
-    """Intervals and blocks of a build, those of what was counted `before` if there is any."""
+    """Intervals and blocks of a build, taken from what was counted `before` if there is any."""
     if before is not None:
         network, counted = before
         edges = [network.edges[name] for name in task.structure.names]
@@ -143,7 +143,7 @@ def edges_of(
     Parameters
     ----------
     pilot
-        Samples of the node, any shape; those that are not finite do not count. Of an even cut the
+        Samples of the node, any shape; only finite ones count. Of an even cut the
         outermost are enough.
     ranged
         Whether a given range is that of the node: not where it is that of an initial amount.

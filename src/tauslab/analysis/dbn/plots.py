@@ -1,4 +1,4 @@
-"""Pictures of a dynamic Bayesian network: marginals over time against the nominal course."""
+"""Pictures of a dynamic Bayesian network: marginals over time, with the nominal values."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def plot_network(
 ) -> Figure:
     """Draw a panel per node: probabilities of its intervals over time, as sampled.
 
-    Of a variable also the mean over the samples, the factored frontier's mean, and the course with
-    the model's own values. A parameter, which has no time, is drawn as bars.
+    Of a variable also the mean over the samples, the factored frontier's mean, and the time course
+    with the model's own values. A parameter, which has no time, is drawn as bars.
 
     Raises
     ------

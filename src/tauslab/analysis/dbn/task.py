@@ -73,7 +73,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     Raises
     ------
     ModelError
-        A feature that equations cannot honour, or a law that is not known.
+        A feature that equations cannot honour, or a formula that is not known.
     ConfigError
         A name that the model does not have, or a model without variables.
     """

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Asking:
     """The argument `values` of the function; the device is asked once for each name.
 
-    To give a value is collective. So before each, and at the end, ranks tell each other how far the
+    To give a value is collective. So before each, and at the end, ranks compare how far the
     function is: where one of them failed, or asks for something else, none is left waiting.
     """
 

@@ -1,7 +1,7 @@
 """Particle marginal Metropolis-Hastings: parameters from a time course.
 
 Andrieu, Doucet and Holenstein, J. R. Stat. Soc. B 72, 269 (2010). A random walk on the parameters
-(on their logarithms where the prior is of a positive number) whose likelihoods are those of
+(on their logarithms where the prior is of a positive number) whose likelihoods come from
 particle filters; the likelihood of the present place is kept, so that the chain's distribution is
 the posterior whatever the number of particles.
 """
@@ -83,9 +83,9 @@ class Chain(ArrayResult):
         return float(self.accepted.mean())
 
     def effective_size(self, name: str) -> float:
-        """Independent draws that tell as much of a mean (initial positive sequence, Geyer 1992).
+        """Independent draws with the same error of a mean (initial positive sequence, Geyer 1992).
 
-        Of several chains the sum. NaN where one never moved: its draws tell nothing.
+        Of several chains the sum. NaN where one never moved.
         """
         return sum(_effective_size(row) for row in np.atleast_2d(self[name]))
 

@@ -77,7 +77,7 @@ class ParticleFilters:
         logs = self._particles.joined(self._weights.logs).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
         found = {name: getattr(self, name) for name in names}
-        if self.count == 1:  # amounts at the start: the ensemble has those of now alone
+        if self.count == 1:  # amounts at the start: the ensemble has the present ones alone
             found |= {
                 _CONSTANT + name: values
                 for name, values in self._constants.items()
@@ -103,7 +103,7 @@ class ParticleFilters:
     ) -> FilterResults:
         """Go through all rows that are left; `after_row` is called after each.
 
-        Constants that differ between particles are those of the particles as they are now; what
+        Constants that differ between particles belong to the particles as they are now; what
         `go_on` took up goes before.
         """
         self._constants = {**constants, **self._constants}
@@ -146,7 +146,7 @@ class ParticleFilters:
             if not alive.all():
                 factors = np.where(alive[particles.own], factors, -np.inf)
             before = self._weights.means
-            with np.errstate(invalid="ignore"):  # told below
+            with np.errstate(invalid="ignore"):  # an error follows below
                 self._weigh(self._weights.logs + factors)
             if not (self._weights.largest < np.inf).all():
                 particle_weights.require_log_weights(particles.joined(factors))
@@ -253,7 +253,7 @@ class _Weights:
 
     @cached_property
     def _sums(self) -> FloatArray:
-        """Sums of those and of their squares ``[2, filter]``. Collective."""
+        """Sums of `shares` and of their squares ``[2, filter]``. Collective."""
         return self._rows.sums(np.stack([self.shares, self.shares * self.shares]))
 
     @property
@@ -309,9 +309,9 @@ class _Looked:
 
 
 class FilterCheckpoint(StateCheckpoint):
-    """A file of particles, with what their filters have found.
+    """A file of particles, with the state of their filters.
 
-    `particles` are those that it is of, as soon as they are there.
+    `particles` is set as soon as the ensemble is open.
     """
 
     particles: Ensemble

@@ -101,7 +101,7 @@ def _log_factorial(y: float) -> float:
 class _Kind:
     """A density, its parameters with their defaults (None: must be given), and their bounds.
 
-    Their names are those of the registry of distributions; the state gives what stands first
+    They have the names of the registry of distributions; the state gives what stands first
     there, of ``lognormal`` by its logarithm.
     """
 

@@ -87,7 +87,7 @@ class FilterResult(_Filtered):
     log_likelihood
         Logarithm of the density of all data; -inf where no particle can explain a row.
     terms
-        f64 ``[time]``: of each row, given those before; their sum is `log_likelihood`.
+        f64 ``[time]``: of each row, given the rows before; their sum is `log_likelihood`.
     time
         f64 ``[time]``: times of the rows.
     species

@@ -50,7 +50,7 @@ from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.state import State
 
-_ENDED = 2  # statuses from here on are ends
+_ENDED = 2  # this status and all above are ends
 
 
 class Ensemble:
@@ -265,7 +265,7 @@ class Ensemble:
 
     @property
     def effective_size(self) -> float:
-        """How many particles of equal weight tell as much: from 1 to n; 0 if all weights are 0."""
+        """Particles of equal weight with the same error: from 1 to n; 0 if all weights are 0."""
         return particle_weights.effective_size(self._logs)
 
     @property
@@ -310,7 +310,7 @@ class Ensemble:
         return np.ascontiguousarray(table[:, self._observables.index(name)])
 
     def joined(self, own: Array) -> Any:
-        """Values ``[particle]`` of those that each rank has of its own. Collective."""
+        """Values ``[particle]`` of all ranks, of the `own` ones of each. Collective."""
         self._meet("values")
         return np.asarray(self._motion.shares.joined(own))
 
@@ -412,7 +412,7 @@ class Ensemble:
         Parameters
         ----------
         weights
-            Weights ``[particle]`` of 0 or more in place of those of the ensemble; of any sum.
+            Weights ``[particle]`` of 0 or more in place of the ensemble's weights; of any sum.
         method
             ``systematic``, ``stratified`` or ``multinomial``.
 

@@ -19,7 +19,7 @@ class Shares:
 
     def __init__(self, n: int, comm: Communicator) -> None:
         self.n, self._comm = n, comm
-        self._rows: list[int] = []  # that each rank sends here, as `route` found
+        self._rows: list[int] = []  # that each rank sends to this one, by `route`
 
     def of(self, rank: int) -> slice:
         """The particles of a rank."""
@@ -68,7 +68,7 @@ class Shares:
         Returns
         -------
         Which of the rows that this rank will hold becomes each of its particles: rows of its own
-        come first, then those of the other ranks in their order; and for each rank the rows of this
+        come first, then rows of the other ranks in their order; and for each rank the rows of this
         one that it needs, each once.
         """
         size, rank = self._comm.size, self._comm.rank

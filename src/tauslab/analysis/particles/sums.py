@@ -1,7 +1,7 @@
 """Sums in one fixed tree, also of rows that lie on several ranks.
 
 Neighbours are added, then neighbouring sums, on any machine. A rank adds up the subtrees that lie
-within its part of a row, and only those sums travel.
+within its part of a row, and only the sums travel.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _places(part: _Part) -> list[tuple[int, int]]:
 
 
 def _subtrees(values: FloatArray, part: _Part) -> list[FloatArray]:
-    """Sums of those nodes, each of all rows of ``values [quantity, number]``."""
+    """Sums of the nodes that travel, each of all rows of ``values [quantity, number]``."""
     found: list[FloatArray] = []
     for left, right in _steps(part.start, part.stop, part.length):
         if left:
@@ -129,7 +129,7 @@ class CutRows:
         rows = range(own.start // n, -(-own.stop // n)) if own.stop > own.start else range(0)
         self._rows = slice(rows.start, rows.stop)
         ends = np.clip(np.arange(rows.start, rows.stop + 1) * n, own.start, own.stop)
-        self._lengths = np.diff(ends)  # of this rank's parts of those rows
+        self._lengths = np.diff(ends)  # of this rank's parts of these rows
 
     def _cut(self, own: slice) -> tuple[_Part, ...]:
         n, found = self.n, []
@@ -161,7 +161,7 @@ class CutRows:
     # ---------------------------------------------------------------- of all ranks
 
     def cut(self, values: FloatArray, chosen: BoolArray) -> list[tuple[int, FloatArray]]:
-        """Whole rows of values ``[own]``, of those that are cut and chosen, by number."""
+        """Whole rows of values ``[own]``, by number, of rows that are cut and chosen."""
         if self._shares.ranks == 1:
             return []
         parts = [[part for part in cut if chosen[part.row]] for cut in self._parts]
@@ -194,7 +194,7 @@ class CutRows:
         """Sums ``[quantity, row]`` of values ``[quantity, own]``.
 
         Where `held` is given, ``[own]``, numbers that are not held are left out, and others close
-        up: the tree is that of a row of those alone.
+        up: the tree is that of a row of held numbers alone.
         """
         size = len(values)
         body = values[:, self.body].reshape(size, len(self.whole), self.n)

@@ -1,6 +1,6 @@
 """Weights of particles: sums in one order, and who is copied how often.
 
-Everything here is IEEE operations in a fixed order and `portable_exp`, so that it has the same bits
+All functions use IEEE operations in a fixed order and `portable_exp`, so that it has the same bits
 on every machine.
 """
 

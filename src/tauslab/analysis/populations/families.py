@@ -32,7 +32,7 @@ class Growth:
     rate, error
         1 / time of the model; NaN where they are not known.
     families
-        About how many equal families would tell as much, were descendants as unequal as those of
+        Number of equal families with about the same error, were descendants as unequal as those of
         a memoryless division, by the numbers of cells alone: what the families of a run are by
         chance tells nothing of itself.
     unknown

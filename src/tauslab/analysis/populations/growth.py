@@ -122,7 +122,7 @@ class Population:
     def _settle_round(self, t: float) -> Array:
         word = int(draws.words(self._seed, draws.ROUNDS, self._round, 1)[0])
         self._round += 1
-        # At time 0 nobody divides yet: who is to do so does it in the first step.
+        # At time 0 no cell divides yet: one that is to divide does so in the first step.
         halt = self._division.halt if t > 0 else -1
         return self._motion.advance(0.0, t, word, halt=halt)
 
@@ -167,7 +167,7 @@ class Population:
         daughters = divides[index]
         second = daughters & (np.diff(index, prepend=-1) == 0)
         side[daughters] = np.where(second[daughters], 2, 1)
-        order = np.cumsum(divides) - 1  # of a mother among those that divide in this round
+        order = np.cumsum(divides) - 1  # of a mother among all mothers of this round
         number[daughters] = order[index[daughters]]
         if not both and len(mothers):
             kept = draws.uniform(self._seed, draws.SIDES, self._divided, len(mothers))

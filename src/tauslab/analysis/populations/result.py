@@ -52,12 +52,12 @@ class Snapshot:
     values
         f64 ``[cell, name]``.
     cell, mother, founder, generation
-        int64 ``[cell]``: number of each cell, of its mother (-1 of those at the start), of the
+        int64 ``[cell]``: number of each cell, of its mother (-1 of cells at the start), of the
         first cell of its line, and how often its line divided.
     age
         f64 ``[cell]``: time since birth; of cells at the start, since then.
     log_size
-        Logarithm of the number of cells that there are, those given up by chance with them.
+        Logarithm of the number of cells that there are, with cells that were given up by chance.
     log_pairs
         What thinnings make of pairs of cells: `families.pairs_factor`. NaN where one daughter is
         followed.
@@ -336,7 +336,7 @@ class PopulationResult(ArrayResult):
         ----------
         what
             ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
-            ``final``: those of the last time. ``divisions``: a row per division.
+            ``final``: cells of the last time. ``divisions``: a row per division.
 
         Raises
         ------

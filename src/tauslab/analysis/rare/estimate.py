@@ -106,7 +106,7 @@ class RareResult(ArrayResult):
     def standard_error(self) -> float:
         """Standard error of `estimate`, from how the runs differ.
 
-        NaN of one run, and where all runs gave the same: then `bounds` tells more.
+        NaN of one run, and where all runs gave the same: then `bounds` says more.
         """
         if self.certain:
             return 0.0
@@ -138,7 +138,7 @@ class RareResult(ArrayResult):
 
     @property
     def effective_runs(self) -> float:
-        """How many runs of equal estimates would tell as much: from 1 to their number.
+        """Number of runs of equal estimates with the same error: from 1 to their number.
 
         The square of their sum over the sum of their squares; NaN where all gave 0. Where it is
         small, a few runs make the estimate: error and bounds are then themselves by chance.
@@ -253,7 +253,7 @@ class RareResult(ArrayResult):
         )  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw what each run gave; of a weighted ensemble also the course over time.
+        """Draw what each run gave; of a weighted ensemble also the weight in the target over time.
 
         Parameters
         ----------

@@ -53,7 +53,9 @@ def _search(
         raise ConfigError(
             f"{opt('t_end')} is missing: by when the target is reached, in model units"
         )
-    asked = with_settings(network, values)  # whose constants are hidden in the laws of the target
+    asked = with_settings(
+        network, values
+    )  # whose constants are hidden in rate laws of the target's network
     check_rates(asked, asked.parameter_values())
     target = Target(network, given.target, values)
     coordinate = target.coordinate(given.coordinate)

@@ -22,7 +22,7 @@ _MOST_BYTES = 1 << 28  # of samples of one launch
 
 
 class Segments:
-    """Moves states by whole steps of one length; a rank moves its share and tells the others.
+    """Moves states by whole steps of one length; a rank moves its share and sends it to the others.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Segments:
         self.task: NetworkTask = prepare(network, options)
         if self.task.lowered.dynamics is not None:
             raise ModelError(
-                f"{network.name}: its events, or laws that the time changes, cannot be split: "
+                f"{network.name}: its events, or rate laws that time changes, cannot be split: "
                 "counts alone must say what happens next"
             )
         self.start: Int32Array = self.task.initial[0]

@@ -106,7 +106,7 @@ def split_runs(
     Parameters
     ----------
     report
-        Told how many runs are done.
+        Called with the number of runs that are done.
     begun
         What an earlier call kept, if one was ended.
     """
@@ -224,7 +224,7 @@ class _Paths:
     def _branch(self, killed: BoolArray, level: FloatArray, number: int) -> None:
         """Make each killed path a branch of one that is above the level of its run."""
         runs, paths = killed.shape
-        above = np.argsort(killed, axis=1, kind="stable")  # those that are left, first
+        above = np.argsort(killed, axis=1, kind="stable")  # paths that are left, first
         left = paths - killed.sum(axis=1)
         draws = uniform(self._seed, PARENTS, number, runs * paths).reshape(runs, paths)
         run, child = np.nonzero(killed)

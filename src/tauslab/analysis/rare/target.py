@@ -1,4 +1,4 @@
-"""The target, which absorbs, and the coordinate that tells how near to it a state is."""
+"""The target, which absorbs, and the coordinate, which grows towards it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Coordinate:
     text
         The coordinate as messages and results name it.
     held
-        Amounts of species that nothing changes and that are not whole: states do not tell them.
+        Amounts of species that nothing changes and that are not whole: states do not hold them.
     """
 
     sign: int
@@ -104,9 +104,9 @@ class Coordinate:
 class Target:
     """A condition of counts at which trajectories stop, and the network in which they do.
 
-    Every propensity becomes ``if(condition, 0, propensity)``. The condition is part of each law, so
-    an exact trajectory ends with the very reaction that makes the condition true, whenever that
-    is, and keeps that state. Whoever looks later sees the first passage; none is missed.
+    Every propensity becomes ``if(condition, 0, propensity)``. The condition is part of each rate
+    law, so an exact trajectory ends with the very reaction that makes the condition true, whenever
+    that is, and keeps that state. Whoever looks later sees the first passage; none is missed.
 
     Raises
     ------

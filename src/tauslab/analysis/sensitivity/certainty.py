@@ -75,8 +75,8 @@ def certain(
 ) -> BoolArray:
     """Places where equal differences are a proof, bool ``[parameter, time, output]``.
 
-    At time 0, where a parameter has no way to an output through laws, rules and initial amounts,
-    and where no reaction changes what an output is made of.
+    At time 0, where a parameter has no way to an output through rate laws, rules and initial
+    amounts, and where no reaction changes what an output is made of.
     """
     extended, recorded = with_outputs(network, outputs)
     used = _uses(extended)
@@ -136,7 +136,7 @@ def _weights(tree: Expression) -> dict[str, float] | None:
 
 
 def _uses(network: Network) -> dict[str, set[str]]:
-    """Names that each name depends on: of a species, those in laws of reactions that change it."""
+    """Names that each name depends on: of a species, names in rate laws that change it."""
     trees: dict[str, Expression] = {**network.parameters, **network.rule_expressions()}
     used = {name: set(symbols(tree)) for name, tree in trees.items()}
     for name, species in network.species.items():
@@ -160,7 +160,7 @@ def _reached(used: dict[str, set[str]], start: str) -> set[str]:
 
 
 def warn_of_few(found: SensitivityResult, unit: str) -> None:
-    """Tell where an error is not known, or made by a few pairs or trajectories."""
+    """Warn where an error is not known, or made by a few pairs or trajectories."""
     if found.n < 2:  # all errors are NaN, and one pair was asked for
         return
     unknown = np.isnan(found.standard_error) & (found.valid > 1)[..., None]

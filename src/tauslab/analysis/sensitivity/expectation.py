@@ -90,7 +90,7 @@ class Expectation:
         seed
             Of this call alone, which then does not count.
         conditions
-            Values ``[condition]`` by name, of this call alone, in place of those given at first.
+            Values ``[condition]`` by name, of this call alone, in place of the first ones.
 
         Raises
         ------

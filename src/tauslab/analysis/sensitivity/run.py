@@ -111,5 +111,5 @@ def checked_options(
     )  # fmt: skip
     outputs = [given.outputs] if isinstance(given.outputs, str) else given.outputs
     recorded = chosen_outputs(network, outputs)
-    with_outputs(network, recorded)  # refuses names, here on all ranks alike
+    with_outputs(network, recorded)  # refuses names, on all ranks alike
     return network, options, chosen_names(network, names_of(given.parameters)), recorded

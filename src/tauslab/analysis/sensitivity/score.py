@@ -29,7 +29,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.task import NetworkTask, prepare, with_settings
 from tauslab.store.format.statistics import moments_of_sums
 
-# Trajectories that tell what is subtracted from outputs. They have the highest numbers, which no
+# Trajectories whose means are subtracted from outputs. They have the highest numbers, which no
 # run of less than 2^40 has, so that what is subtracted is independent of the others.
 _PILOT = 256
 
@@ -93,7 +93,7 @@ def _require_no_amounts(network: Network, names: Sequence[str]) -> None:
 def _task(
     network: Network, names: Sequence[str], outputs: Sequence[str], options: Options
 ) -> tuple[NetworkTask, Slopes]:
-    """The network with its outputs as observables, and derivatives by `names` as laws."""
+    """The network with its outputs as observables, and derivatives by `names` as formulas."""
     extended, recorded = with_outputs(network, outputs)
     trees = extended.rule_expressions()
     derived = {

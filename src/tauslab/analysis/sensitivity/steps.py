@@ -22,7 +22,7 @@ DEFAULT_STEP = 0.02  # of a parameter's value
 
 @dataclass(frozen=True)
 class Step:
-    """A parameter, or an initial amount, with its value and those of the two sides."""
+    """A parameter, or an initial amount, with its value and the values of the two sides."""
 
     name: str
     value: float

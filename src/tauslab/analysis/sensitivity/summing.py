@@ -30,11 +30,11 @@ _MOST_SUM_BYTES = 1 << 30  # of the points of a launch
 _ENDS = ("overflow", "step_limit", "nan")
 
 Start = Callable[[int, int, Any, SampleBuffers, Any], None]
-Report = Callable[[int], None]  # told how many more pairs are done
+Report = Callable[[int], None]  # is called with how many more pairs are done
 
 
 def silent(more: int) -> None:
-    """Tells nobody."""
+    """Ignore progress."""
 
 
 class Summing:
@@ -126,7 +126,7 @@ class Summing:
 def summed(
     summing: Summing, comm: Communicator, name: str, each: int, why_nan: str = ""
 ) -> Accumulators:
-    """Sums of all ranks, of `each` at a point; tells how many are left out, and why. Collective.
+    """Sums of all ranks, of `each` at a point; warns how many are left out, and why. Collective.
 
     Raises
     ------

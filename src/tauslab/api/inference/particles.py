@@ -225,7 +225,7 @@ def _naming_rows(
         given = {name: row[low].item() if one else row[low:high] for name, row in each.items()}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # told before
+                warnings.simplefilter("ignore")  # given before
                 opened({**rows, **given}, high - low).close()
         except (ModelError, ConfigError) as error:
             return error
@@ -472,16 +472,17 @@ def _require_parameters(
 
 
 def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
-    """Laws of initial counts as a digest takes them."""
+    """Distributions of initial counts as a digest takes them."""
     return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
 
 
 def _constants(
     network: Network | Lattice, given: Mapping[str, Any], data: Observations
 ) -> dict[str, Any]:
-    """Values of all parameters that the model can tell, and those that are given.
+    """Values of all parameters of the model, and given values.
 
-    Parameters of noises that follow from others have a value for each particle, where those do.
+    A parameter of a noise that follows from others has a value for each particle, where one of
+    them has.
     """
     held = {name: value for name, value in given.items() if name in network.parameters}
     first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}

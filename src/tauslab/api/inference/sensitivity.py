@@ -41,8 +41,8 @@ def sensitivity(
     Parameters
     ----------
     model
-        A network, or a model file, without events, delays, rate rules and laws of time, of up to
-        128 reactions.
+        A network, or a model file, without events, delays, rate rules and rate laws of time, of up
+        to 128 reactions.
     {options}
 
     Returns
@@ -90,8 +90,8 @@ def expectation(
     """Make means of outputs a function of parameters that can be differentiated.
 
     For fits by stochastic gradients: called with a tensor of PyTorch that needs a gradient, the
-    function gives means through which a loss is differentiated. Derivatives are those of
-    `tauslab.sensitivity` with coupled pairs.
+    function gives means through which a loss is differentiated. Derivatives are estimated as
+    by `tauslab.sensitivity` with coupled pairs.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ from tauslab.store.results.result import Result
 Summary = Callable[[Result], npt.ArrayLike]
 Summaries = Summary | str | Sequence[str]
 
-_ENDED = 2  # statuses from here on are ends
+_ENDED = 2  # this status and all above are ends
 
 # Set by every call, or of no use to one trajectory for each parameter set.
 _OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep", "table", "design")
@@ -68,7 +68,9 @@ class Simulator:
         self.parameters = tuple(parameters)
         self._seed, self._options = seed, options
         self._calls = self._copies = 0
-        self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
+        self._place: tuple[
+            int, ...
+        ] = ()  # of a copy: its number, after the numbers of its originals
         self._origin = Origin(repeats=seeded)
 
     @checks_keywords
@@ -104,7 +106,7 @@ class Simulator:
         # Where none was given, or a copy was made, each rank has a seed of its own.
         seed = ranks.bcast(self._next_seed(table) if seed is None else seed_of(seed))
         columns = {name: table[:, i] for i, name in enumerate(self.parameters)}
-        if not len(table):  # the model's own values tell how many summaries there are
+        if not len(table):  # a run with the model's own values gives the number of summaries
             columns = {}
         n = max(1, len(table))
         options = {**self._options, "comm": ranks}
@@ -146,12 +148,12 @@ class Simulator:
         self._origin = Origin(repeats=False)
 
     def _settle(self) -> None:
-        """Take a place of its own in a process where nobody has counted this copy."""
+        """Take a place of its own in a process that has not counted this copy."""
         others = self._origin.others()
         if not others:
             return
         self._place, self._origin = (*self._place, *others), Origin(repeats=False)
-        if len(others) > 1:  # a fork is copied where nobody chose a seed for it
+        if len(others) > 1:  # a fork is a copy for which no seed was chosen
             warn(
                 f"ts.simulator(seed={self._seed}) is made by each worker process that imports its "
                 f"module: it draws numbers of its own in worker {others[-1]}, so that workers do "

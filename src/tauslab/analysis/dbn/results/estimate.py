@@ -149,7 +149,7 @@ class Estimate:
     `combinations` ``[combination, parameter]`` holds intervals; `log_likelihoods` and `priors`
     ``[combination]``; `squares` ``[combination]`` the squared differences between measurements and
     the network's means, in units of sd, as Liu et al. (2009) minimise; `complete` says whether
-    all combinations are here, or those that a search met.
+    all combinations are in it, or only the ones that a search met.
     """
 
     network: DynamicNetwork
@@ -167,7 +167,7 @@ class Estimate:
 
     @property
     def posterior(self) -> FloatArray:
-        """Probability of each combination ``[combination]``, among those that are here."""
+        """Probability of each combination ``[combination]``, among the ones in it."""
         with np.errstate(divide="ignore"):
             logs = self.log_likelihoods + np.log(self.priors)
         top = logs.max()
@@ -250,7 +250,7 @@ class _Rating:
         self.found: dict[tuple[int, ...], tuple[float, float]] = {}
 
     def all_of(self, combinations: Iterator[tuple[int, ...]]) -> None:
-        """Rate those that are new."""
+        """Rate the new ones."""
         fresh = (c for c in combinations if c not in self.found)
         while batch := list(itertools.islice(fresh, _TOGETHER)):
             names = self._network.parameters

@@ -181,7 +181,7 @@ def counted_blocks(path: Path) -> BoolArray:
 
 
 def network_digest_lines(path: Path) -> list[tuple[str, str]]:
-    """Name and SHA-256 of every dataset that counts; nominal course and probabilities do not.
+    """Name and SHA-256 of every dataset that counts; nominal values and probabilities do not.
 
     Raises
     ------

@@ -213,7 +213,7 @@ def exact(
 ) -> Beliefs:
     """Marginals of all nodes given all evidence, from their joint distribution.
 
-    Those of parameters are in the result too, the same at every time. Variables start
+    Marginals of parameters are in the result too, the same at every time. Variables start
     independently, and independently of parameters, as in the factored frontier.
 
     Raises

@@ -48,8 +48,8 @@ class Structure:
 class TableRows:
     """The rows of a conditional probability table that occurred, at one step.
 
-    `parents` u8 ``[row, parent]`` holds the parents' bins, `probabilities` ``[row, bin]`` those of
-    the node after the step.
+    `parents` u8 ``[row, parent]`` holds the parents' bins, `probabilities` ``[row, bin]`` are
+    of the node after the step.
     """
 
     parents: BinArray
@@ -61,7 +61,7 @@ class CountTable:
     """Counts of a node, given its parents, at all steps.
 
     `bins` u8 ``[entry, digit]``: the bins of the parents before the step, then the node's own after
-    it; entries are sorted. Those of step k (from time k to k + 1) are ``offsets[k]`` to
+    it; entries are sorted. Entries of step k (from time k to k + 1) are ``offsets[k]`` to
     ``offsets[k + 1]`` - 1. `counts` u64 ``[entry]``.
     """
 
@@ -125,7 +125,7 @@ class DynamicNetwork:
     outside
         How many values lay below, above, or were not finite, u64 ``[time, 3]``.
     nominal
-        Course with the model's own values ``[time, variable]``, if it was made.
+        Time course with the model's own values ``[time, variable]``, if it was made.
     attributes
         Seed, settings and digests, as in the file.
     """
@@ -167,7 +167,7 @@ class DynamicNetwork:
 
     @property
     def samples(self) -> int:
-        """Trajectories that were counted, those that are not finite among them."""
+        """Trajectories that were counted, with the ones that are not finite."""
         name = self.variables[0]
         return int(self.marginals[name][0].sum() + self.outside[name][0, 2])
 

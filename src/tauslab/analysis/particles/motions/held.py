@@ -29,7 +29,7 @@ def held_alike(before: NetworkTask, now: NetworkTask, names: Collection[str]) ->
 def counts_anew(
     before: NetworkTask, now: NetworkTask, names: Collection[str], own: Int32Array, rows: slice
 ) -> Int32Array:
-    """Counts ``[particle of this rank, species]`` as `now` has columns, from those of `before`."""
+    """Counts ``[particle of this rank, species]`` as `now` has columns, from counts of `before`."""
     old, new, species = before.lowered.recorded, now.lowered.recorded, now.lowered.species
     held = own_rows(now.initial, rows)
     counts = np.empty((len(own), len(new)), np.int32)

@@ -46,8 +46,8 @@ def region_names(lattice: Lattice) -> tuple[str, ...]:
 class LatticeMotion(Motion):
     """Whole lattices as particles, moved by the steps of the model.
 
-    Every lattice makes the same steps. At time t it has made those that are over at t: the last
-    one ends at t or before. Of a lattice that is given others are the replicas of a run: replica
+    Every lattice makes the same steps. At time t the last step that was made ends at t or
+    before. Of a lattice that is given others are the replicas of a run: replica
     number i is placed as in ``tauslab.run(lattice, seed=...)``.
     """
 

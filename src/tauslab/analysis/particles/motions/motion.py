@@ -162,7 +162,7 @@ class DeviceRows:
         """Rows that this rank holds after a move. Collective.
 
         ``wanted[r]`` are the rows of this rank that rank r needs. Rows that arrive form a pool:
-        first this rank's own, then those of the other ranks in order. Particle i becomes row
+        first this rank's own, then rows of the other ranks in order. Particle i becomes row
         ``order[i]`` of the pool. Both come from `Shares.route`.
         """
         backend, rank = self.backend, self.comm.rank

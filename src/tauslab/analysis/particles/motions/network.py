@@ -313,7 +313,7 @@ class NetworkMotion(Motion):
         self._rows.stream.record().wait()
 
     def _initial(self) -> Any:
-        """Counts of all species, of which those that hold any number have none.
+        """Counts of all species; 0 of a quantity that holds any number.
 
         Kernels read a row of them also where states that are kept take their place.
         """
@@ -334,7 +334,7 @@ class NetworkMotion(Motion):
         return self._engine
 
     def _require_room(self, n: int) -> None:
-        # Counts before and after, and of those that are copied; whole states before and after.
+        # Counts before and after, and copied ones; whole states before and after.
         each = 12 * len(self.task.species) + 16 * self.words
         self._rows.require_room(n, each, self._network.name)
 

@@ -77,7 +77,7 @@ class Groups:
 def split_and_merge(
     labels: IntArray, progress: FloatArray, weights: FloatArray, walkers: int, uniforms: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Make `walkers` walkers of equal weight of those in each bin (Huber and Kim 1996).
+    """Make `walkers` walkers of equal weight in each bin of the walkers there (Huber and Kim 1996).
 
     Within a bin of weight w a walker of weight w_i becomes ``walkers w_i / w`` walkers on average,
     the next smaller or the next larger whole number: systematic resampling in the order of

@@ -15,7 +15,7 @@ from tauslab.base.arrays import FloatArray
 # then made than are needed; no error follows.
 _RISE, _FALL = 2.0, 2.5
 _ROUNDING = 1e-12  # of a mean: no difference
-_BLOCKS = 4  # of half the rounds, where one run alone has to tell its own error
+_BLOCKS = 4  # of half the rounds, where one run alone gives its own error
 
 
 @dataclass(frozen=True)

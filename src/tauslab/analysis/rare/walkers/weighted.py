@@ -79,7 +79,7 @@ class Mover(Protocol):
     start: Int32Array
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
-        """Move states ``[walker, column]`` by round `turn`; those in the target stay there.
+        """Move states ``[walker, column]`` by round `turn`; walkers in the target stay there.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class WalkRules:
     recycle
         Whether walkers in the target begin again, in place of being taken away.
     discard, extend
-        Of those that begin again: first part of the rounds that is not used; how many times
+        With `recycle`: first part of the rounds that is not used; how many times
         `rounds` there may be until the flux is at rest.
     """
 
@@ -131,7 +131,7 @@ def weighted_runs(
     Parameters
     ----------
     report
-        Told how many rounds of runs are done.
+        Called with the number of rounds of runs that are done.
     begun
         What an earlier call kept, if one was ended.
     """
