@@ -73,7 +73,7 @@ def _propensity(
 
 
 def _evaluate(law: Law, counts: FloatArray, known: dict[int, FloatArray]) -> FloatArray:
-    """Value of a lowered law for each state; `known` keeps the parts that laws share."""
+    """Value of a lowered rate law for each state; `known` keeps the parts that rate laws share."""
     parts: dict[int, FloatArray] = {}
     for part in operations_first(law, known):
         if isinstance(part, Count):

@@ -2,6 +2,5 @@
 
 `steps` chooses the two sides of a difference, `outputs` what is recorded, `finite` runs pairs of
 trajectories, `score` single ones with likelihood ratios, `run` is the whole job,
-`result` holds values and standard errors and `tables` tells them; `expectation` is a function for
-fits, `torch_gradient` and `pulling` its chain rule.
+`result` holds values and standard errors; `expectation` is a function for fits.
 """

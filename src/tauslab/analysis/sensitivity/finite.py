@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from tauslab.analysis.sensitivity.certainty import certain, errors_of
+from tauslab.analysis.sensitivity.certainty import DerivativeEstimates, certain, errors_of
 from tauslab.analysis.sensitivity.outputs import with_outputs
-from tauslab.analysis.sensitivity.result import SensitivityResult
 from tauslab.analysis.sensitivity.steps import Step, side_rows
-from tauslab.analysis.sensitivity.summing import Report, Summing, groups, portions, silent, summed
+from tauslab.analysis.sensitivity.summing import Report, Summing, groups, silent, summed
 from tauslab.base.arrays import Array, FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.pairs import PAIR_COLUMNS, CommonPairs, CoupledPairs, Pairs
-from tauslab.kernels.ensemble.launch import SampleBuffers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
@@ -26,63 +23,6 @@ from tauslab.options.sweep import MOST_POINTS
 from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.format.layout import Accumulators
 from tauslab.store.format.statistics import moments_of_sums
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Sums over pairs: of the differences, and of both sides.
-
-    `value`, `standard_error`, `informative` and `sides_variance` f64 ``[condition, step, time,
-    output]``, `mean` over all sides ``[condition, time, output]``, `valid` int64 ``[condition,
-    step, time]``.
-    """
-
-    value: FloatArray
-    standard_error: FloatArray
-    informative: FloatArray
-    sides_variance: FloatArray
-    mean: FloatArray
-    valid: IntArray
-
-
-def finite_differences(
-    network: Network,
-    steps: Sequence[Step],
-    outputs: Sequence[str],
-    options: Options,
-    method: str,
-    backend: Backend,
-    comm: Communicator,
-    report: Report = silent,
-) -> SensitivityResult:
-    """Derivatives by ``coupled`` or ``common`` pairs. Collective.
-
-    Parameters
-    ----------
-    options
-        With times, number of pairs, seed and `max_steps`.
-    report
-        Told how many more pairs this rank has simulated.
-    """
-    found = differences(network, steps, outputs, options, method, backend, comm, report=report)
-    return SensitivityResult(
-        model=network.name,
-        method=method,
-        seed=options.seed or 0,
-        n=options.n,
-        time=options.times,
-        parameters=tuple(step.name for step in steps),
-        outputs=tuple(outputs),
-        values=np.array([step.value for step in steps]),
-        low=np.array([step.low for step in steps]),
-        high=np.array([step.high for step in steps]),
-        value=found.value[0],
-        standard_error=found.standard_error[0],
-        informative=found.informative[0],
-        mean=found.mean[0],
-        sides_variance=found.sides_variance[0],
-        valid=found.valid[0],
-    )
 
 
 def differences(  # noqa: PLR0913 - the last two have defaults
@@ -96,13 +36,19 @@ def differences(  # noqa: PLR0913 - the last two have defaults
     conditions: Mapping[str, FloatArray] | None = None,
     *,
     report: Report = silent,
-) -> Differences:
-    """Finite differences under one condition or several, in the same launches. Collective.
+) -> DerivativeEstimates:
+    """Derivatives by ``coupled`` or ``common`` pairs, under one condition or several. Collective.
+
+    All conditions share launches.
 
     Parameters
     ----------
+    options
+        With times, number of pairs, seed and `max_steps`.
     conditions
         Values of other names ``[condition]``.
+    report
+        Called with how many more pairs this rank has simulated.
     """
     rows = side_rows(steps, conditions)
     task = _task(network, rows, outputs, options)
@@ -116,12 +62,12 @@ def differences(  # noqa: PLR0913 - the last two have defaults
     width = np.array([step.width for step in steps])[:, None, None]
     known = certain(network, [step.name for step in steps], outputs, options.times)
     error, informative = errors_of(spread, square, square_spread, n[..., None], known)
-    return Differences(
+    return DerivativeEstimates(
         difference / width,
         error / width,
         informative,
-        first_spread + second_spread,
         np.add.reduce((first + second) / 2, axis=1) / len(steps),
+        first_spread + second_spread,
         n,
     )
 
@@ -209,17 +155,10 @@ def _sums(
 ) -> Accumulators:
     """Sums over all pairs of all ranks."""
     summing = Summing(backend, points, *shape)
-    seed, bytes_each = task.options.seed, 8 * shape[0] * shape[1]
-    assert seed is not None
-
-    def start(first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Any) -> None:
-        engine.run(
-            first, each, outputs, buffers, stream, seed=seed, max_steps=task.options.max_steps
-        )
-
-    for first, each in portions(pairs, points, bytes_each, backend, comm):
-        summing.add(first, each, engine.rows(each), start)
-        report(points * each)
+    most = task.options.max_steps
+    assert task.options.seed is not None
+    start = partial(engine.run, seed=task.options.seed, max_steps=most)
+    summing.run(range(pairs), start, comm, report, engine.rows)
     return summed(summing, comm, task.network.name, pairs)
 
 

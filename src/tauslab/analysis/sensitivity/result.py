@@ -1,4 +1,4 @@
-"""What `tauslab.sensitivity` gives."""
+"""The result of `tauslab.sensitivity`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SensitivityResult(ArrayResult):
         must. That of a difference lacks the bias of the step.
     informative
         f64 ``[parameter, time, output]``: how many pairs, or trajectories, of equal differences
-        would tell as much; below 8 the error is uncertain itself.
+        have the same error; below 8 the error is uncertain itself.
     mean
         f64 ``[time, output]``: mean of each output; of a difference the mean over all sides.
     sides_variance
@@ -256,7 +256,7 @@ class SensitivityResult(ArrayResult):
         Parameters
         ----------
         outputs
-            Those with a panel; by default the first four.
+            Outputs with a panel; by default the first four.
         path
             File to write: PNG, SVG or PDF by its suffix.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from tauslab.analysis.sensitivity.certainty import certain, errors_of
+from tauslab.analysis.sensitivity.certainty import DerivativeEstimates, certain, errors_of
 from tauslab.analysis.sensitivity.outputs import with_outputs
-from tauslab.analysis.sensitivity.result import LIKELIHOOD_RATIO, SensitivityResult
-from tauslab.analysis.sensitivity.summing import Report, Summing, portions, silent, summed
+from tauslab.analysis.sensitivity.summing import Report, Summing, silent, summed
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
@@ -19,7 +18,6 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.codegen import Slopes
 from tauslab.kernels.coupled.scores import ScoreInputs, ScorePaths
-from tauslab.kernels.ensemble.launch import SampleBuffers
 from tauslab.kernels.network.lowering import Law
 from tauslab.model.expressions.derivative import derivative
 from tauslab.model.expressions.expression import Expression, Number, substitute
@@ -31,7 +29,7 @@ from tauslab.options.record import Record
 from tauslab.runner.ensemble.task import NetworkTask, prepare, with_settings
 from tauslab.store.format.statistics import moments_of_sums
 
-# Trajectories that tell what is subtracted from outputs. They have the highest numbers, which no
+# Trajectories whose means are subtracted from outputs. They have the highest numbers, which no
 # run of less than 2^40 has, so that what is subtracted is independent of the others.
 _PILOT = 256
 
@@ -46,7 +44,7 @@ def likelihood_ratios(
     backend: Backend,
     comm: Communicator,
     report: Report = silent,
-) -> SensitivityResult:
+) -> DerivativeEstimates:
     """Derivatives by all `names` from the same trajectories. Collective.
 
     Raises
@@ -56,7 +54,7 @@ def likelihood_ratios(
     ModelError
         A rate is 0 at these values, and its derivative is not.
     """
-    values = _values(network, names)
+    _require_no_amounts(network, names)
     task, slopes = _task(network, names, outputs, options)
     engine = ScorePaths(
         backend, task.lowered, options.times.tolist(), slopes,
@@ -72,28 +70,12 @@ def likelihood_ratios(
     reached = np.broadcast_to(valid, (len(names), len(valid)))
     known = certain(network, names, outputs, options.times)
     error, informative = errors_of(spread, square, square_spread, reached[..., None], known)
-    return SensitivityResult(
-        model=network.name,
-        method=LIKELIHOOD_RATIO,
-        seed=options.seed or 0,
-        n=options.n,
-        time=options.times,
-        parameters=tuple(names),
-        outputs=tuple(outputs),
-        values=values,
-        low=values,
-        high=values,
-        value=value,
-        standard_error=error,
-        informative=informative,
-        mean=means[:, 2 * products :],
-        sides_variance=np.full(value.shape, np.nan),
-        valid=reached,
-    )
+    none = np.full(value.shape, np.nan)
+    return DerivativeEstimates(value, error, informative, means[:, 2 * products :], none, reached)
 
 
-def _values(network: Network, names: Sequence[str]) -> FloatArray:
-    """Values of parameters, none of which moves an initial amount."""
+def _require_no_amounts(network: Network, names: Sequence[str]) -> None:
+    """Refuse names that are initial amounts, or that one depends on."""
     parameters = network.parameter_values()
     amounts = network.initial_amounts(parameters)
     for name in names:
@@ -106,13 +88,12 @@ def _values(network: Network, names: Sequence[str]) -> FloatArray:
                 f"{name}: {opt('method', 'likelihood-ratio')} has no derivatives by initial "
                 f"amounts, or by what they depend on: {opt('method', 'coupled')} has"
             )
-    return np.array([parameters[name] for name in names])
 
 
 def _task(
     network: Network, names: Sequence[str], outputs: Sequence[str], options: Options
 ) -> tuple[NetworkTask, Slopes]:
-    """The network with its outputs as observables, and derivatives by `names` as laws."""
+    """The network with its outputs as observables, and derivatives by `names` as formulas."""
     extended, recorded = with_outputs(network, outputs)
     trees = extended.rule_expressions()
     derived = {
@@ -204,20 +185,10 @@ def _run(
     report: Report,
 ) -> Summing:
     """The share of this rank of trajectories with these numbers."""
-    backend = engine.backend
-    times, outputs = centres.shape
-    columns = (2 * slopes.parameters + 1) * outputs
-    summing = Summing(backend, 1, times, columns)
-    uploaded, seed = backend.upload(centres), task.options.seed
-    assert seed is not None
-
-    def start(first: int, each: int, samples: Any, buffers: SampleBuffers, stream: Any) -> None:
-        engine.run(
-            first, each, samples, buffers, stream, centres=uploaded, seed=seed,
-            max_steps=task.options.max_steps,
-        )  # fmt: skip
-
-    for first, each in portions(len(numbers), 1, 8 * times * columns, backend, comm):
-        summing.add(numbers.start + first, each, each, start)
-        report(each)
+    backend, (times, outputs) = engine.backend, centres.shape
+    summing = Summing(backend, 1, times, (2 * slopes.parameters + 1) * outputs)
+    uploaded, most = backend.upload(centres), task.options.max_steps
+    assert task.options.seed is not None
+    start = partial(engine.run, centres=uploaded, seed=task.options.seed, max_steps=most)
+    summing.run(numbers, start, comm, report)
     return summing

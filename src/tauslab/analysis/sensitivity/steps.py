@@ -22,7 +22,7 @@ DEFAULT_STEP = 0.02  # of a parameter's value
 
 @dataclass(frozen=True)
 class Step:
-    """A parameter, or an initial amount, with its value and those of the two sides."""
+    """A parameter, or an initial amount, with its value and the values of the two sides."""
 
     name: str
     value: float
@@ -31,12 +31,12 @@ class Step:
 
     @property
     def width(self) -> float:
-        """What a difference of outputs is divided by."""
+        """The divisor of a difference of outputs."""
         return self.high - self.low
 
     @property
     def difference(self) -> str:
-        """How the sides lie: ``centred``, ``forward`` or ``backward``."""
+        """The place of the sides: ``centred``, ``forward`` or ``backward``."""
         if self.low == self.value:
             return "forward"
         return "backward" if self.high == self.value else "centred"

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tauslab.analysis.rare.walkers.bins import AdaptiveBins, FixedBins, binning_of
-from tauslab.analysis.rare.walkers.groups import Groups
-from tauslab.analysis.rare.walkers.resampling import split_and_merge
+from tauslab.analysis.rare.walkers.resampling import Groups, split_and_merge
 
 
 def test_copies_have_the_right_mean():

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from tauslab.analysis.rare.walkers.groups import Groups
+from tauslab.analysis.rare.walkers.resampling import Groups
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
