@@ -27,7 +27,7 @@ from tauslab.options.python_values import names_of, numbers, whole
 from tauslab.options.values.checks import within
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import writing_result
 
 
 @takes(SensitivityKeywords)
