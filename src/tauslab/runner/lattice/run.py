@@ -30,6 +30,7 @@ from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
 from tauslab.store.locks import written_by_us
+from tauslab.store.results.lattice.recorded import TemporaryFolder
 from tauslab.store.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.store.targets import require_no_input, require_place
 
@@ -86,14 +87,13 @@ def _run_and_open(
     try:
         with watched(stop, comm, options.output):
             _run(task, path, comm, grid, stop, tell)
-        result = agree(comm, lambda: LatticeResult(path))
+        kept = TemporaryFolder(Path(folder), saves=comm.rank == 0) if folder else None
+        result = agree(comm, lambda: LatticeResult(path, folder=kept))
     except BaseException:
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     comm.barrier()  # all have opened it: a folder may go now
-    if folder:
-        result.keep_in(Path(folder), first=comm.rank == 0)
     return result
 
 
