@@ -21,7 +21,7 @@ import numpy.typing as npt
 from outcome import Outcome
 from scipy.linalg import expm
 
-from tauslab.model.lattice.diagnosis.splitting import pair_error
+from tauslab.model.lattice.diagnosis.time_step import pair_error
 
 SIDE = 6
 SITES = SIDE**3

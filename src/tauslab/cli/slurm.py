@@ -13,7 +13,7 @@ from pathlib import Path
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import write_whole
 from tauslab.cli.tools import require_new
-from tauslab.options.values.sbatch import sbatch_lines, sbatch_words
+from tauslab.options.dask import sbatch_lines, sbatch_words
 from tauslab.store.targets import require_place
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early

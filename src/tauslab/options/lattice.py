@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, ModelError, TauslabError
 from tauslab.base.option_names import assigned, opt, warn
-from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.model.lattice.parts import MAX_HOP
 from tauslab.options.keywords import PointsKeywords, device_option
 from tauslab.options.places import Device, Name, Output
 from tauslab.options.python_values import whole

@@ -20,8 +20,7 @@ from tauslab.kernels.ode.settings import (
     OdeSettings,
 )
 from tauslab.options.values.checks import within
-from tauslab.options.values.definition import Stored, declared, definitions, option
-from tauslab.options.values.stored import taken
+from tauslab.options.values.definition import Stored, declared, definitions, option, taken
 from tauslab.options.values.texts import count
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]

@@ -30,6 +30,7 @@ SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
 MOST_OF_A_PLANE = 2**31  # kernels number the sites of a plane by signed 32-bit numbers
 SPACINGS = 1e-12, 10.0  # metres
+MAX_HOP = 1 / 6  # probability at which a step of diffusion is Gaussian to fourth order
 MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
 _LONGEST_NAME = 1000
 VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types

@@ -10,7 +10,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (

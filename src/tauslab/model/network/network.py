@@ -31,7 +31,6 @@ from tauslab.model.expressions.infix import as_expression
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name, require_text
 from tauslab.model.network.counts import meant, some
-from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
     REVERSIBLE,
     both_ways,
@@ -47,6 +46,7 @@ from tauslab.model.network.parts import (
     Doubt,
     Event,
     Feature,
+    NetworkData,
     Reaction,
     Rule,
     Species,

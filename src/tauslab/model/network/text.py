@@ -17,8 +17,7 @@ from tauslab.model.expressions.expression import (
     written_size,
 )
 from tauslab.model.expressions.mass_action import recognise
-from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent
+from tauslab.model.network.parts import Event, NetworkData, Reaction, Species, TimedEvent
 
 _MOST_LINES = 20  # of each kind, in a terminal
 _MOST_ROWS = 50  # and in a notebook

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError, OutputError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import draft_of
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.store.format.flat import boxes
 from tauslab.store.format.layout import Accumulators, Layout

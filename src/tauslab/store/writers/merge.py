@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.base.files.text import put_attributes
 from tauslab.store.format.flat import boxes
 from tauslab.store.format.layout import Layout, RowArray

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.analysis.dbn.results.network import CountTable, DynamicNetwork, FloatArray, Structure
 from tauslab.base.errors import InputFileError, reason_of
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
 from tauslab.base.files.text import plain, put_attributes, put_text
 from tauslab.base.option_names import opt

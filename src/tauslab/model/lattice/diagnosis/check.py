@@ -13,15 +13,16 @@ from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.membranes import confined_sites
 from tauslab.model.lattice.diagnosis.occupancy import (
     CROWDED,
+    at_rest,
+    critical_spacings,
     expected_occupancy,
+    never_happening,
+    pair_warnings,
+    reached_types,
     site_propensities,
 )
-from tauslab.model.lattice.diagnosis.pairs import critical_spacings, pair_warnings
-from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
-from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_warning
-from tauslab.model.lattice.diagnosis.time_step import choose_time_step
-from tauslab.model.lattice.limits import MAX_HOP
-from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.diagnosis.time_step import Splitting, choose_time_step, splitting_warning
+from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 
 _STATES = ("start", "spread")
