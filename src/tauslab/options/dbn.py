@@ -10,16 +10,16 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.dbn.count_tables import MOST_BINS
 from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
 from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
 from tauslab.options.keywords import Numbers, device_option
 from tauslab.options.methods import ODE
-from tauslab.options.places import Device, Name, Output
-from tauslab.options.values.checks import within
-from tauslab.options.values.definition import Stored, declared, option
+from tauslab.options.places import Device, Name, Output, check_threads
+from tauslab.options.values.checks import whole, within, word
+from tauslab.options.values.definition import Stored, check_values, declared, option
 from tauslab.options.values.recurring import comm_option, quiet_option
 from tauslab.options.values.texts import (
     add_once,
@@ -36,7 +36,7 @@ SPACINGS: tuple[str, ...] = get_args(Spacing)
 DEFAULT_SAMPLES = 100_000
 DEFAULT_SOLVER = "dopri5"
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
-MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096
+MOST_TIMES, MOST_SUBSTEPS = 20_000, 1_000_000
 PILOT = 4096  # trajectories that decide ranges which are not given
 
 
@@ -55,14 +55,17 @@ class DbnChoices:
 
     samples: int = option(
         DEFAULT_SAMPLES, "trajectories (1e5)", flag="--samples", group="sampling", metavar="N",
-        stored=Stored(always=True, read=int), read=parse_samples, doc="Number of trajectories.",
+        stored=Stored(always=True, read=int), read=parse_samples,
+        check=whole(1, MOST_TRAJECTORIES), doc="Number of trajectories.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
-        metavar="S", stored=Stored(always=True), doc="64 bits; drawn and stored by default.",
+        metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
+        doc="64 bits; drawn and stored by default.",
     )  # fmt: skip
     spacing: Spacing = option(
         "equal", "of intervals (equal)", flag="--spacing", group="method", choices=SPACINGS,
+        check=word(*SPACINGS),
         doc="Of intervals: ``equal`` widths, or ``quantile``: equally many samples of the pilot.",
     )  # fmt: skip
     resume: bool = option(
@@ -72,12 +75,13 @@ class DbnChoices:
     quiet: bool = quiet_option()
     counting: Counts = option(
         "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
+        check=word(*COUNTINGS),
         doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "
         "``after``, kernels of their own; ``auto``. Changes no count.",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories that a rank takes at once", flag="--block", type=int, metavar="N",
-        doc="Trajectories that a rank takes at once.",
+        check=whole(1, MOST_TRAJECTORIES), doc="Trajectories that a rank takes at once.",
     )  # fmt: skip
 
 
@@ -132,18 +136,12 @@ class DbnOptions(DbnChoices):
                 f"a dynamic Bayesian network has 2 to {MOST_TIMES} time points, each with tables "
                 f"of its own; {len(self.times)} are given"
             )
-        within("threads", self.threads, 0, MOST_THREADS)
+        check_values(self)
+        check_threads("threads", self.threads)
         if self.integration.substeps is not None:
             within("substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
-        within("samples", self.samples, 1, MOST_TRAJECTORIES)
-        if self.block is not None:
-            within("block", self.block, 1, MOST_TRAJECTORIES)
-        if self.seed is not None:
-            within("seed", self.seed, 0, 2**64 - 1)
         for name, value in [("", self.intervals), *self.own_intervals.items()]:
             within("intervals", value, 1, MOST_BINS, key=name)
-        one_of("spacing", self.spacing, SPACINGS)
-        one_of("counting", self.counting, COUNTINGS)
         if len(set(self.unknown)) < len(self.unknown):
             raise ConfigError(f"{opt('unknown')} names {_twice(self.unknown)} twice")
         if self.overwrite and self.resume:

@@ -165,7 +165,7 @@ def on_command_line(*classes: type) -> list[Definition]:
 
 
 def check_values(settings: object) -> None:
-    """Refuse a value that the definition of its option does not allow; None is always allowed.
+    """Refuse a value that the definition of its option does not allow; None may be a default.
 
     A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
     """
@@ -173,7 +173,7 @@ def check_values(settings: object) -> None:
         value = getattr(settings, found.name)
         if one.action == "store_true" and not isinstance(value, bool | np.bool_ | None):
             raise ConfigError(f"{found.name}={value!r} is not allowed: True or False")
-        if one.check is not None and value is not None:
+        if one.check is not None and not (value is None and found.default is None):
             one.check(found.name, value)
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
