@@ -16,7 +16,6 @@ import measure_large as large
 import measure_lattices as lattices
 import measure_networks as networks
 import measure_ranks as ranks
-import ode_cases
 from machine import ROOT, Answer, Machine
 from measure_large import Work
 from measure_networks import Run
@@ -320,7 +319,7 @@ def _events(group: str, works: list[Work]) -> Iterator[Case]:
 
 def systems() -> Iterator[Case]:
     """Equations: whole runs by the layout that is chosen, and by every other."""
-    for name in ode_cases.CASES:
+    for name in equations.CASES:
         done = of(equations.whole_run, name=name)
         yield Case(f"system-{name}", "systems", name, "s", done)
     spread = [
@@ -328,7 +327,7 @@ def systems() -> Iterator[Case]:
         ("global", 0),
         *(("warps", k) for k in (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)),
     ]
-    for name, (layout, warps) in product(ode_cases.CASES, spread):
+    for name, (layout, warps) in product(equations.CASES, spread):
         about = f"{name}, {layout}{f' {warps}' if warps else ''}"
         done = of(equations.whole_run, name=name, layout=layout, warps=warps)
         yield Case(about, "layouts", about, "s", done)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from lattice_cases import FloatArray, Swings, exact_swings, pooled_period, swings_of_planes
 from minde_mean_field import Factors, solved
-from rdme_period import FloatArray, Swings, exact_swings, pooled_period, swings_of_planes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from lattice_cases import lattice_of
-from rdme_period import FloatArray, swings
+from lattice_cases import FloatArray, lattice_of, swings
 from scipy import sparse
 from scipy.integrate import solve_ivp
 

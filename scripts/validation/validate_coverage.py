@@ -24,6 +24,7 @@ import tauslab as ts
 from tauslab import dbn
 from tauslab.analysis.cme.compare import compare
 from tauslab.analysis.filters.chains import Chain, Walk
+from tauslab.cli.bench import schlogl
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
 from tauslab.store.format import intervals
@@ -80,17 +81,6 @@ def gene_mean(k_on: float, t: float = 10.0) -> float:
     """Mean of M."""
     rates = np.array([[-(k_on + 0.1), 0, k_on], [5, -0.5, 0], [0, 0, 0]])
     return float((expm(rates * t) @ [0, 0, 1])[1])
-
-
-def schlogl() -> ts.Network:
-    """Two modes."""
-    net = ts.Network("schlogl")
-    net.add_species("X", 250)
-    net.add_reaction("2 X -> 3 X", rate=0.03)
-    net.add_reaction("3 X -> 2 X", rate=1e-4)
-    net.add_reaction("-> X", rate=200.0)
-    net.add_reaction("X ->", rate=3.5)
-    return net
 
 
 @cache

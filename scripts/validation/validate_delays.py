@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.stats as st
-from goodness import goodness
-from outcome import Outcome, verdict
+from outcome import Outcome, goodness, verdict
 
 import tauslab as ts
 

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from lattice_cases import Settings, minde
+from lattice_cases import Settings, exact_swings, minde, pooled_period, swings_of_planes
 from outcome import Outcome, say, verdict
 from rdme_hops import t1, t2, t9, t13
 from rdme_laws import Row, Test, engine_of, model_of
-from rdme_period import exact_swings, pooled_period, swings_of_planes
 from rdme_reacting import t3, t4, t5, t6_t7, t8, t12
 
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend

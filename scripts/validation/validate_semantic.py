@@ -2,7 +2,7 @@
 
 ``--files FOLDER`` holds folders 00001, 00002, ... as in cases/semantic of github.com/sbmlteam/sbml-test-suite,
 each with models, settings and expected results. ``--peer TABLE.csv`` puts another program's verdicts
-beside ours (`semantic_roadrunner.py` writes such a table). Of each case
+beside ours (as docs/validation/semantic-roadrunner.csv has them). Of each case
 the model of the highest level is read, and run by ``--method ode`` with a relative tolerance of
 1e-9. A case passes if every quantity that it asks for meets the suite's rule at every time,
 

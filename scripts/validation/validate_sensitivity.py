@@ -14,14 +14,13 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from outcome import Outcome, cells, verdict
+from validate_rare import DATA, model
 
 import tauslab as ts
 
-DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "ensembles"
 CASES = ("dimerisation_sens", "gene_expression_sens")
 Method: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
 METHODS: tuple[Method, ...] = ("coupled", "common", "likelihood-ratio")
@@ -78,20 +77,8 @@ def cases() -> Iterator[Case]:
             )
             for one in found["exact"].values()
         }
-        yield Case(name.removesuffix("_sens"), network_of(found), output, found["t"], exact)
+        yield Case(name.removesuffix("_sens"), model(found, "case"), output, found["t"], exact)
     yield decay()
-
-
-def network_of(found: dict[str, Any]) -> ts.Network:
-    """The model of a case."""
-    net, model = ts.Network("case"), found["model"]
-    for species, count in model["species"].items():
-        net.add_species(species, count)
-    for parameter, value in model["parameters"].items():
-        net.add_parameter(parameter, value)
-    for reaction in model["reactions"]:
-        net.add_reaction(reaction["equation"], rate=reaction["rate"])
-    return net
 
 
 def decay() -> Case:

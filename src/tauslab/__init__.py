@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
     from tauslab import petab as petab
-    from tauslab.analysis.cme.law import CmeResult as CmeResult
+    from tauslab.analysis.cme.result import CmeResult as CmeResult
     from tauslab.analysis.filters.chains import Chain as Chain
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
@@ -108,7 +108,7 @@ _HOMES = {
     "tauslab.api.inference.sensitivity": ("expectation", "sensitivity"),
     "tauslab.api.inference.simulator": ("Simulator", "simulator"),
     "tauslab.api.any_result": ("AnyResult",),
-    "tauslab.analysis.cme.law": ("CmeResult",),
+    "tauslab.analysis.cme.result": ("CmeResult",),
     "tauslab.options.hook_view": ("LatticeView",),
     "tauslab.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.options.places": ("CPU", "Dask", "GPU", "Output"),

@@ -57,7 +57,7 @@ class LatticeChoices:
     t_end: float | None = option(
         None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
         unit="s", stored=Stored(apart=True),
-        check=number("a finite number above 0", lambda t: math.isfinite(t) and t > 0),
+        check=number(lambda t: math.isfinite(t) and t > 0, "a finite number above 0"),
         doc="End of model time; by default the model's own.",
     )  # fmt: skip
     count_every: int | None = option(
@@ -78,7 +78,7 @@ class LatticeChoices:
     )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,
-        metavar="Q", stored=Stored(always=True), check=number("a number", lambda _: True),
+        metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
         doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
         "passes.",
     )  # fmt: skip
@@ -108,13 +108,13 @@ class LatticeChoices:
     )  # fmt: skip
     rebalance_every: float | None = option(
         None, "seconds between new cuts; 0: never", flag="--rebalance-every", type=float,
-        metavar="S", unit="s", check=number("a number of 0 or more", lambda s: s >= 0),
+        metavar="S", unit="s", check=number(lambda s: s >= 0, "a number of 0 or more"),
         doc="Time between new cuts into slabs, made where their times "
         "differ; 0: never. By default with checkpoints.",
     )  # fmt: skip
     checkpoint_every: float = option(
         10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
-        type=float, metavar="M", unit="minutes", check=number("above 0", lambda m: m > 0),
+        type=float, metavar="M", unit="minutes", check=number(lambda m: m > 0, "above 0"),
         doc="Time between checkpoints; frames are checkpoints too.",
     )  # fmt: skip
     checkpoint_steps: int = option(

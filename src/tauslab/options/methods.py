@@ -51,8 +51,9 @@ def _check_selector(option: str, selector: object) -> None:
     """Refuse a selector that is not known."""
     if selector == "cr":  # of files and commands of earlier versions
         raise ConfigError(
-            f"{opt(option, 'cr')} is not in this version: use tree or pdm, which draw other "
-            "trajectories of the same law"
+            f"{opt(option, 'cr')} is not in this version: use tree or pdm. They draw other "
+            "trajectories of the same distribution, so a file with cr can be neither completed nor "
+            f"added to: give another {opt('output')}"
         )
     one_of(option, selector, SELECTORS)
 
@@ -96,7 +97,7 @@ class _Leaps(_Checked):
         DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
         metavar="E", stored=Stored(always=True),
         elsewhere="is the error of leaps: use it with {tau} or auto",
-        check=number("above 0, at most 1", lambda epsilon: 0 < epsilon <= 1),
+        check=number(lambda epsilon: 0 < epsilon <= 1, "above 0, at most 1"),
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
     post_leap_check: bool = option(

@@ -350,7 +350,7 @@ def test_a_group_of_five_thousand() -> None:
     counts = {name: int(amount) for name, amount in amounts.items()}
     low = lower(network, parameters={"k": 2.0}, counts=counts)
     assert low.reactions[0].depends_on() == set(range(size))
-    text = unrolled_header(low, Style(branches=True, warps=False))
+    text = unrolled_header(low, Style(branches=True))
     assert all(f"[{i}]" in text for i in (0, 1, 2500, size - 1))
     depth = max(itertools.accumulate((c == "(") - (c == ")") for c in text))
     assert depth < 40

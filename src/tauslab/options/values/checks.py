@@ -34,13 +34,13 @@ def whole(low: int, high: int) -> Callable[[str, Any], None]:
     return lambda option, value: within(option, value, low, high)
 
 
-def number(allowed: str, holds: Callable[[float], bool]) -> Callable[[str, Any], None]:
-    """A check of a number for which `holds` is true; `allowed` says so in a message."""
+def number(holds: Callable[[float], bool], what: str) -> Callable[[str, Any], None]:
+    """A check of a number for which `holds` is true; `what` says which numbers are allowed."""
 
     def check(option: str, value: Any) -> None:
         if not isinstance(value, Real) or isinstance(value, bool) or not holds(float(value)):
             shown = f"{value:g}" if isinstance(value, float) else repr(value)
-            raise ConfigError(f"{assigned(option)}{shown} is not allowed: {allowed}")
+            raise ConfigError(f"{assigned(option)}{shown} is not allowed: {what}")
 
     return check
 

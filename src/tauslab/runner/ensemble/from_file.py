@@ -35,7 +35,7 @@ from tauslab.options.sweep import Sweep
 from tauslab.options.values.definition import definitions, taken
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
-from tauslab.store.writers.resume import existing_attributes, require_free
+from tauslab.store.writers.admission import existing_attributes, require_free
 
 _OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
 
