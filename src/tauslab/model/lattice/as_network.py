@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.lattice.values import LatticeValues, lattice_values
+from tauslab.model.network.equations import equation_text
 from tauslab.model.network.network import Network
 
 _MOST_SPECIES = 100_000
@@ -24,16 +25,7 @@ Site = tuple[int, int, int]
 def per_site_network(
     lattice: LatticeData, *, seed: int, parameters: Mapping[str, float] | None = None
 ) -> Network:
-    """The reaction-diffusion master equation of a small lattice, as a network.
-
-    Species A at site [k, j, i] is called ``A_k_j_i``.  A hop is a reaction of rate D / h^2 to each
-    neighbour (next-subvolume method: Elf & Ehrenberg, Syst. Biol. 1, 230 (2004)), so `ssa` runs it
-    without error of the time step.  Sites have room for any number of particles.
-
-    Parameters
-    ----------
-    seed
-        Of the random start, which is the same as that of a lattice run with this seed.
+    """Return what `Lattice.to_network` does, with some parameters replaced.
 
     Raises
     ------
@@ -70,16 +62,7 @@ def well_stirred_network(
     volume: str | float = "lattice",
     parameters: Mapping[str, float] | None = None,
 ) -> Network:
-    """All particles and reactions without space.
-
-    Parameters
-    ----------
-    volume
-        One for all, in which a reaction has the largest rate that it has in a site type:
-        ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``: each
-        species is mixed in the sites that it can come to, and a reaction happens in the part of
-        them where it may; the limit of the lattice for fast diffusion.
-    """
+    """Return what `Lattice.well_stirred` does."""
     values = lattice_values(lattice, parameters)
     network = Network(f"{lattice.name}_well_stirred", t_end=lattice.t_end)
     counts = np.zeros(len(lattice.species), np.int64)
@@ -97,7 +80,7 @@ def well_stirred_network(
         ]
     for reaction, rate in zip(lattice.reactions, found, strict=True):
         network.add_reaction(
-            _equation(reaction.reactants, reaction.products), rate=rate, name=reaction.name
+            equation_text(reaction.reactants, reaction.products), rate=rate, name=reaction.name
         )
     return network
 
@@ -124,7 +107,7 @@ def _add_reactions(
                 for side in (reaction.reactants, reaction.products)
             ]
             network.add_reaction(
-                _equation(*sides), rate=float(rates[site_type]), name=_at(reaction.name, site)
+                equation_text(*sides), rate=float(rates[site_type]), name=_at(reaction.name, site)
             )
 
 
@@ -164,15 +147,6 @@ def _type_at(lattice: LatticeData, site: Site) -> int:
 
 def _at(name: str, site: Site) -> str:
     return "_".join([name, *map(str, site)])
-
-
-def _equation(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
-    sides = (" + ".join(_terms(side)) for side in (reactants, products))
-    return " -> ".join(sides)
-
-
-def _terms(side: Mapping[str, int]) -> Iterator[str]:
-    return (f"{count} {name}" for name, count in side.items())
 
 
 def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:

@@ -304,7 +304,7 @@ class Lattice(LatticeData):
         volume = as_volume(volume, f"{where}: volume")
         if order == 1:  # the same number for any volume, but a wrong one shows a mistake
             if isinstance(volume, str):
-                self._first_order_volumes.append((where, volume))
+                self.first_order_volumes.append((where, volume))
             volume = None
         chosen = () if site_types is None else as_names(site_types)
         self._require_types(chosen, volume, where)

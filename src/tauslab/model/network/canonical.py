@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from tauslab.model.expressions.expression import (
     to_text,
     written_sizes,
 )
+from tauslab.model.network.equations import equation_text
 from tauslab.model.network.parts import Event, NetworkData, Reaction, Rule, TimedEvent
 
 # Numbers, names and operations in a normal form. Expressions that use parts many times over may be
@@ -125,7 +126,7 @@ def _expressions(network: NetworkData, *, limits: bool) -> Iterator[Expression]:
 def _reaction(reaction: Reaction, *, limits: bool) -> Iterator[str]:
     yield "[[reactions]]"
     yield f"name = {quoted(reaction.name)}"
-    yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
+    yield f'equation = "{equation_text(reaction.reactants, reaction.products)}"'
     yield f"law = {expression_toml(reaction.law)}"
     if limits and reaction.limit is not None:
         yield f"limit = {expression_toml(reaction.limit)}"
@@ -164,17 +165,6 @@ def _species(network: NetworkData, name: str) -> str:
     if name in network.labels:
         keys.append(f"label = {quoted(network.labels[name])}")
     return f"{{{', '.join(keys)}}}"
-
-
-def equation_text(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
-    """An equation as a TOML text that `tauslab.model.network.equations.parse_equation` reads."""
-    return f'"{equation_side(reactants)} -> {equation_side(products)}"'
-
-
-def equation_side(amounts: Mapping[str, int]) -> str:
-    """One side of an equation; 0 where it is empty."""
-    terms = [name if count == 1 else f"{count} {name}" for name, count in amounts.items()]
-    return " + ".join(terms) or "0"
 
 
 def expression_toml(tree: Expression) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tauslab.model.lattice.diagnosis.occupancy import (
 from tauslab.model.lattice.diagnosis.time_step import Splitting, choose_time_step, splitting_warning
 from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.values import LatticeValues, lattice_values
+from tauslab.model.network.text import shortened
 
 _STATES = ("start", "spread")
 _MOST_LINES = 12
@@ -265,7 +266,7 @@ def _pair_lines(facts: Mapping[str, Any]) -> list[str]:
 def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
     lines = []
     for one in found[:_MOST_LINES]:
-        species, where = _some(one["species"]), " and ".join(one["site_types"])
+        species, where = shortened(one["species"], _MOST_NAMED), " and ".join(one["site_types"])
         sites, pieces, left = f"{one['sites']} sites", one["pieces"], one["unestimated"]
         if pieces is None:
             lines.append(
@@ -295,11 +296,6 @@ def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
                 f"{far[0]:.2g} gives D"
             )
     return lines
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:
