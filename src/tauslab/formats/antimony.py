@@ -15,7 +15,7 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.formats.limited import Limits, run_limited
 from tauslab.formats.sbml.writer import sbml_text
 from tauslab.formats.text_files import write_text
-from tauslab.model.network.data import NetworkData
+from tauslab.model.network.parts import NetworkData
 
 _SECONDS, _STATEMENTS = 8, 400  # of a core; statements for each second more
 _MEMORY = 8 << 30

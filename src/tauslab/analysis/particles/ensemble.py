@@ -29,7 +29,7 @@ from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
-from tauslab.model.portable.array_log import portable_log
+from tauslab.model.portable import portable_log
 from tauslab.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.options.methods import (
     ODE,

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError, StoppedEarly
-from tauslab.base.host_cores import cores_of_rank
-from tauslab.base.host_memory import in_bytes, require_memory
+from tauslab.base.host import cores_of_rank, in_bytes, require_memory
 from tauslab.base.option_names import assigned, opt
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
