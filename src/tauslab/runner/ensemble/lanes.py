@@ -12,6 +12,7 @@ from tauslab.runner.ensemble.task import Task
 from tauslab.store.format.layout import Layout
 
 Interval = tuple[float, float]
+ProfileRow = dict[str, float | str]
 
 # A launch ends with SIMD lanes, or lanes of a warp, that have nothing to do while another goes on.
 # So it has so many trajectories for each where they are short: where a core, or a multiprocessor of
@@ -76,6 +77,9 @@ class Lanes(Protocol):
     def use(self) -> None:
         """Let the calling thread wait for lanes."""
 
+    def describe(self) -> ProfileRow:
+        """Device and seconds of compiling, for this rank's row of /profile."""
+
 
 def launch_blocks(
     task: Task,
@@ -132,10 +136,11 @@ class DeviceLanes:
         reductions: Reductions,
         comm: Communicator,
         blocks: int,
+        row: ProfileRow,
         *,
         events_each: float = 0.0,
     ) -> None:
-        self.sharers, self._comm, self._backend = comm.size, comm, engine.backend
+        self.sharers, self._comm, self._backend, self._row = comm.size, comm, engine.backend, row
         share = -(-blocks // comm.size)
         self.smallest, self.room = launch_blocks(
             task, engine, layout.block, share, events_each=events_each, sharers=comm.size
@@ -176,3 +181,7 @@ class DeviceLanes:
     def use(self) -> None:
         """Let the calling thread work with the device."""
         self._backend.use()
+
+    def describe(self) -> ProfileRow:
+        """Device of this rank, and how long its kernels took to compile."""
+        return self._row
