@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 from machine import DATA, Machine
-
-from tauslab.formats.sbml.reader import read_sbml
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
-from tauslab.kernels.ode.engine import Ode
-from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
-from tauslab.kernels.ode.priors import Prior, Priors
-from tauslab.kernels.ode.settings import OdeSettings
-from tauslab.model.expressions.expression import Call, symbols
-from tauslab.model.generators.equations import (
+from synthetic_equations import (
     SYNTHETIC,
     SyntheticSize,
     equations_of_size,
     synthetic_equations,
 )
+
+from tauslab.formats.sbml.reader import read_sbml
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
+from tauslab.kernels.ode.engine import Ode
+from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
+from tauslab.kernels.ode.priors import Prior, Priors
+from tauslab.kernels.ode.settings import OdeSettings
+from tauslab.model.expressions.expression import Call, symbols
 from tauslab.model.network.network import Network
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device
@@ -174,8 +174,8 @@ def _timed(engine: Ode, rows: int, points: int) -> float:
     for many in (min(rows, WARM_UP), rows, rows):
         begun = stream.record()
         for first in range(0, many, together):
-            part = Launch(first, min(together, many - first), None, inputs)
-            engine.start_columns(part, buffers, stream, seed=1)
+            part = Launch(first, min(together, many - first), None, inputs, seed=1)
+            engine.start_columns(part, buffers, stream)
         done = stream.record()
         done.wait()
         seconds.append(float(done.seconds_since(begun)))
@@ -185,8 +185,5 @@ def _timed(engine: Ode, rows: int, points: int) -> float:
 def _buffers(engine: Ode, points: int, rows: int) -> SampleBuffers:
     empty: Any = engine.backend.empty
     shape = (points, len(engine.system.quantities), rows)
-    return SampleBuffers(
-        counts=None, observables=empty(shape, engine.sample_dtype), final=None,
-        status=empty((rows,), np.uint8), row_counter=empty((CONTROL_WORDS,), np.uint64),
-        work=empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
-    )  # fmt: skip
+    reals = empty(shape, engine.sample_dtype)
+    return SampleBuffers.of(engine.backend, rows, reals=reals, scratch=engine.scratch(rows))

@@ -22,7 +22,7 @@ import tauslab as ts
 from tauslab.api.api import ranks
 from tauslab.cli.bench import schlogl
 from tauslab.cli.merge import merge
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.layout import Chunk, Layout
 from tauslab.store.results.open import open_result
 from tauslab.store.writers.parts import PartsOptions
@@ -163,7 +163,7 @@ def particles(machine: Machine, folder: Path, case: str) -> dict[str, float]:
     return {"": n * len(result.time) / seconds, "log-likelihood": result.log_likelihood}
 
 
-class Pretended(SerialCommunicator):
+class Pretended(Communicator):
     """Rank `rank` of `size` in this process: what rank 0 told all is told again to the others."""
 
     def __init__(self, rank: int, size: int, said: list[Any]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
     from tauslab import petab as petab
-    from tauslab.analysis.cme.law import CmeResult as CmeResult
+    from tauslab.analysis.cme.result import CmeResult as CmeResult
     from tauslab.analysis.filters.chains import Chain as Chain
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
@@ -50,11 +50,11 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.base.errors import StoppedEarly as StoppedEarly
     from tauslab.base.errors import TauslabError as TauslabError
     from tauslab.base.errors import UnknownKeyword as UnknownKeyword
-    from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
-    from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
-    from tauslab.model.generators.networks import random_network as random_network
     from tauslab.model.lattice.lattice import Lattice as Lattice
     from tauslab.model.model import Model as Model
+    from tauslab.model.network.generated import colloidal_aggregation as colloidal_aggregation
+    from tauslab.model.network.generated import cyclic_chain as cyclic_chain
+    from tauslab.model.network.generated import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
@@ -86,7 +86,7 @@ _HOMES = {
         "UnknownKeyword",
     ),
     "tauslab.model.lattice.lattice": ("Lattice",),
-    "tauslab.model.generators.networks": (
+    "tauslab.model.network.generated": (
         "colloidal_aggregation",
         "cyclic_chain",
         "random_network",
@@ -108,7 +108,7 @@ _HOMES = {
     "tauslab.api.inference.sensitivity": ("expectation", "sensitivity"),
     "tauslab.api.inference.simulator": ("Simulator", "simulator"),
     "tauslab.api.any_result": ("AnyResult",),
-    "tauslab.analysis.cme.law": ("CmeResult",),
+    "tauslab.analysis.cme.result": ("CmeResult",),
     "tauslab.options.hook_view": ("LatticeView",),
     "tauslab.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
     "tauslab.options.places": ("CPU", "Dask", "GPU", "Output"),

@@ -140,10 +140,10 @@ def making_new(path: Path | None, *, overwrite: bool) -> Iterator[None]:
     ConfigError
         As `require_new`, or another command makes it.
     """
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.store.locks import written_by_us
 
-    with written_by_us(path, SerialCommunicator()):
+    with written_by_us(path, Communicator()):
         if path is not None:
             require_new(path, overwrite=overwrite)
         yield

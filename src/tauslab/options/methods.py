@@ -374,8 +374,9 @@ def check_selector(selector: str | None) -> None:
     """Refuse a selector that is not known."""
     if selector == "cr":  # of files and commands of earlier versions
         raise ConfigError(
-            f"{opt('selector', 'cr')} is not in this version: use tree or pdm, which draw other "
-            "trajectories of the same law"
+            f"{opt('selector', 'cr')} is not in this version: use tree or pdm. They draw other "
+            "trajectories of the same distribution, so a file with cr can be neither completed nor "
+            f"added to: give another {opt('output')}"
         )
     if selector is not None:
         one_of("selector", selector, SELECTORS)

@@ -8,7 +8,7 @@ import pytest
 import tauslab as ts
 from tauslab.base.errors import StoppedEarly
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.options.summary import SummarySpec
@@ -109,7 +109,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(full, tmp_path):
     )  # fmt: skip
     asked = iter([False, True])
     with pytest.raises(StoppedEarly):
-        run_network(decay(), options, SerialCommunicator(), lambda: next(asked, True))
+        run_network(decay(), options, Communicator(), lambda: next(asked, True))
     with ts.open(path) as broken:
         left = int(broken.completed_blocks.sum())
         assert 0 < left < 10

@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from tauslab.analysis.cme.law import CmeResult
+from tauslab.analysis.cme.keywords import ProjectionChoices
 from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, Snapshot
 from tauslab.analysis.cme.propensities import observables_of
+from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.base.arrays import FloatArray, Int32Array
-from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.errors import ModelError
 from tauslab.base.host_memory import require_memory
 from tauslab.base.option_names import warn
 from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
@@ -20,6 +21,8 @@ from tauslab.model.network.counts import round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.start_laws import start_laws
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
@@ -79,25 +82,17 @@ def first_law(
 def projection_of(
     network: Network,
     values: Mapping[str, float],
-    laws: Mapping[str, FloatArray],
-    *,
+    given: ProjectionChoices,
     end: float,
-    tolerance: float,
-    max_states: int | None,
-    max_seconds: float,
 ) -> tuple[Projection, LoweredNetwork]:
     """The projection at t = 0, and the lowered network."""
-    if not (isinstance(tolerance, int | float) and 0 < tolerance < 1):
-        raise ConfigError(f"tolerance={tolerance!r} is not allowed: a number above 0 and below 1")
-    if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
-        raise ConfigError(f"max_states={max_states!r} is not allowed: a whole number of 1 or more")
-    if not (isinstance(max_seconds, int | float) and max_seconds > 0):
-        raise ConfigError(f"max_seconds={max_seconds!r} is not allowed: a number above 0")
+    check_values(given)
+    laws = start_laws(given.initial, network)
     network, lowered, counts = lowered_counts(network, values)
     states, law = first_law(counts, laws)
     projection = Projection(
-        lowered, states, law, tolerance=tolerance, end=end, most=max_states,
-        patience=max_seconds, name=network.name,
+        lowered, states, law, tolerance=given.tolerance, end=end, most=given.max_states,
+        patience=given.max_seconds, name=network.name,
     )  # fmt: skip
     return projection, lowered
 
@@ -106,17 +101,10 @@ def solve(
     network: Network,
     times: FloatArray,
     values: Mapping[str, float],
-    laws: Mapping[str, FloatArray],
-    *,
-    tolerance: float,
-    max_states: int | None,
-    max_seconds: float,
+    given: ProjectionChoices,
 ) -> CmeResult:
     """The law at each of `times`, which increase."""
-    projection, lowered = projection_of(
-        network, values, laws, end=float(times[-1]), tolerance=tolerance,
-        max_states=max_states, max_seconds=max_seconds,
-    )  # fmt: skip
+    projection, lowered = projection_of(network, values, given, float(times[-1]))
     snapshots = []
     for t in times.tolist():
         projection.advance(t)
@@ -126,7 +114,7 @@ def solve(
         network.name, times, lowered.species, snapshots, observables,
         partial(_observed, lowered, snapshots),
     )  # fmt: skip
-    _warn_of_error(result, projection, tolerance)
+    _warn_of_error(result, projection, given.tolerance)
     return result
 
 

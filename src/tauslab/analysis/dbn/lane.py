@@ -11,7 +11,7 @@ from tauslab.analysis.dbn.results.network import FloatArray
 from tauslab.analysis.dbn.task import DbnTask
 from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.layouts import Counting
 
@@ -53,15 +53,8 @@ class DbnLane:
         elif tables.grows:
             self.planes = backend.empty((self._parameters + samples, rows), np.uint8)
         self._drawn = backend.empty((max(1, len(task.sampling.names)) * rows,), np.float64)
-        self._buffers = SampleBuffers(
-            counts=None,
-            observables=self._samples,
-            final=None,
-            status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
-            drawn=self._drawn,
+        self._buffers = SampleBuffers.of(
+            backend, rows, reals=self._samples, scratch=engine.scratch(rows), drawn=self._drawn
         )
         self._stream = backend.stream()
         self.rows, self._integrated, self._freed = 0, self._stream.record(), self._stream.record()
@@ -71,11 +64,9 @@ class DbnLane:
         assert self._seed is not None
         self.rows = end - first
         self._stream.wait_for(self._freed)
-        launch = Launch(first, self.rows, None, self._inputs)
+        launch = Launch(first, self.rows, None, self._inputs, seed=self._seed)
         counting = None if self._tables is None else self._tables.arguments(self.planes)
-        self._engine.start_columns(
-            launch, self._buffers, self._stream, seed=self._seed, counting=counting
-        )
+        self._engine.start_columns(launch, self._buffers, self._stream, counting)
         self._integrated = self._stream.record()
 
     @property

@@ -21,7 +21,7 @@ from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.base.errors import InputFileError
 from tauslab.base.files.drafts import make_own_folder, remove_drafts
 from tauslab.decomposition.ranks.pace import RARELY, next_due
-from tauslab.store.writers.resume import part_files, parts_folder
+from tauslab.store.targets import part_files, parts_folder
 
 SECONDS = 30.0  # from one part to the next
 _RARELY = RARELY

@@ -35,7 +35,7 @@ _FIRST_STEP = 0.2  # of the spread of a prior, in a first proposal
 _ADAPT_EVERY = 25  # steps of the warm-up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chain(ArrayResult):
     """What `tauslab.pmmh` gives: one chain, or several that ran side by side.
 

@@ -16,18 +16,11 @@ from tauslab.analysis.particles.ensemble import Ensemble
 from tauslab.analysis.particles.sums import CutRows
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import assigned
 from tauslab.store.state import State
 
 DEFAULT_THRESHOLD = 0.5
 _AT_ONCE = 1 << 22  # numbers of which moments are taken at once
 _CONSTANT = "constant_"  # before the name of one, in what is kept
-
-
-def check_threshold(threshold: float) -> None:
-    """Refuse what is no part of n."""
-    if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
-        raise ConfigError(f"{assigned('threshold')}{threshold!r} is not allowed: from 0 to 1")
 
 
 class Course:

@@ -78,7 +78,7 @@ class _Filtered(ArrayResult):
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FilterResult(_Filtered):
     """Result of a filter, made by `tauslab.particle_filter` and `tauslab.exact_filter`.
 
@@ -196,7 +196,7 @@ class FilterResult(_Filtered):
         return cls(stored.real("log_likelihood"), *cls._columns(stored), bound)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FilterResults(_Filtered):
     """Result of many filters, made by `tauslab.particle_filters`.
 

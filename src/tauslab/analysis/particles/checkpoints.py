@@ -64,8 +64,6 @@ class Checkpoint:
         kind: str,
         what: str,
     ) -> None:
-        if not (isinstance(every, int | float) and every >= 0):
-            raise ConfigError(f"checkpoint_every={every!r} is not allowed: seconds, 0 or more")
         self.path = None if path is None else Path(path)
         self._every, self._digest, self._comm = every, np.frombuffer(digest, np.uint8), comm
         self._file, self._last = StateFile(self.path or Path(), kind, what), time.monotonic()

@@ -39,7 +39,7 @@ _OF_DIVISIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """All cells at one time.
 
@@ -167,7 +167,7 @@ class Divisions:
         return pd.DataFrame(columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PopulationResult(ArrayResult):
     """What `tauslab.population` gives.
 

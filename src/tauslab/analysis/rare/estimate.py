@@ -41,7 +41,7 @@ _LEVEL = 0.95
 _ROUNDED = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RareResult(ArrayResult):
     """The probability, or the rate, of reaching a target.
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import opt
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.options.keywords import device_option
 from tauslab.options.places import Device, Name
-from tauslab.options.values.checks import whole
+from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import (
     comm_option,
@@ -48,14 +48,8 @@ def parse_bins(text: str) -> int | str | list[float]:
         ) from None
 
 
-def _share(option: str, value: object) -> None:
-    if not (isinstance(value, int | float) and 0 <= value < 1):
-        raise ConfigError(f"{assigned(option)}{value} is not allowed: a part from 0 to less than 1")
-
-
-def _time(option: str, value: object) -> None:
-    if not (isinstance(value, int | float) and value > 0 and math.isfinite(value)):
-        raise ConfigError(f"{assigned(option)}{value} is not allowed: a time above 0")
+_SHARE = number(lambda x: 0 <= x < 1, "a part from 0 to less than 1")
+_TIME = number(lambda x: 0 < x < math.inf, "a time above 0")
 
 
 @declared
@@ -77,7 +71,7 @@ class RareKeywords:
     )  # fmt: skip
     t_end: float | None = option(
         None, "reached by when; of --steady, time simulated", flag="--t-end", group="sampling",
-        type=float, metavar="T", unit="time of the model", check=_time,
+        type=float, metavar="T", unit="time of the model", check=_TIME,
         doc="The target counts if it is reached by this time; by default the model's own end. "
         "Of a steady rate, the time that is simulated.",
     )  # fmt: skip
@@ -118,7 +112,10 @@ class RareKeywords:
         doc="An HDF5 file that is written every `checkpoint_every` seconds, and at the end. The "
         "same call again goes on from there, with the same bits; it needs a seed.",
     )  # fmt: skip
-    checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
+    checkpoint_every: float = option(
+        60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
+        doc="Seconds between two checkpoints.",
+    )  # fmt: skip
     output: Name | None = output_option(
         "File to write, which must be new; or `RareResult.save` it later."
     )
@@ -158,7 +155,7 @@ class BinChoices:
     )  # fmt: skip
     discard: float = option(
         0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",
-        group="method", type=float, metavar="PART", check=_share,
+        group="method", type=float, metavar="PART", check=_SHARE,
         doc="Of a steady rate: the part of the time, at first, in which it is not steady yet.",
     )  # fmt: skip
 
@@ -170,7 +167,7 @@ class KillChoices:
 
     kill: float = option(
         0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
-        group="method", type=float, metavar="PART", check=_share,
+        group="method", type=float, metavar="PART", check=_SHARE,
         doc="The part of the paths that give way in an iteration, at least one path; those that "
         "came equally far give way together.",
     )  # fmt: skip

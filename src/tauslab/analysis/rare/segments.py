@@ -13,7 +13,7 @@ from tauslab.base.errors import ModelError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.task import NetworkTask, prepare
@@ -106,27 +106,18 @@ class Segments:
         engine = self._engine(steps)
         recorded = list(self.task.lowered.recorded)
         counts = backend.empty((rows, steps, len(recorded)), np.int32)
-        status = backend.empty((rows,), np.uint8)
-        buffers = SampleBuffers(
-            counts=counts,
-            observables=None,
-            final=None,
-            status=status,
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
-        )
+        buffers = SampleBuffers.of(backend, rows, counts=counts, scratch=engine.scratch(rows))
         initial = backend.upload(np.ascontiguousarray(states, np.int32))
-        launch = Launch(first, rows, initial, self._constants)
         most = self.task.options.max_steps
-        engine.start(launch, buffers, self._stream, seed=seed, max_steps=most)
+        launch = Launch(first, rows, initial, self._constants, seed=seed, max_steps=most)
+        engine.start(launch, buffers, self._stream)
         self._stream.record().wait()
         self._fired += int(self._host(buffers.work)[0])
         moved = self._host(counts)
         found = np.repeat(states[:, None], steps, axis=1)  # of what the kernel leaves out, too
         found[(moved < 0).any(axis=2)] = -1
         found[..., recorded] = moved
-        return found, self._host(status)
+        return found, self._host(buffers.status)
 
     def _engine(self, steps: int) -> Engine:
         if steps not in self._engines:

@@ -17,12 +17,12 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     arguments_first,
-    as_expression,
     call,
     substitute,
     symbols,
     to_text,
 )
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 

@@ -213,7 +213,7 @@ def _sums(
     assert seed is not None
 
     def start(first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Any) -> None:
-        engine.start(
+        engine.run(
             first, each, outputs, buffers, stream, seed=seed, max_steps=task.options.max_steps
         )
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.model.expressions.expression import Expression, as_expression, symbols
+from tauslab.model.expressions.expression import Expression, symbols
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
 from tauslab.options.values.texts import some

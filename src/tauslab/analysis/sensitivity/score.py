@@ -15,7 +15,7 @@ from tauslab.analysis.sensitivity.summing import Report, Summing, portions, sile
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.codegen import Slopes
 from tauslab.kernels.coupled.scores import ScoreInputs, ScorePaths
@@ -179,7 +179,7 @@ def _moments(
         slopes,
         centres,
         range(MOST_TRAJECTORIES - pilot, MOST_TRAJECTORIES),
-        SerialCommunicator(),
+        Communicator(),
         silent,
     )
     mean, _ = moments_of_sums(piloted.totals)
@@ -212,7 +212,7 @@ def _run(
     assert seed is not None
 
     def start(first: int, each: int, samples: Any, buffers: SampleBuffers, stream: Any) -> None:
-        engine.start(
+        engine.run(
             first, each, samples, buffers, stream, centres=uploaded, seed=seed,
             max_steps=task.options.max_steps,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from tauslab.base.host_memory import in_bytes
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, STOP, WORK, SampleBuffers
+from tauslab.kernels.ensemble.launch import STOP, SampleBuffers
 from tauslab.kernels.ensemble.statistics import Statistics
 from tauslab.store.format.layout import Accumulators
 from tauslab.store.format.schema import STATUS_VALUES
@@ -97,14 +97,7 @@ class Summing:
         if self._outputs is None or len(self._outputs) != total:
             backend = self._backend
             self._outputs = backend.empty((total, times, columns), np.float64)
-            self._buffers = SampleBuffers(
-                counts=None,
-                observables=None,
-                final=None,
-                status=backend.empty((rows,), np.uint8),
-                row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-                work=backend.empty((len(WORK),), np.uint64),
-            )
+            self._buffers = SampleBuffers.of(backend, rows)
         assert self._buffers is not None
         return self._outputs, self._buffers
 

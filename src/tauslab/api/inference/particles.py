@@ -9,19 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.exact_filter import exactly_filtered
+from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
 from tauslab.analysis.filters.chains import Chain, Walk
-from tauslab.analysis.filters.filtering import (
-    Course,
-    check_threshold,
-)
-from tauslab.analysis.filters.keywords import (
-    ChainKeywords,
-    FilterKeywords,
-    FiltersKeywords,
-    HiddenKeywords,
-)
-from tauslab.analysis.filters.observing import Observations, Observe
+from tauslab.analysis.filters.filtering import Course
+from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
+from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.result import FilterResult, FilterResults
 from tauslab.analysis.particles.checkpoints import Checkpoint, FilterCheckpoint, digest_of
 from tauslab.analysis.particles.ensemble import Ensemble
@@ -31,7 +23,6 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host_memory import require_memory
-from tauslab.base.option_names import assigned, opt, said
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
@@ -39,11 +30,11 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.python_values import numbers, one_number_each
+from tauslab.options.python_values import numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
-from tauslab.options.values.start_laws import StartLaw, start_laws
+from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.unknown import checks_keywords
 
 _FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
@@ -180,12 +171,11 @@ def _filters(
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
     check_values(given)
-    observed = _observations(given)
+    observed = given.observations()
     ranks = ranks_of(
         given.comm, "a particle filter",
         **vars(given) | {"model": network, "data": observed.digest(), "parameters": rows},
     )  # fmt: skip
-    check_threshold(given.threshold)
     one_of("resample", given.resample, SCHEMES)
     n, number, most = given.n, given.number, MOST_TRAJECTORIES // (given.n * count) - 1
     if most < 0:
@@ -220,23 +210,6 @@ def _filters(
             _constants(network, now, observed),
             lambda: file.save(course.kept, last=course.row == len(observed)),
         )
-
-
-def _observations(given: HiddenKeywords) -> Observations:
-    """What was seen, and how.
-
-    Raises
-    ------
-    ConfigError
-        Nobody says how.
-    """
-    if given.observe is None:
-        example = said('"X=normal(10)"', '{"X": "normal(sd=10)"}')
-        raise ConfigError(
-            f"{opt('observe')} is missing: what is compared with the data, such as "
-            f"{assigned('observe')}{example}"
-        )
-    return Observations(given.data, given.observe)
 
 
 def _naming_rows(
@@ -276,17 +249,9 @@ def _naming_rows(
         raise told from None
 
 
-@checks_keywords
+@takes(ExactFilterKeywords)
 def exact_filter(
-    model: Network | str | os.PathLike[str],
-    data: Any,
-    *,
-    observe: Observe,
-    parameters: Mapping[str, float] | None = None,
-    initial: Mapping[str, StartLaw] | None = None,
-    tolerance: float = 1e-8,
-    max_states: int | None = None,
-    max_seconds: float = 600.0,
+    model: Network | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResult:
     """The likelihood of a time course of a small network without chance: the forward algorithm.
 
@@ -294,10 +259,9 @@ def exact_filter(
 
     Parameters
     ----------
-    model, data, observe
+    model, data
         As of `tauslab.particle_filter`.
-    parameters, initial, tolerance, max_states, max_seconds
-        As of `tauslab.cme`, where `parameters` is called `set`.
+    {options}
 
     Returns
     -------
@@ -320,15 +284,8 @@ def exact_filter(
     -1.693147
     """
     network = network_of(model, "ts.exact_filter")
-    values = one_number_each("parameters", parameters, "a law has no particles")
     return exactly_filtered(
-        network,
-        Observations(data, observe),
-        values,
-        start_laws(initial, network),
-        tolerance=tolerance,
-        max_states=max_states,
-        max_seconds=max_seconds,
+        network, chosen(ExactFilterKeywords, {"data": data, **options}, "exact_filter")
     )
 
 
@@ -403,7 +360,7 @@ def pmmh(
     if proposal is not None and np.shape(proposal) != (len(laws),):
         raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
     _require_parameters(network, laws, start, count)
-    rows = _observations(given)
+    rows = given.observations()
     ranks = ranks_of(
         given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
     )

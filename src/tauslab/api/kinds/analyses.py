@@ -95,5 +95,5 @@ KINDS: dict[str, Kind] = {
     POPULATION: _Analyses(
         POPULATION, "populations.result:PopulationResult", ("species", "t"), ("what",)
     ),
-    CME: _Analyses(CME, "cme.law:CmeResult", ("species",)),
+    CME: _Analyses(CME, "cme.result:CmeResult", ("species",)),
 }

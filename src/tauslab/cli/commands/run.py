@@ -77,7 +77,7 @@ def process_run(arguments: argparse.Namespace) -> None:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
         if arguments.cross_check:
-            from tauslab.api.cross_check import cross_check
+            from tauslab.analysis.cme.compare import cross_check
 
             told = on_root(comm, lambda: cross_check(network, options, result))
             if comm.rank == 0:

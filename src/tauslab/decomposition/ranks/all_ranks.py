@@ -11,8 +11,6 @@ from tauslab.decomposition.ranks.launcher import under_launcher
 from tauslab.decomposition.ranks.mpi import (
     Communicator,
     LoneRank,
-    MpiCommunicator,
-    SerialCommunicator,
     duplicate_of,
     world,
 )
@@ -32,7 +30,7 @@ def ranks() -> Communicator:
 
 def ranks_for(executor: str) -> Communicator:
     """The ranks that run, or of which one leads Dask workers, which needs no MPI."""
-    return SerialCommunicator() if executor == "dask" and not under_launcher() else ranks()
+    return Communicator() if executor == "dask" and not under_launcher() else ranks()
 
 
 def ranks_of(comm: Comm, call: str, /, **arguments: object) -> Communicator:
@@ -53,7 +51,7 @@ def ranks_of(comm: Comm, call: str, /, **arguments: object) -> Communicator:
     ConfigError
         `comm` is no communicator; ranks make other calls, or give other arguments.
     """
-    if isinstance(comm, SerialCommunicator | MpiCommunicator):
+    if isinstance(comm, Communicator):
         return comm
     if isinstance(comm, str) and comm == "world":
         found = ranks_for("mpi" if arguments.get("executor") is None else "dask")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tauslab.base.errors import ModelError
+from tauslab.model.expressions.expression import Expression, Number
 from tauslab.model.expressions.infix import Builder, parse
-from tauslab.model.expressions.trees import Expression, Number
 
 # Block -> characters that its lines may have beside letters, digits, spaces and those of numbers.
 _OF_EXPRESSIONS = "()+-*/^<>=!~&|,.:"

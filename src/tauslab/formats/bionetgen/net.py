@@ -18,15 +18,8 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.bionetgen.functions import BARE, FUNCTIONS, balanced_sum
 from tauslab.formats.bionetgen.lines import lines_of, require_known
 from tauslab.formats.bionetgen.rates import ELEMENTARY, named_law, split_rate
-from tauslab.model.expressions.expression import (
-    Builder,
-    Expression,
-    Symbol,
-    call,
-    parse,
-    substitute,
-    symbols,
-)
+from tauslab.model.expressions.expression import Expression, Symbol, call, substitute, symbols
+from tauslab.model.expressions.infix import Builder, parse
 from tauslab.model.network.equations import falling_product, power_product
 from tauslab.model.network.network import Feature, Network, Reaction, Rule, Species
 

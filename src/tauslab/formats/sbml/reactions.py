@@ -9,7 +9,8 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.mathml import MathReader
 from tauslab.formats.sbml.stoichiometry import Sides, add_equations, counts
 from tauslab.formats.sbml.text import own_annotation, shorten
-from tauslab.model.expressions.expression import Call, Expression, Number, parse, walk
+from tauslab.model.expressions.expression import Call, Expression, Number, walk
+from tauslab.model.expressions.infix import parse
 from tauslab.model.expressions.reversible import SignAnalysis, Split
 from tauslab.model.network.network import Network, Reaction
 

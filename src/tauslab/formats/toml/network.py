@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tauslab.base.errors import ModelError
 from tauslab.formats.toml.values import Naming, Table, load_toml
-from tauslab.model.expressions.expression import as_expression
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.network import Feature, Network
 
 _TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "reactions", "events",

@@ -20,17 +20,44 @@ from tauslab.kernels.backends.arguments import Arguments
 
 @dataclass(frozen=True)
 class Style:
-    """How code suits a device; chosen by the backend, never changes the numbers.
+    """How code and launches suit a device; chosen by the backend, never changes the numbers.
 
-    `branches`: unrolled code has one branch per reaction that updates only what the reaction
-    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
-    branch (a warp). `warps`: several threads can run one trajectory together. `lanes`: one thread
-    can run several trajectories together, one on each SIMD lane.
+    Attributes
+    ----------
+    branches
+        Unrolled code has one branch per reaction that updates only what the reaction changes
+        (cheap where threads run apart: a CPU); otherwise everything is recomputed without a branch
+        (a warp).
+    warp
+        Threads that run in step, each waiting for the others; 1 where threads run apart.
+    block
+        Threads of a block, at most.
+    blocks_together
+        Blocks that may run one trajectory together, at most.
+    team, small_team
+        Threads that run one trajectory of a network in tables; the second where trajectories are
+        many.
+    literals
+        Numbers of rate laws that a kernel keeps in registers of their own, at most.
+    most_parking
+        Threads that hand over trajectories in the end, at most: those of a warp gain by it.
+    simd
+        Whether a thread can run several trajectories together, one on each SIMD lane.
     """
 
     branches: bool
-    warps: bool = False
-    lanes: bool = False
+    warp: int = 1
+    block: int = 1
+    blocks_together: int = 1
+    team: int = 1
+    small_team: int = 1
+    literals: int = 0
+    most_parking: int = 0
+    simd: bool = False
+
+    def on_lanes(self, each: float, fewest: float) -> bool:
+        """Return whether SIMD lanes serve `each` trajectories of a thread; 0 for very many."""
+        return self.simd and not 0 < each < fewest
 
 
 @dataclass(frozen=True)
@@ -130,9 +157,14 @@ class Backend(Protocol):
     # block has there, which waits for the others twice in a step.
     sites_together: int
     sites_of_a_block: int
-    # About the seconds that a processor takes for a site of a lattice, and the least of a step.
+    # About the seconds that a processor takes for a site of a lattice, and the least of a step; and
+    # what it takes more to start a launch than to go on with one.
     site_seconds: float
     step_seconds: float
+    launch_seconds: float
+    # How many small lattices take steps at the same time at most, and up to how many sites each.
+    lattices_together: int
+    sites_beside: int
     waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
@@ -210,6 +242,13 @@ class Backend(Protocol):
         """Work items for `rows` trajectories that take turns, of `resident` that fit.
 
         An item has up to `each` of many trajectories. `parks`: items hand over what they have.
+        """
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """Rows with which a launch is long against its start and its end.
+
+        `together` rows run at the same time, and each takes about so many events. `most` is a
+        bound where the end of a launch leaves threads with nothing to do.
         """
 
     def launched_items(self, items: int) -> int:

@@ -50,6 +50,12 @@ from tauslab.kernels.backends.compilers import (
 )
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
+# A launch ends with SIMD lanes that have nothing to do while another goes on. So it has so many
+# trajectories for each where they are short: where a core fires no more events for them.
+_ROUNDS, _ENOUGH_EVENTS = 8, 2e7
+# Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
+# which it takes about 2 ms with 64 cores.
+LEAST_EVENTS = 8e6
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
 
 
@@ -238,16 +244,18 @@ class CpuBackend:
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
-    style = Style(branches=True, warps=False, lanes=True)
+    style = Style(branches=True, simd=True)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
     fast_memory = 0
-    site_seconds, step_seconds = 1.2e-7, 1e-4
+    site_seconds, step_seconds, launch_seconds = 1.2e-7, 1e-4, 1e-4
+    sites_beside = 1 << 62
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
+        self.lattices_together = self.threads  # each has a thread, and none waits
         self.pool = _Threads(self.threads, "tauslab-cpu")
         self._streams: list[CpuStream] = []
 
@@ -354,6 +362,12 @@ class CpuBackend:
         """As many as there are threads."""
         del each, parks
         return min(rows, resident)
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """As many as a core runs in half a second, or eight rounds of them, but 0.04 s at least."""
+        del most
+        short = int(_ENOUGH_EVENTS * self.threads / events_each)
+        return max(min(_ROUNDS * together, short), int(LEAST_EVENTS * self.threads / events_each))
 
     def launched_items(self, items: int) -> int:
         """A launch takes no more threads than the pool has."""

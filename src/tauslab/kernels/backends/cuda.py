@@ -40,6 +40,9 @@ from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_ver
 from tauslab.kernels.cuda_context import wait_for_context
 
 THREADS_PER_BLOCK = 128
+# A launch ends with lanes of warps that have nothing to do while another goes on. So it has so many
+# trajectories for each where they are short: where a multiprocessor fires no more events for them.
+_ROUNDS, _ENOUGH_EVENTS = 5, 5e8
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
 _HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
@@ -205,10 +208,15 @@ class CudaBackend:
     """GPU number `options.index` of those this process sees."""
 
     name = "cuda"
-    style = Style(branches=False, warps=True)
+    style = Style(
+        branches=False, warp=32, block=1024, blocks_together=1 << 30, team=32, small_team=8,
+        literals=8, most_parking=1 << 19,
+    )  # fmt: skip
     sites_together = 1 << 20  # a step is so short that launches would be much of it
     sites_of_a_block = 1
-    site_seconds, step_seconds = 8.2e-9, 3.5e-5
+    site_seconds, step_seconds, launch_seconds = 8.2e-9, 3.5e-5, 0.0
+    # More gain nothing, nor do those of 64 x 64 x 128 sites if particles are everywhere.
+    lattices_together, sites_beside = 8, 1 << 18
     waits_aside = True
 
     def __init__(self, options: BackendOptions) -> None:
@@ -417,6 +425,11 @@ class CudaBackend:
         small = (2, 4) if parks else (3, 5)
         each, part = (each, 2) if rows > resident else small
         return min(rows, resident, max(-(-rows // each), resident // part))
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """As many as a multiprocessor runs in half a second, or `most`, or five rounds of them."""
+        short = int(_ENOUGH_EVENTS * self.multiprocessors / events_each)
+        return min(_ROUNDS * together, short, most)
 
     def launched_items(self, items: int) -> int:
         """Whole blocks of threads."""

@@ -73,7 +73,7 @@ class CountTables:
             backend.empty((times, cells[0]), np.uint64),
             backend.empty((1, max(1, cells[1])), np.uint64),
         ]
-        shares = {"many": _MANY, "side_by_side": backend.style.warps}
+        shares = {"many": _MANY, "side_by_side": backend.style.warp > 1}
         where = _Where(rows, variables, self.bins, shares)
         sizes = [8 * (times - 1) * keys.entries for keys in self.keys]
         dense = [i for i, n_bytes in enumerate(sizes) if n_bytes <= _DENSE_BYTES]

@@ -6,7 +6,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import Pilot, pilot_selector
 from tauslab.kernels.exact.ssa import TableSsa
 from tauslab.kernels.exact.table_network import Expected
@@ -37,18 +37,14 @@ def presimulate(
     selector = pilot_selector(network)
     expected = Expected(TRAJECTORIES, inputs[0].max(axis=0).astype(np.int64))
     engine = TableSsa(backend, network, [_NEVER], selector, pilot=True, expected=expected)
-    empty = backend.empty
-    buffers = SampleBuffers(
-        None, None, None, empty((TRAJECTORIES,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
-        empty((len(WORK),), np.uint64), engine.scratch(TRAJECTORIES),
-    )  # fmt: skip
+    buffers = SampleBuffers.of(backend, TRAJECTORIES, scratch=engine.scratch(TRAJECTORIES))
     counts, constants = (backend.upload(row) for row in inputs)
     stream = backend.stream()
-    launch = Launch(0, TRAJECTORIES, counts, constants)
 
     def counted(steps: int) -> Pilot:
         backend.clear(engine.firings, stream)
-        engine.start(launch, buffers, stream, seed=seed, max_steps=steps)
+        launch = Launch(0, TRAJECTORIES, counts, constants, seed=seed, max_steps=steps)
+        engine.start(launch, buffers, stream)
         found = backend.mirror(engine.firings)
         backend.download(engine.firings, found, len(found), stream)
         stream.record().wait()

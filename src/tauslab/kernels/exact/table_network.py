@@ -54,14 +54,13 @@ NOTHING_KNOWN = Expected()
 def team_of(style: Style, multiprocessors: int, trajectories: int, dependents: float) -> int:
     """Threads for a trajectory; no result depends on it.
 
-    One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
-    more than the warps that its multiprocessors hold, and the propensities that depend on a
-    reaction, on average `dependents`, are few.
+    A small team where `trajectories`, those of this device, are more than the teams of a warp that
+    its multiprocessors hold, and the propensities that depend on a reaction, on average
+    `dependents`, are few.
     """
-    if not style.warps:
-        return 1
     many = trajectories > WARPS_OF_A_MULTIPROCESSOR * multiprocessors
-    return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
+    small = many and dependents <= MOST_DEPENDENTS_OF_EIGHT
+    return style.small_team if small else style.team
 
 
 class LargeNetwork:

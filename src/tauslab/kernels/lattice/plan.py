@@ -9,6 +9,7 @@ from enum import Enum
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import (
     SECTION,
+    STRIP,
     Tile,
     has_sections,
     lanes_of,
@@ -127,15 +128,20 @@ class StepPlan:
 
 def wishes_of(backend: Backend, share: Share, asked: Wishes) -> Wishes:
     """What was asked for; of few sites of a CPU a step takes less time than a launch."""
-    few = share.sites * backend.site_seconds < backend.step_seconds
-    if asked.sparse is None and few and not backend.style.warps:
+    few = share.sites * backend.site_seconds < backend.launch_seconds
+    if asked.sparse is None and few:
         return replace(asked, sparse=True)
     return asked
 
 
+def _in_warps(backend: Backend) -> bool:
+    """Return whether a warp has a lane for each site of a strip."""
+    return backend.style.warp == STRIP
+
+
 def may_change(backend: Backend, lattice: LoweredLattice, wishes: Wishes) -> bool:
     """Whether another plan may be better when the lattice's particles have changed."""
-    return backend.style.warps or (wishes.sparse is None and may_be_sparse(lattice))
+    return _in_warps(backend) or (wishes.sparse is None and may_be_sparse(lattice))
 
 
 def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> LoweredLattice:
@@ -146,7 +152,7 @@ def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> Lowere
         return words_in_registers(told), in_lines(told)
 
     now = kept(lattice.crowding)
-    if not backend.style.warps or now in map(kept, (held / BEYOND, held, held * BEYOND)):
+    if not _in_warps(backend) or now in map(kept, (held / BEYOND, held, held * BEYOND)):
         return lattice
     return replace(lattice, crowded=held)
 
@@ -167,7 +173,7 @@ def plan_of(
         sections = _has_sections(backend, lattice, share) and few
         sections = sections if wishes.sections is None else wishes.sections
         way = Way.SECTIONS if sections else Way.SPARSE
-    elif backend.style.warps:
+    else:
         lines = planned_lines(backend, lattice, sharing=share.sharing, wanted=wishes.lines)
         way = Way.LINES if lines else way
     return _planned(backend, lattice, share, way, lines, halves=not few)
@@ -177,7 +183,7 @@ def _has_sections(backend: Backend, lattice: LoweredLattice, share: Share) -> bo
     """Whether a GPU does all sections at the same time."""
     at_once = backend.multiprocessors * section_blocks() // share.sharing
     reactions = reaction_tables(lattice.reactions, len(lattice.species))
-    return backend.style.warps and has_sections(lattice, reactions, at_once)
+    return _in_warps(backend) and has_sections(lattice, reactions, at_once)
 
 
 def _planned(
@@ -190,7 +196,7 @@ def _planned(
     halves: bool,
 ) -> StepPlan:
     """The sizes of a way to do steps."""
-    warps, tall = backend.style.warps, share.tall
+    warps, tall = _in_warps(backend), share.tall
     sparse, together = way in (Way.SPARSE, Way.SECTIONS), way is not Way.PLANES
     small = sparse or (together and warps)
     section = SECTION if way is Way.SECTIONS else 0
@@ -206,5 +212,5 @@ def _planned(
     return StepPlan(
         way, share.sharing, tile, lines.plan.threads if lines else threads,
         lines.plan.bytes if lines else 0, own_warps, tiles, -(-tiles * rows // own_warps), halves,
-        32 if warps else threads, {"model.h": header}, lines,
+        STRIP if warps else threads, {"model.h": header}, lines,
     )  # fmt: skip

@@ -10,8 +10,6 @@ from tauslab.kernels.lattice.filling import Filling, filling_of
 from tauslab.kernels.lattice.lines import sharing_in_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
-_MOST = 8  # on a GPU: more gain nothing
-_SITES = 1 << 18  # of each: those of 64 x 64 x 128 sites gain nothing if particles are everywhere
 _COPIES = 4  # of the particles: before and after hops, of the start of a batch, and tables
 
 
@@ -26,13 +24,9 @@ def replicas_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> 
     """
     nz, ny, nx = lattice.shape
     sites = nz * ny * nx
-    if backend.style.warps:
-        most = min(runs, _MOST) if sites <= _SITES else 1
-        full = filling_of(lattice.start.density) == Filling.MANY or not may_be_sparse(lattice)
-        if full:
-            most = sharing_in_lines(backend, lattice, most) or most
-    else:
-        most = min(runs, backend.multiprocessors)
+    most = min(runs, backend.lattices_together) if sites <= backend.sites_beside else 1
+    if filling_of(lattice.start.density) == Filling.MANY or not may_be_sparse(lattice):
+        most = sharing_in_lines(backend, lattice, most) or most
     each = _COPIES * sites * (lattice.slots * np.dtype(lattice.particle_type).itemsize + 1)
     most = max(1, min(most, backend.free_memory() // 2 // each))
     rounds = -(-runs // most)

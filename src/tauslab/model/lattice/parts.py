@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ModelError
-from tauslab.model.expressions.expression import Expression, as_expression, symbols
+from tauslab.model.expressions.expression import Expression, symbols
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import as_expression
 
 AVOGADRO = 6.02214076e23  # 1/mol, exact since 2019 (SI brochure, 9th edition)
 LITRES = 1000.0  # in a cubic metre

@@ -18,7 +18,6 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     Symbol,
-    as_expression,
     check_depth,
     check_exponents,
     depth,
@@ -28,6 +27,7 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
 from tauslab.model.names import LONGEST_NAME, brief, check_name, require_text
 from tauslab.model.network.counts import meant, some

@@ -8,9 +8,15 @@ from itertools import islice
 from typing import TypeVar
 
 from tauslab.base.html import card, folded, table
-from tauslab.model.expressions.expression import Call, Expression, Number, call, to_text
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    call,
+    to_text,
+    written_size,
+)
 from tauslab.model.expressions.mass_action import recognise
-from tauslab.model.expressions.trees import written_size
 from tauslab.model.network.data import NetworkData
 from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent
 

@@ -33,6 +33,16 @@ def whole(low: int, high: int) -> Callable[[str, Any], None]:
     return lambda option, value: within(option, value, low, high)
 
 
+def number(holds: Callable[[float], bool], what: str) -> Callable[[str, Any], None]:
+    """A check of a number for which `holds` is true; `what` says which numbers are allowed."""
+
+    def check(option: str, value: Any) -> None:
+        if not (isinstance(value, int | float) and holds(value)):
+            raise ConfigError(f"{assigned(option)}{value!r} is not allowed: {what}")
+
+    return check
+
+
 def line(most: int) -> Callable[[str, Any], None]:
     """A check of a text in one line, of at most so many characters."""
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tauslab._version import __version__
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.runner.dask import worker as dask_worker
@@ -56,7 +56,7 @@ def run_on_workers(
 
 
 def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
-    comm = SerialCommunicator()
+    comm = Communicator()
     require_output(options, comm)
     options = with_stored_choices(options, comm)
     task = prepare_task(network, options)

@@ -36,7 +36,7 @@ from tauslab.options.values.definition import definitions
 from tauslab.options.values.stored import taken
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
-from tauslab.store.writers.resume import existing_attributes, require_free
+from tauslab.store.writers.admission import existing_attributes, require_free
 
 _OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
 

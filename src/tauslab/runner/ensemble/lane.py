@@ -17,13 +17,11 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import (
-    CONTROL_WORDS,
     LAUNCHES_IN_FLIGHT,
     LEFT,
     REACHED_TIME,
     RUN_EVENTS,
     STOP,
-    WORK,
     Launch,
     SampleBuffers,
 )
@@ -155,25 +153,24 @@ class Lane:
         sampled = record.trajectories or reductions
         summed = record.trajectories or record.statistics
         with_reals = task.reals and (summed or (summaries is not None and summaries.of_observables))
-        self._buffers = SampleBuffers(
-            counts=backend.empty((rows, times, len(task.counted)), np.int32) if sampled else None,
-            observables=backend.empty((rows, times, len(task.reals)), np.float64)
-            if with_reals
-            else None,
-            final=backend.empty((rows, len(task.species)), task.final_type)
-            if record.final
-            else None,
-            status=backend.empty((rows,), np.uint8),
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
-            drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
-        )
+        counts = reals = final = drawn = None
+        if sampled:
+            counts = backend.empty((rows, times, len(task.counted)), np.int32)
+        if with_reals:
+            reals = backend.empty((rows, times, len(task.reals)), np.float64)
+        if record.final:
+            final = backend.empty((rows, len(task.species)), task.final_type)
+        if task.drawn:
+            drawn = backend.empty((rows, len(task.drawn)), np.float64)
+        self._buffers = SampleBuffers.of(
+            backend, rows, counts=counts, reals=reals, drawn=drawn, scratch=engine.scratch(rows),
+            **{"final_amounts" if task.amounts else "final_counts": final},
+        )  # fmt: skip
         points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
-        wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "drawn", "status", *_OF_LAUNCH]
-        held = {name: getattr(self._buffers, name) for name in wanted}
+        held = {"counts": counts, "observables": reals} if record.trajectories else {}
+        held |= {"final": final, "drawn": drawn}
+        held |= {name: getattr(self._buffers, name) for name in ("status", *_OF_LAUNCH)}
         self._numbers = summaries.buffers(rows) if summaries is not None else {}
         held |= self._numbers
         self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
@@ -198,21 +195,17 @@ class Lane:
             self._rows_of(task.constants, inputs, self._shared[1]),
             per_point,
             task.options.first,
-        )
-        begun = stream.record()
-        engine.start(
-            self._launch,
-            buffers,
-            stream,
             seed=task.options.seed,
             max_steps=task.options.max_steps,
         )
+        begun = stream.record()
+        engine.start(self._launch, buffers, stream)
         if statistics is not None:
             offset = first % per_sum if per_sum else 0
-            samples = (buffers.counts, buffers.observables, rows)
+            samples = (buffers.counts, buffers.reals, rows)
             statistics.add(*samples, self._sums, stream, per_point=per_sum, offset=offset)
         if self._summaries is not None:
-            samples = (buffers.counts, buffers.observables, rows)
+            samples = (buffers.counts, buffers.reals, rows)
             self._summaries.compute(*samples, self._numbers, stream)
         computed = stream.record()
         copies, backend = self._copies, engine.backend

@@ -14,14 +14,6 @@ from tauslab.store.format.layout import Layout
 Interval = tuple[float, float]
 ProfileRow = dict[str, float | str]
 
-# A launch ends with SIMD lanes, or lanes of a warp, that have nothing to do while another goes on.
-# So it has so many trajectories for each where they are short: where a core, or a multiprocessor of
-# a GPU, fires no more events for them than in half a second.
-_ROUNDS, _CORE_EVENTS, _MULTIPROCESSOR_EVENTS = 8, 2e7, 5e8
-# Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
-# which it takes about 2 ms with 64 cores.
-LEAST_EVENTS = 8e6
-
 
 class LaneLike(Protocol):
     """One launch in flight, wherever it runs."""
@@ -107,15 +99,10 @@ def launch_blocks(
     """
     together = engine.trajectories_in_flight(LANES)
     fill = -(-2 * together // LANES)  # two for each thread or team
-    style, processors = engine.backend.style, engine.backend.multiprocessors
-    if style.lanes and events_each > 0:
-        short = int(_CORE_EVENTS * processors / events_each)
-        long = int(LEAST_EVENTS * processors / events_each)
-        fill = max(fill, min(_ROUNDS * together, short), long)
-    elif style.warps and events_each > 0 and not task.record.trajectories:
-        short = int(_MULTIPROCESSOR_EVENTS * processors / events_each)
+    if events_each > 0:
         even = share * block if sharers == 1 else share * block // (2 * LANES)
-        fill = max(fill, min(_ROUNDS * fill, short, even))
+        most = 0 if task.record.trajectories else even
+        fill = max(fill, engine.backend.long_launch(together, events_each, most))
     smallest = -(-fill // block)
     wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))
     fitting = lane_rows(task, engine.backend, block, most_bytes) // block

@@ -38,8 +38,8 @@ from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
+from tauslab.store.writers.admission import existing_attributes
 from tauslab.store.writers.memory import MemoryWriter
-from tauslab.store.writers.resume import existing_attributes
 from tauslab.store.writers.writer import Storage, Writer, open_writer
 
 

@@ -15,6 +15,7 @@ from tauslab.base.files.alike import beside
 from tauslab.base.files.damaged import reading
 from tauslab.base.files.locking import open_h5
 from tauslab.base.files.seals import FORMAT, require_format, safe_attributes
+from tauslab.base.option_names import opt
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -32,6 +33,8 @@ OTHER_KINDS = {
     POPULATION: "a population of cells", CHAINS: "chains of parameters",
     CME: "the law of a network",
 }  # fmt: skip
+# Formats of the files that `tauslab.store.state` writes.
+_CHECKPOINTS = ("tauslab particles", "tauslab chains", "tauslab rare events")
 _RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -110,6 +113,11 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
         A `kind`: it is of another program or another version.
     """
     found = safe_attributes(file)
+    if found.get("format") in _CHECKPOINTS:
+        raise kind(
+            f"{path} is no result but a checkpoint: repeat the call that wrote it with "
+            f"{opt('checkpoint', path)}, and it goes on"
+        )
     require_format(path, found, "a result", kind)
     return found
 

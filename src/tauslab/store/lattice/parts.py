@@ -33,7 +33,7 @@ from tauslab.store.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk
-from tauslab.store.writers.resume import part_files
+from tauslab.store.targets import part_files
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -63,7 +63,7 @@ from tauslab.store.lattice.parts import (
     read_planes,
     write_part,
 )
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -14,7 +14,7 @@ from tauslab.store.format.versions import BITS, writers_of
 from tauslab.store.results.columns import texts
 from tauslab.store.results.result import Result
 from tauslab.store.results.validity import numbers_of_ends
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 # Root attributes that a line of their own tells, or that only programs need.
 _TOLD = {

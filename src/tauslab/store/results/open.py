@@ -20,7 +20,7 @@ from tauslab.store.checking.opening import ended_by_signals, open_hdf5
 from tauslab.store.results.result import Result
 from tauslab.store.results.unfinished import FinishedBlocks
 from tauslab.store.results.verified import VerifiedRows
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -229,6 +229,12 @@ def test_bad_data(data, observe, message):
         ts.exact_filter(decay(), data, observe=observe)
 
 
+@pytest.mark.parametrize("ask", [ts.exact_filter, ts.particle_filter])
+def test_noise_must_be_given(ask):
+    with pytest.raises(ts.ConfigError, match=r'observe= is missing.*"normal\(sd=10\)"'):
+        ask(decay(), {"time": [1.0], "X": [5]})
+
+
 @pytest.mark.parametrize("n", [0, "3", 2.5, 2**40])
 def test_bad_numbers_of_particles(n):
     given = {"observe": {"X": "poisson"}, "n": n, "device": "cpu"}

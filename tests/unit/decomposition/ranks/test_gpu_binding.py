@@ -9,7 +9,7 @@ import pytest
 
 from tauslab.base import host_cores
 from tauslab.decomposition.ranks import job, local_rank
-from tauslab.decomposition.ranks.mpi import SerialCommunicator, gpu_index
+from tauslab.decomposition.ranks.mpi import Communicator, gpu_index
 from tauslab.kernels.backends import BackendOptions
 
 
@@ -37,7 +37,7 @@ def test_the_number_of_a_process_needs_no_closing(recwarn):
     os.close(held)
 
 
-class Fourth(SerialCommunicator):
+class Fourth(Communicator):
     """The fourth rank of its node."""
 
     gpu_rank = 3

@@ -113,7 +113,7 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 @pytest.mark.usefixtures("one_block_launches")
 def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
     from tauslab.api.executor import run_job
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.formats.read import read_network
     from tauslab.options.ensemble import Options
     from tauslab.options.record import Record
@@ -129,7 +129,7 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
     )  # fmt: skip
     asked = iter([False] * 5)  # a few launches, then a request to stop
     with pytest.raises(ts.StoppedEarly, match="blocks done: resume=True completes"):
-        run_job(read_network(SCHLOGL), stopping, SerialCommunicator(), lambda: next(asked, True))
+        run_job(read_network(SCHLOGL), stopping, Communicator(), lambda: next(asked, True))
     assert ts.open(path).complete is False
     resumed = ts.run(SCHLOGL, **options, **chosen, resume=True)
     assert lines(resumed) == lines(ts.run(SCHLOGL, **options))

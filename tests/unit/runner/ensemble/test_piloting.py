@@ -10,7 +10,7 @@ from places import TESTS
 
 import tauslab as ts
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import get_backend
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.exact.owners import change_weights
@@ -174,7 +174,7 @@ def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     )
     asked, network = iter([False]), ts.read(NET)
     with pytest.raises(ts.StoppedEarly):
-        run_network(network, options, SerialCommunicator(), lambda: next(asked, True))
+        run_network(network, options, Communicator(), lambda: next(asked, True))
     grown = tmp_path / "grown.h5"
     run(n=50, output=grown).close()
     monkeypatch.setattr(piloting, "selector_after", lambda *_: pytest.fail("asked again"))
@@ -182,7 +182,7 @@ def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     assert main(["run", str(first), "--quiet", "--device", "cpu", "-o", str(again)]) == 0
     assert lines(ts.open(again)) == whole
     resumed = replace(options, method=ts.SSA(), resume=True)
-    assert lines(run_network(network, resumed, SerialCommunicator())) == whole
+    assert lines(run_network(network, resumed, Communicator())) == whole
     assert lines(run(append=20, n=None, method=ts.SSA(presimulation=None), output=grown)) == whole
 
 

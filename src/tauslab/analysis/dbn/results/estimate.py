@@ -138,7 +138,7 @@ def log_likelihood(
     return float(frontier_forward(network, evidence_of(network, measurements), priors)[1][0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """Combinations of the parameters' intervals, and how well each explains measurements.
 

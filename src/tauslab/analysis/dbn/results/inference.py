@@ -24,7 +24,7 @@ _MOST_STATES = 1 << 24  # entries of a joint distribution
 _PIECE = 1 << 22  # products of marginals that are in memory at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Beliefs:
     """Probabilities of the intervals of all variables, given what is known.
 

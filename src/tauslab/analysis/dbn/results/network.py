@@ -105,7 +105,7 @@ class CountTable:
         return Rows(bins[first, :-1], found / np.maximum(1, found.sum(axis=1, keepdims=True)))
 
 
-@dataclass
+@dataclass(eq=False)
 class DynamicNetwork:
     """A time-variant dynamic Bayesian network that stands for an ensemble of trajectories.
 

@@ -15,7 +15,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.tables import queue_words, queues_fit
 from tauslab.kernels.ode.codegen import event_shapes
 from tauslab.kernels.ode.engine import Ode
@@ -297,21 +297,20 @@ class OdeMotion:
         backend, own = self._backend, self.shares.own
         rows = own.stop - own.start
         table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
-        status = backend.empty((rows,), np.uint8)
         queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
         if not rows:
-            return table.reshape(0, table.shape[2]), status
+            return table.reshape(0, table.shape[2]), backend.empty((0,), np.uint8)
         engine = self._compiled()
         engine.between(start, end)
-        buffers = SampleBuffers(
-            counts=None, observables=table, final=None, status=status,
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
-            steps=self._steps, kept_queue=queue if self.looks else None,
+        buffers = SampleBuffers.of(
+            backend, rows, reals=table, scratch=engine.scratch(rows), steps=self._steps,
+            kept_queue=queue if self.looks else None,
             keep_queue=self._queue if self.looks else None,
         )  # fmt: skip
-        launch = Launch(first + own.start, rows, None, self._inputs, kept=kept)
-        most = self.task.options.max_steps
-        engine.start(launch, buffers, self._rows.stream, seed=seed, max_steps=most)
+        launch = Launch(
+            first + own.start, rows, None, self._inputs, kept=kept, seed=seed,
+            max_steps=self.task.options.max_steps,
+        )  # fmt: skip
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
-        return table.reshape(rows, table.shape[2]), status
+        return table.reshape(rows, table.shape[2]), buffers.status

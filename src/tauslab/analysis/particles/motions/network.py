@@ -22,7 +22,7 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.codegen import completions, shape
 from tauslab.kernels.events.divide import Divide
 from tauslab.kernels.events.tables import (
@@ -325,26 +325,24 @@ class NetworkMotion:
         backend, lowered = self._backend, self.task.lowered
         rows = self.counts.shape[0]
         counts = backend.empty(self.counts.shape, np.int32)
-        status = backend.empty((rows,), np.uint8)
         keep = None
         if lowered.dynamics is not None:
             keep = self.kept
             if keep is None:
                 keep = backend.empty((rows, self.words), np.float64)
+        buffers = SampleBuffers.of(backend, rows, final_counts=counts, keep=keep)
         if rows:
             time = end if lowered.dynamics is not None else end - start
-            buffers = self._buffers(status, final=counts, keep=keep)
             self._start(time, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
-        return status
+        return buffers.status
 
     def _observables(self, now: float) -> Any:
         backend, task = self._backend, self.task
         rows = self.counts.shape[0]
         found = backend.empty((rows, 1, len(task.observables)), np.float64)
         if rows and task.observables:
-            status = backend.empty((rows,), np.uint8)
-            buffers = self._buffers(status, observables=found)
+            buffers = SampleBuffers.of(backend, rows, reals=found)
             self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
         return found
 
@@ -354,26 +352,13 @@ class NetworkMotion:
         backend, task, own = self._backend, self.task, self.shares.own
         launch = Launch(
             first + own.start, own.stop - own.start, self._initial(), self._constants,
-            times=backend.upload(np.array([time])), kept=self.kept, halt=halt,
+            times=backend.upload(np.array([time])), kept=self.kept, halt=halt, seed=seed,
+            max_steps=task.options.max_steps,
         )  # fmt: skip
         engine = self._compiled()
         buffers.scratch = engine.scratch(launch.rows)
-        engine.start(
-            launch, buffers, self._rows.stream, seed=seed, max_steps=task.options.max_steps
-        )
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
-
-    def _buffers(self, status: Any, **given: Any) -> SampleBuffers:
-        backend = self._backend
-        return SampleBuffers(
-            counts=None,
-            observables=given.get("observables"),
-            final=given.get("final"),
-            status=status,
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            keep=given.get("keep"),
-        )
 
     def _initial(self) -> Any:
         """Counts of all species, of which those that hold any number have none.

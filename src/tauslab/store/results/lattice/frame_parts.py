@@ -18,7 +18,7 @@ from tauslab.store.lattice.parts import (
     list_parts,
     open_part,
 )
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 FloatArray = npt.NDArray[np.float64]
 _SLAB = 1 << 22  # slots read at a time, about

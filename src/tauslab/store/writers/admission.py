@@ -1,4 +1,4 @@
-"""Looks at the output's path before a run, and decides whether the run may resume it."""
+"""Decides before a run whether its output may be written, completed or added to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.damaged import reading
-from tauslab.base.files.drafts import require_no_link
 from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.base.option_names import opt, warn
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
@@ -54,27 +53,6 @@ class Existing:
     complete: bool
     shared: bool = False
     format_version: int = FORMAT_VERSION
-
-
-def parts_folder(path: Path) -> Path:
-    """Folder beside a result that holds its parts.
-
-    Raises
-    ------
-    InputFileError
-        A link is there: parts are written and removed by their names.
-    """
-    folder = path.with_name(f"{path.name}.parts")
-    require_no_link(folder)
-    return folder
-
-
-def part_files(folder: Path, names: str = "*.h5") -> list[Path]:
-    """Parts in a folder of them, in order; an `InputFileError` for a link among them."""
-    found = sorted(folder.glob(names))
-    for part in found:
-        require_no_link(part)
-    return found
 
 
 def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Existing | None:
@@ -148,30 +126,6 @@ def _require_same(
             f"{path} holds another run: its {name} is {_short(found)}, "
             f"not {_short(wanted)}; {opt(option)} needs the same job"
         )
-
-
-def existing_attribute(path: Path, name: str) -> int | None:
-    """A whole number among the root attributes of the result at `path`; None without it or a file.
-
-    Raises
-    ------
-    ConfigError
-        The file is not a result of tauslab.
-    """
-    found = existing_attributes(path)
-    return int(found[name]) if name in found else None
-
-
-def existing_text(path: Path, name: str) -> str | None:
-    """A text among the root attributes of the result at `path`; None without it or a file.
-
-    Raises
-    ------
-    ConfigError
-        The file is not a result of tauslab.
-    """
-    found = existing_attributes(path)
-    return str(found[name]) if name in found else None
 
 
 def existing_attributes(path: Path) -> Mapping[str, Any]:

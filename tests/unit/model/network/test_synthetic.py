@@ -5,12 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from synthetic_equations import SYNTHETIC, synthetic_equations
 
 import tauslab as ts
 from tauslab.kernels.ode.lowering import lower_ode
-from tauslab.model.expressions.expression import symbols, to_text
-from tauslab.model.generators.equations import SYNTHETIC, operations, synthetic_equations
+from tauslab.model.expressions.expression import Call, symbols, to_text
 from tauslab.model.network.canonical import canonical_text, model_sha256
+
+SYMBOLS = {"add": "+-", "sub": "+-", "neg": "+-", "mul": "*", "div": "/"}
+
+
+def operations(network):
+    """Operations in the right-hand sides of all equations, as written."""
+    found = dict.fromkeys(("+-", "*", "/"), 0)
+    for tree in network.rates.values():
+        left = [tree]
+        while left:
+            node = left.pop()
+            if isinstance(node, Call):
+                found[SYMBOLS[node.function]] += 1
+                left.extend(node.arguments)
+    return found
 
 
 def lengths(network):

@@ -17,7 +17,7 @@ from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.host_memory import require_memory
 from tauslab.model.expressions.array_math import evaluate_rows
-from tauslab.model.expressions.expression import as_expression
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some
 from tauslab.store.checking.opening import CME
 from tauslab.store.results.array_result import ArrayResult, named_columns

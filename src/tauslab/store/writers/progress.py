@@ -1,4 +1,4 @@
-"""Files that hold storage blocks of an unfinished run, and what can be taken from them."""
+"""The progress of an unfinished run: files with storage blocks, and what can be taken from them."""
 
 from __future__ import annotations
 
@@ -154,12 +154,11 @@ def _damaged(
 
 def read_cells(raw: BinaryIO, place: Location, first: int, length: int) -> npt.NDArray[np.uint8]:
     """Bytes ``first .. first + length - 1`` of the cells of a dataset; zeros beyond the file."""
-    data = bytearray(length)
+    data = np.zeros(length, np.uint8)
     for offset, position, size in place.ranges(first, length):
         raw.seek(offset)
-        found = raw.read(size)
-        data[position : position + len(found)] = found
-    return np.frombuffer(data, np.uint8)
+        raw.readinto(data[position : position + size].data)  # type: ignore[attr-defined]
+    return data
 
 
 def distrust(source: Source, disk: Disk) -> None:

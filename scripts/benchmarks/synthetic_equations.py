@@ -15,7 +15,6 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.model.expressions.expression import Call, Expression
 from tauslab.model.network.network import Network
 from tauslab.model.portable.random_words import RandomWords
 
@@ -23,7 +22,6 @@ _LEVELS = 8  # constant targets are multiples of 1 / this, exact in every precis
 _CONSTANT_TARGETS = 4  # one pull in so many goes to a constant
 _HALF = 0.5  # half saturation
 _SLOWEST, _FASTEST = 1.0, 100.0  # rate constants, times the duration of a trajectory
-_SYMBOLS = {"add": "+-", "sub": "+-", "neg": "+-", "mul": "*", "div": "/"}
 _SHAPE, _VALUES = 0, 1  # streams: the same equations whatever the numbers
 
 
@@ -94,14 +92,6 @@ def synthetic_equations(number: int, *, seed: int = 0) -> Network:
     ------
     ConfigError
         A number or seed outside what is allowed.
-
-    Examples
-    --------
-    >>> net = synthetic_equations(4)
-    >>> len(net.species)
-    40
-    >>> operations(net)
-    {'+-': 125, '*': 101, '/': 8}
     """
     if number not in SYNTHETIC:
         raise ConfigError(f"synthetic system {number} is not known: 1 to {len(SYNTHETIC)}")
@@ -131,23 +121,6 @@ def equations_of_size(
     for i, own in enumerate(terms):
         network.add_rate(_x(i), "".join(own).removeprefix(" + "))
     return network
-
-
-def operations(network: Network) -> dict[str, int]:
-    """Operations in the right-hand sides of all bare equations, as written.
-
-    A difference, a sum and a change of sign count under ``+-``; functions under their names.
-    """
-    found = dict.fromkeys(("+-", "*", "/"), 0)
-    for tree in network.rates.values():
-        left: list[Expression] = [tree]
-        while left:
-            node = left.pop()
-            if isinstance(node, Call):
-                symbol = _SYMBOLS.get(node.function, node.function)
-                found[symbol] = found.get(symbol, 0) + 1
-                left.extend(node.arguments)
-    return found
 
 
 def _x(index: int) -> str:
