@@ -15,7 +15,7 @@ from tauslab.kernels.coupled.common import CommonPaths, require_unrolled
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-PAIR_COLUMNS = 4  # of each output: csrc/coupled/arguments.h
+PAIR_COLUMNS = 4  # of each output: csrc/coupled/paths.h
 
 
 class Pairs(Protocol):
