@@ -53,9 +53,7 @@ def _search(
         raise ConfigError(
             f"{opt('t_end')} is missing: by when the target is reached, in model units"
         )
-    asked = with_settings(
-        network, values
-    )  # whose constants are hidden in rate laws of the target's network
+    asked = with_settings(network, values)  # the target's network hides its constants
     check_rates(asked, asked.parameter_values())
     target = Target(network, given.target, values)
     coordinate = target.coordinate(given.coordinate)
