@@ -158,7 +158,8 @@ class Projection:
         if _bounded(self._set.change):
             with suppress(TooManyStatesError):
                 whole.grow(everything, _DEEPEST, small)
-        if len(whole) <= small.most and self._complete(whole):
+        leaves = ((whole.targets == OUTSIDE) & (whole.rates > 0)).any()
+        if len(whole) <= small.most and not leaves:
             self._closed = True
             self._cut = self._missing()
             self._take(whole)
@@ -167,9 +168,6 @@ class Projection:
         self._closed = False
         self._grow(everything, _FIRST_LAYERS)
         self._duration = _FIRST_STEP / self.fastest if self.fastest else np.inf
-
-    def _complete(self, states: StateSet) -> bool:
-        return not ((states.targets == OUTSIDE) & (states.rates > 0)).any()
 
     def _take(self, states: StateSet) -> None:
         probabilities = np.zeros(len(states))

@@ -19,8 +19,15 @@ from tauslab.analysis.rare.keywords import (
     WeightedKeywords,
     refuse_unused,
 )
-from tauslab.analysis.rare.outcome import tell_ended, tell_uneven, weighted_result
-from tauslab.analysis.rare.search import Search, checked_values, named_bins, on_device
+from tauslab.analysis.rare.search import (
+    Search,
+    checked_values,
+    named_bins,
+    on_device,
+    tell_ended,
+    tell_uneven,
+    weighted_result,
+)
 from tauslab.analysis.rare.segments import Segments
 from tauslab.analysis.rare.splitting import PathRules, split_runs
 from tauslab.analysis.rare.target import Target
@@ -110,20 +117,15 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
     return weighted_result(found, given, times, settings, search.seed, events, comm.rank)
 
 
-def _paths_of(given: SplittingKeywords) -> int:
+def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
+    """Adaptive multilevel splitting."""
     paths = given.walkers or DEFAULT_PATHS
-    if paths < 2:
+    if given.walkers == 1:
         raise ConfigError(
             f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
         )
-    return paths
-
-
-def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
-    """Adaptive multilevel splitting."""
     with _search(network, given, comm) as (search, segments):
         agree(comm, lambda: search.coordinate(search.start[None]))
-        paths = agree(comm, lambda: _paths_of(given))
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = search.settings(walkers=paths, kill=least)
         times = segments.times(given.rounds)
