@@ -84,7 +84,7 @@ def _checkpoint(search: Search, segments: Segments, method: str) -> tuple[State,
     segments.go_on(begun.whole("events") if begun else 0)
 
     def keep(kept: Callable[[], Mapping[str, Any]], *, last: bool = False) -> None:
-        file.save(lambda: {**kept(), "events": segments.events}, last=last)
+        file.save(lambda: {**kept(), "events": segments.fired}, last=last)
 
     return begun, keep
 
@@ -109,12 +109,12 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
             found = weighted_runs(
                 rules, given.runs, search.seed, lambda done: bar.update(done, 0), begun, keep
             )
-        events = segments.events
+        fired = segments.fired
     times = segments.times(found.reached.shape[1])
     if given.steady:
         settings |= {"t_end": float(times[-1]), "rounds": len(times)}
         settings |= {"asked_t_end": search.t_end} if len(times) > given.rounds else {}
-    return weighted_result(found, given, times, settings, search.seed, events, comm.rank)
+    return weighted_result(found, given, times, settings, search.seed, fired, comm.rank)
 
 
 def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
@@ -140,7 +140,7 @@ def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator
         tell_ended(found.lost, found.ended, comm.rank)
         made = RareResult(
             SPLITTING, "probability", found.estimates, times, np.zeros((given.runs, 0)),
-            found.lost, 0.0, given.runs * paths, False, segments.events, search.seed, settings,
+            found.lost, 0.0, given.runs * paths, False, segments.fired, search.seed, settings,
         )  # fmt: skip
         tell_uneven(made, comm.rank)
         return made

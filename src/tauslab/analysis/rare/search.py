@@ -178,7 +178,7 @@ def weighted_result(
     times: FloatArray,
     settings: dict[str, Any],
     seed: int,
-    events: int,
+    fired: int,
     rank: int,
 ) -> RareResult:
     """The result of a weighted ensemble.
@@ -203,7 +203,7 @@ def weighted_result(
         runs = reached[:, -1]
     result = RareResult(
         WEIGHTED, "rate" if given.steady else "probability", runs, times, reached, found.lost,
-        found.rounding, given.runs, False, events, seed, settings,
+        found.rounding, given.runs, False, fired, seed, settings,
     )  # fmt: skip
     tell_uneven(result, rank)
     return result
