@@ -66,7 +66,7 @@ def _of(module: Any, home: str) -> tuple[Entry, ...]:
 # What other modules of tauslab use of a class, and its users do not.
 HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Result": ("block", "completed_blocks"),
-    "LatticeResult": ("axis", "keep_in", "number"),
+    "LatticeResult": ("frames",),
     "Lattice": ("type_number",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),

@@ -96,9 +96,6 @@ def draw_ball(data: Arrays) -> Figure:
 
 def draw(case: str, folder: Path) -> None:
     """The picture of a case whose arrays lie in a folder."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     with np.load(folder / f"lattice-{case}.npz") as stored:
@@ -119,18 +116,10 @@ def chapter(path: Path) -> list[str]:
     """What a case found, as Markdown."""
     found = json.loads(path.read_text(encoding="utf-8"))
     each = 1e3 * found["lattice_seconds"] / found["steps"]
-    took = (
-        f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "
-        f"{found['seconds']:.1f} s in all"
-    )
-    lines = [
-        f"## {found['case']}",
-        "",
-        f"{found['says']}, on {found['device']}: {took}.",
-        "",
-        "| quantity | lattice | expected | standard error | z |",
-        "|---|---|---|---|---|",
-    ]
+    took = (f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "
+            f"{found['seconds']:.1f} s in all")  # fmt: skip
+    lines = [f"## {found['case']}", "", f"{found['says']}, on {found['device']}: {took}.", "",
+             "| quantity | lattice | expected | standard error | z |", "|---|---|---|---|---|"]  # fmt: skip
     for row in found["rows"]:
         q = Quantity(**row)
         z = f"{q.z:+.2f}" if q.error else ""
@@ -140,12 +129,8 @@ def chapter(path: Path) -> list[str]:
 
 def table(folder: Path) -> None:
     """The table of all cases that lie in a folder."""
-    lines = [
-        "# The lattice examples, measured",
-        "",
-        "Made by `scripts/lattice/figures_lattice.py`.",
-        "",
-    ]
+    lines = ["# The lattice examples, measured", "",
+             "Made by `scripts/lattice/figures_lattice.py`.", ""]  # fmt: skip
     for case in CASES:
         path = folder / f"lattice-{case}.json"
         lines += chapter(path) if path.exists() else []

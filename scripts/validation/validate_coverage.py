@@ -393,16 +393,8 @@ def table(chosen: Sequence[int], seeds: int, jobs: int, device: str) -> list[tup
     return [(every[number], row) for number, row in rows.items()]
 
 
-COLUMNS = (
-    "statement",
-    "settings",
-    "seeds",
-    "stated %",
-    "held % of stated",
-    "warned %",
-    "bad %",
-    "verdict",
-)
+COLUMNS = ("statement", "settings", "seeds", "stated %", "held % of stated", "warned %", "bad %",
+           "verdict")  # fmt: skip
 
 
 def line(case: Case, row: Row) -> list[str]:

@@ -28,17 +28,8 @@ from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, ge
 from tauslab.model.lattice.lattice import Lattice
 
 Z_LIMIT = 4.5
-HEADER = (
-    "test",
-    "quantity",
-    "value",
-    "expected",
-    "error",
-    "allowed_bias",
-    "z",
-    "seconds",
-    "verdict",
-)
+HEADER = ("test", "quantity", "value", "expected", "error", "allowed_bias", "z", "seconds",
+          "verdict")  # fmt: skip
 
 
 def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:

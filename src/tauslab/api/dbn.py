@@ -28,8 +28,7 @@ from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
-from tauslab.options.dbn import DEFAULT_INTERVALS, DbnChoices, DbnOptions
-from tauslab.options.dbn_keywords import DbnKeywords
+from tauslab.options.dbn import DEFAULT_INTERVALS, DbnChoices, DbnKeywords, DbnOptions
 from tauslab.options.keywords import Numbers, Values
 from tauslab.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.options.places import Device, device_settings, file_settings

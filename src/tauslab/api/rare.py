@@ -14,7 +14,7 @@ from tauslab.api.typed import chosen, takes
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import writing_result
 
 
 @takes(WeightedKeywords)

@@ -10,7 +10,7 @@ from typing import Any
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.methods import method_class
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.stored import taken
+from tauslab.options.values.definition import taken
 from tauslab.options.values.texts import drawn_again
 from tauslab.runner.ensemble.from_file import sweep_of
 from tauslab.store.results.open import open_result

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.errors import TauslabError
-from tauslab.base.files.drafts import write_whole
 from tauslab.base.html import definitions, escape, folded, table
 from tauslab.formats import read as readers
 from tauslab.model.lattice.describe import lattice_html
@@ -22,8 +21,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.network.text import network_html
 from tauslab.store.results.digest import digest_lines, digest_total
-from tauslab.store.results.display import span_text
-from tauslab.store.results.info import described
+from tauslab.store.results.info import described, span_text
 from tauslab.store.results.lattice.digest import lattice_digest_lines
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import span
@@ -67,11 +65,6 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
         f"<body><h1>{escape(title)}</h1><p>{escape(subtitle)}</p>{body}</body></html>\n"
     )
-
-
-def write_page(path: Path, text: str) -> None:
-    """Write a page, under another name first; an `OutputError` if it cannot be."""
-    write_whole(path, text)
 
 
 def ensemble_report(result: Result) -> str:
@@ -254,11 +247,6 @@ def _digest(path: Path, complete: bool, make: Callable[[], str]) -> str:  # noqa
     if not complete:
         return "none before the run is complete"
     return make() if path.stat().st_size <= _DIGESTED else "tauslab digest gives it"
-
-
-def network_report(path: Path, lines: Sequence[str], draw: Callable[[], Figure]) -> str:
-    """The page about a dynamic Bayesian network: what ``tauslab info`` says, and its picture."""
-    return picture_report(path, "a dynamic Bayesian network", lines, draw, "marginals over time")
 
 
 def picture_report(

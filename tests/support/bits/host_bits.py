@@ -26,7 +26,7 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
-from tauslab.model.portable.random_words import RandomWords
+from tauslab.model.portable import RandomWords
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range
 

@@ -28,7 +28,7 @@ from tauslab.analysis.cme.states import (
 )
 from tauslab.base.arrays import FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.host_memory import available_memory, in_bytes
+from tauslab.base.host import available_memory, in_bytes
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 _CLOSED = 20_000  # states that a whole reachable set may have

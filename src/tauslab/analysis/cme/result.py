@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab.analysis.cme.projection import StateDistribution
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some

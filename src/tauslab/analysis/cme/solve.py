@@ -14,7 +14,7 @@ from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.base.errors import ModelError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
 from tauslab.model.network.counts import round_counts

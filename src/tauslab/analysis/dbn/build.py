@@ -31,13 +31,12 @@ from tauslab.analysis.dbn.task import DbnTask, prepare_dbn
 from tauslab.base.arrays import BoolArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.blocks import Blocks, runs
+from tauslab.decomposition.blocks import Blocks, SharedBlocks, runs
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, Counter
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.kernels.dbn.count_tables import CountTables
@@ -45,7 +44,7 @@ from tauslab.kernels.dbn.entries import Entries
 from tauslab.kernels.ode.engine import Ode
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import PILOT, DbnOptions
-from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
+from tauslab.runner.ensemble.lane import layout_row
 from tauslab.store.locks import written_by_us
 from tauslab.store.targets import require_no_input
 
@@ -96,7 +95,8 @@ def _build(
             engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
         if comm.rank == 0 and not options.quiet:
-            tell_choice(engine)
+            for layout in layout_row(engine).values():
+                print(f"layout {layout}", flush=True)  # noqa: T201
         plan = on_root(comm, lambda: plan_of(task, engine, held[0], comm.size))
         tables = agree(comm, lambda: _tables(task, plan, engine))
         parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)

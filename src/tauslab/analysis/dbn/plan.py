@@ -14,7 +14,7 @@ from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.dbn.task import DbnTask
 from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.option_names import opt
 from tauslab.decomposition.blocks import Blocks, storage_block_size
 from tauslab.decomposition.ranks.job import agreed_seed

@@ -23,7 +23,7 @@ from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import DEFAULT_SOLVER, DbnOptions
 from tauslab.options.sampling import Sampling
-from tauslab.options.values.stored import attributes_of
+from tauslab.options.values.definition import attributes_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.ode_task import SLACK

@@ -21,7 +21,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import said
 from tauslab.model.expressions.distributions import arguments_of
 from tauslab.model.network.counts import meant, some
-from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+from tauslab.model.portable import portable_log, portable_log_gamma
 
 Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
 Values = Callable[[str], FloatArray]  # a species, an observable or a parameter by name

@@ -23,14 +23,13 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError, InputFileError, one_of
 from tauslab.base.option_names import opt, said, warn
-from tauslab.decomposition.ranks.alike import require_same
-from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
-from tauslab.model.portable.array_log import portable_log
+from tauslab.model.portable import portable_log
 from tauslab.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.options.methods import (
     ODE,

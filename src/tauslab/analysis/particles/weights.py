@@ -14,8 +14,7 @@ import numpy.typing as npt
 from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
 from tauslab.base.arrays import FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError, one_of
-from tauslab.model.portable.random_words import portable_exp
-from tauslab.model.portable.rounded_log import rounded_log
+from tauslab.model.portable import portable_exp, rounded_log
 
 SCHEMES = ("systematic", "stratified", "multinomial")
 _LEAST = -700.0  # logarithm of a relative weight that counts as 0

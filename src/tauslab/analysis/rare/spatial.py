@@ -22,7 +22,7 @@ from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.weighted import Together, WalkRules, WeightedRuns, joined
 from tauslab.base.arrays import Array, Int32Array, IntArray
 from tauslab.base.errors import ConfigError, DeviceError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task
 from tauslab.decomposition.ranks.mpi import Communicator

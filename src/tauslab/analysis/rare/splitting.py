@@ -21,7 +21,7 @@ from tauslab.analysis.rare.segments import Segments
 from tauslab.analysis.rare.target import Coordinate, Target
 from tauslab.analysis.rare.walkers.weighted import WEIGHT, Keep, require_whole_parts
 from tauslab.base.arrays import BoolArray, FloatArray, Int32Array, IntArray
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
 _MOST_BYTES = 1 << 29  # of paths that are split together; further runs follow

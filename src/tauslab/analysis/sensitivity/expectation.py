@@ -15,7 +15,7 @@ from tauslab.analysis.sensitivity.estimators import differences
 from tauslab.analysis.sensitivity.steps import Step, steps_of
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.decomposition.ranks.alike import require_same
+from tauslab.decomposition.ranks.all_ranks import require_same
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.model.network.network import Network

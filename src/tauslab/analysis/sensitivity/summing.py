@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import DeviceError, ModelError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend

@@ -22,7 +22,7 @@ from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice

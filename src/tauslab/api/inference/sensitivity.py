@@ -22,7 +22,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.python_values import numbers
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import writing_result
 
 
 @takes(SensitivityKeywords)

@@ -26,7 +26,7 @@ from tauslab.options.ensemble import Options
 from tauslab.options.keywords import SimulatorKeywords
 from tauslab.options.methods import Auto, TauLeaping, method_of
 from tauslab.options.python_values import names_of, whole
-from tauslab.options.summary import PREFIX, SummarySpec
+from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.checks import seed_of
 from tauslab.options.values.definition import declared
 from tauslab.options.values.sample_times import sample_times

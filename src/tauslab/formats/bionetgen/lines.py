@@ -70,13 +70,13 @@ def is_edge(line: Line) -> bool:
     return line.words[0] in ("begin", "end")
 
 
-def lines_of(text: str) -> Iterator[Line]:
-    """Lines that are not empty."""
+def lines_of(text: str, between: str = "") -> Iterator[Line]:
+    """Lines that are not empty; `between` stands where one goes on in the next."""
     lines, at = text.splitlines(), 0
     while at < len(lines):
         first, line = at, lines[at].partition("#")[0]
         while line.rstrip().endswith("\\"):
-            line = line.rstrip()[:-1]
+            line = line.rstrip()[:-1] + between
             if at + 1 == len(lines):
                 break
             at += 1

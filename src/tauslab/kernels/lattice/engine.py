@@ -15,7 +15,6 @@ import numpy as np
 from tauslab.base.arrays import Array, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.lattice.codegen import may_be_sparse
-from tauslab.kernels.lattice.filling import filling_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
@@ -24,6 +23,7 @@ from tauslab.kernels.lattice.plan import (
     Share,
     Wishes,
     crowded_by,
+    filling_of,
     may_change,
     plan_of,
     wishes_of,

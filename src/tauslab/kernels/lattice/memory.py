@@ -15,9 +15,18 @@ from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.plan import StepPlan
-from tauslab.kernels.lattice.state import SINCE_START, WAITING_0, WORK, LatticeState, Slab
+from tauslab.kernels.lattice.state import (
+    SINCE_START,
+    WAITING,
+    WAITING_0,
+    WORK,
+    LatticeState,
+    Slab,
+    chained,
+    first_entries,
+    in_order,
+)
 from tauslab.kernels.lattice.tables import LatticeTables
-from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites

@@ -22,13 +22,16 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import (
     FULL,
     SINCE_START,
+    WAITING,
     WAITING_0,
     WORK,
     LatticeState,
     Samples,
+    chained,
     counted_columns,
+    first_entries,
+    in_order,
 )
-from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 
 COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first

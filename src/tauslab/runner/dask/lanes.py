@@ -13,8 +13,7 @@ from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers
 from tauslab.runner.dask.worker import LaunchResult, WorkerError
 from tauslab.runner.ensemble.lane import Delivery, InFlight
-from tauslab.runner.ensemble.lanes import Interval
-from tauslab.runner.ensemble.run import ProfileRow
+from tauslab.runner.ensemble.lanes import Interval, ProfileRow
 from tauslab.store.format.layout import Layout
 
 _LOOK_SECONDS = 1.0

@@ -71,6 +71,12 @@ def _summaries(task: Task, backend: Backend) -> Summaries | None:
     return Summaries(backend, times, (len(task.counted), len(task.reals)), wanted)
 
 
+def layout_row(engine: Engine) -> dict[str, float | str]:
+    """How a device with warps computes equations, for a rank's row of /profile."""
+    choice = getattr(engine, "choice", None)
+    return {} if choice is None else {"layout": str(choice)}
+
+
 def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None = None) -> int:
     """Trajectories that a lane has room for: whole storage blocks of `block`, at least one.
 

@@ -12,6 +12,7 @@ from tauslab.runner.ensemble.task import Task
 from tauslab.store.format.layout import Layout
 
 Interval = tuple[float, float]
+ProfileRow = dict[str, float | str]
 
 
 class LaneLike(Protocol):
@@ -68,6 +69,9 @@ class Lanes(Protocol):
     def use(self) -> None:
         """Let the calling thread wait for lanes."""
 
+    def describe(self) -> ProfileRow:
+        """Device and seconds of compiling, for this rank's row of /profile."""
+
 
 def launch_blocks(
     task: Task,
@@ -119,10 +123,11 @@ class DeviceLanes:
         reductions: Reductions,
         comm: Communicator,
         blocks: int,
+        row: ProfileRow,
         *,
         events_each: float = 0.0,
     ) -> None:
-        self.sharers, self._comm, self._backend = comm.size, comm, engine.backend
+        self.sharers, self._comm, self._backend, self._row = comm.size, comm, engine.backend, row
         share = -(-blocks // comm.size)
         self.smallest, self.room = launch_blocks(
             task, engine, layout.block, share, events_each=events_each, sharers=comm.size
@@ -163,3 +168,7 @@ class DeviceLanes:
     def use(self) -> None:
         """Let the calling thread work with the device."""
         self._backend.use()
+
+    def describe(self) -> ProfileRow:
+        """Device of this rank, and how long its kernels took to compile."""
+        return self._row

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.base.html import card, escape, table
 from tauslab.options.values.result_name import require_result_name

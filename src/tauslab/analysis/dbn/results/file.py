@@ -13,7 +13,7 @@ import numpy as np
 from tauslab.analysis.dbn.results.network import CountTable, DynamicNetwork, Structure
 from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.base.errors import InputFileError, reason_of
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.base.files.text import plain, put_attributes
 from tauslab.base.option_names import opt

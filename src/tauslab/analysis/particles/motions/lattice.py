@@ -19,7 +19,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING
 from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import MOST_REPLICAS, set_parameters

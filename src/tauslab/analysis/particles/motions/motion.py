@@ -11,7 +11,7 @@ import numpy as np
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import DeviceError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.gather import Gather

@@ -13,7 +13,7 @@ from tauslab.analysis.rare.target import Coordinate, Target
 from tauslab.analysis.rare.walkers.bins import Binning, split_and_merge
 from tauslab.analysis.rare.walkers.steady import steadiness
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
 _MOST_WALKERS = 1 << 20  # that are moved together; further runs follow

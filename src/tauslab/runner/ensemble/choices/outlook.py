@@ -22,7 +22,7 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.options.methods import DEFAULT_EPSILON, SSA
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
-from tauslab.runner.ensemble.choices.pilots import pilot_seed
+from tauslab.runner.ensemble.choices.pilots import pilot_seed, spread
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
@@ -161,9 +161,8 @@ def _few_tried(task: Task, engine: Engine) -> list[_Trial]:
     """A few trajectories, spread over all, since those of a sweep differ: one trial for each."""
     total = task.options.total
     rows = min(_FEW_ROWS, -(-total // 50))
-    places = [i * (total - 1) // max(1, rows - 1) for i in range(rows)]
     lane = _lane(task, engine, 1, _FEW_EVENTS)
-    return [_tried(task, lane, place, 1) for place in places]
+    return [_tried(task, lane, place, 1) for place in spread(total, rows)]
 
 
 def _lane(task: Task, engine: Engine, rows: int, steps: int) -> Lane:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.html import card, table
-from tauslab.base.option_names import opt
-from tauslab.store.results.lattice.recorded import AXES, IntArray, RecordedLattice
+from tauslab.store.results.lattice.frames import AXES
+from tauslab.store.results.lattice.recorded import IntArray, RecordedLattice
 from tauslab.store.results.result import Result
 from tauslab.store.results.tables import ResultTable
 
@@ -173,9 +173,7 @@ def lattice_result_html(result: RecordedLattice) -> str:
         **_points_facts(result),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
-        "state": "complete"
-        if result.complete
-        else f"unfinished: {result.unfinished}; {opt('resume')} completes it",
+        "state": result.state,
     }
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():

@@ -19,7 +19,7 @@ PROBE_EVENTS, SLOW_BOUNDS = 4096, 50.0
 _NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothing more
 
 
-def presimulate(
+def run_pilot(
     backend: Backend,
     network: LoweredNetwork,
     inputs: tuple[Int32Array, FloatArray],
