@@ -296,7 +296,7 @@ def test_models_that_cannot_be_split():
         weighted(model=net)
     with pytest.raises(ts.ConfigError, match="two paths or more"):
         splitting(walkers=1)
-    with pytest.raises(ts.ConfigError, match="a network or its file"):
+    with pytest.raises(ts.ConfigError, match="a lattice or a file"):
         ts.weighted_ensemble(3, target="A > 1")
 
 
