@@ -219,7 +219,7 @@ PAGES = (
         f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
         (
             *_of(dbn, "tauslab.dbn"),
-            *_entries(dbn_network.Rows, home=dbn_network.__name__, made_by_user=False),
+            *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),
         ),
     ),
     Page(

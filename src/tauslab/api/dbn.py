@@ -198,16 +198,14 @@ class _StochasticRuns:
         words = hashlib.sha256(f"{self._seed} {first}".encode()).digest()
         seed = int.from_bytes(words[:8], "little")
         result = run_ensemble(self._network, n=count, times=self._times, seed=seed, **self._options)
-        columns = {name: _numbers_of(result.counts(name)) for name in result.species}
+        columns: dict[str, FloatArray] = {}
+        for name in result.species:
+            counts = result.counts(name)  # NaN after an early end satisfies no comparison
+            columns[name] = np.where(counts < 0, np.nan, counts)
         for index, name in enumerate(result.observables):
             columns[name] = result.data["observables"][:, :, index]
         for k in range(len(self._times)):
             yield {name: column[:, k] for name, column in columns.items()}
-
-
-def _numbers_of(counts: npt.NDArray[Any]) -> FloatArray:
-    """Counts, and NaN from where on a trajectory has ended early: it satisfies no comparison."""
-    return np.where(counts < 0, np.nan, counts)
 
 
 def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:

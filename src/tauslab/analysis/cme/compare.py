@@ -149,6 +149,8 @@ def _counts(result: Result, name: str, t: float) -> Int32Array:
 
 def _one(name: str, t: float, sampled: Int32Array, exact: FloatArray, bound: float) -> Comparison:
     """Bins are runs of neighbouring counts; the last also has what ended early or is beyond."""
+    from scipy.special import chdtrc  # of the extra that a master equation needs
+
     n, size = len(sampled), len(exact)
     place = np.where((sampled < 0) | (sampled >= size), size, sampled)
     observed = np.bincount(place, minlength=size + 1).astype(np.float64)
@@ -165,7 +167,7 @@ def _one(name: str, t: float, sampled: Int32Array, exact: FloatArray, bound: flo
     seen = np.add.reduceat(observed, starts) / n
     chi_square = n * float(((seen - expected) ** 2 / expected).sum())
     if len(starts) > 1:
-        p_value = _tail(chi_square, len(starts) - 1)
+        p_value = float(chdtrc(len(starts) - 1, chi_square))
     else:  # almost all have one count: are as many elsewhere as may be?
         usual = int(exact.argmax())
         p_value = _binomial(int(n - observed[usual]), n, max(0.0, 1.0 - float(exact[usual])))
@@ -178,13 +180,6 @@ def _one(name: str, t: float, sampled: Int32Array, exact: FloatArray, bound: flo
         name, t, n, len(starts), p_value,
         float(np.abs(seen - expected).sum()) / 2, chance / math.sqrt(2 * math.pi) + bound,
     )  # fmt: skip
-
-
-def _tail(chi_square: float, freedom: int) -> float:
-    """Probability of more than a chi-square."""
-    from scipy.special import chdtrc  # of the extra that the distribution needs
-
-    return float(chdtrc(freedom, chi_square))
 
 
 def _binomial(seen: int, n: int, chance: float) -> float:

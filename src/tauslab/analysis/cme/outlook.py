@@ -19,7 +19,7 @@ from tauslab.base.arrays import FloatArray, Int32Array
 _DRAWS = 16384
 _FALSE_ALARM = 1e-6  # of a refusal
 _SLICES = 5  # the first is 1 / 16 of the time
-_MOST_EVENTS = 5000  # of a trajectory: with more there is no forecast
+_MOST_FIRINGS = 5000  # of a trajectory: with more there is no forecast
 _LARGEST_COUNT = 2**31 - 1
 
 
@@ -43,11 +43,11 @@ def times_of_many(
     random = np.random.Generator(np.random.Philox(key=0))
     first = random.choice(len(probabilities), _DRAWS, p=probabilities / probabilities.sum())
     now = states[first].copy()
-    since, events = 0.0, 0
+    since, firings = 0.0, 0
     for part in range(_SLICES - 1, -1, -1):
         until = duration / 2**part
-        events = _advance(propensities, now, until - since, random, events)
-        if events > _MOST_EVENTS:
+        firings = _advance(propensities, now, until - since, random, firings)
+        if firings > _MOST_FIRINGS:
             return
         since = until
         if len(np.unique(now, axis=0)) == len(now):
@@ -59,11 +59,11 @@ def _advance(
     states: Int32Array,
     duration: float,
     random: np.random.Generator,
-    events: int,
+    firings: int,
 ) -> int:
-    """Move trajectories, in place; the sum of `events` and the steps of the longest of them."""
+    """Move trajectories, in place; the sum of `firings` and the steps of the longest of them."""
     going, left = np.arange(len(states)), np.full(len(states), duration)
-    while len(going) and events <= _MOST_EVENTS:
+    while len(going) and firings <= _MOST_FIRINGS:
         rates = np.nan_to_num(propensities(states[going]), nan=0.0, posinf=0.0)
         sums = np.cumsum(np.maximum(rates, 0.0), axis=1)
         total = sums[:, -1] if sums.shape[1] else np.zeros(len(going))
@@ -76,5 +76,5 @@ def _advance(
         inside = (changed <= _LARGEST_COUNT).all(axis=1)
         states[going[inside]] = changed[inside]
         going, left = going[inside], left[inside]
-        events += 1
-    return events
+        firings += 1
+    return firings

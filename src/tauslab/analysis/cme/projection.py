@@ -32,10 +32,10 @@ from tauslab.base.host import available_memory, in_bytes
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 _CLOSED = 20_000  # states that a whole reachable set may have
-_DEEPEST = 5_000  # events to its farthest state
+_DEEPEST = 5_000  # firings to its farthest state
 _FIRST_LAYERS = 4
 _MOST_LAYERS = 64
-_FIRST_STEP = 32.0  # events that the fastest state has in the first step of an open set
+_FIRST_STEP = 32.0  # firings in the fastest state in the first step of an open set
 _GROWTH = 4.0  # of a time step that needed no more states
 _PRUNED_SHARE = 0.1  # of the loss that is allowed, for states that are given up
 ROUNDED_SHARE = 0.1  # of the tolerance, for roundings
@@ -158,7 +158,8 @@ class Projection:
         if _bounded(self._set.change):
             with suppress(TooManyStatesError):
                 whole.grow(everything, _DEEPEST, small)
-        if len(whole) <= small.most and self._complete(whole):
+        leaves = ((whole.targets == OUTSIDE) & (whole.rates > 0)).any()
+        if len(whole) <= small.most and not leaves:
             self._closed = True
             self._cut = self._missing()
             self._take(whole)
@@ -167,9 +168,6 @@ class Projection:
         self._closed = False
         self._grow(everything, _FIRST_LAYERS)
         self._duration = _FIRST_STEP / self.fastest if self.fastest else np.inf
-
-    def _complete(self, states: StateSet) -> bool:
-        return not ((states.targets == OUTSIDE) & (states.rates > 0)).any()
 
     def _take(self, states: StateSet) -> None:
         probabilities = np.zeros(len(states))

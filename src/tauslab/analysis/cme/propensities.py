@@ -25,7 +25,7 @@ class Propensities:
     names
         Of these reactions.
     change
-        int64 ``[reaction, species]``: what one event adds.
+        int64 ``[reaction, species]``: what one firing adds.
     """
 
     def __init__(self, network: LoweredNetwork) -> None:

@@ -139,7 +139,7 @@ class StateSet:
         room: Room,
         watch: Callable[[], None] = lambda: None,
     ) -> int:
-        """Add what is at most `layers` events away from `sources`; how many states that were.
+        """Add what is at most `layers` firings away from `sources`; how many states that were.
 
         `watch` is called after each of them.
 

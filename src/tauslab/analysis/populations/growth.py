@@ -80,7 +80,10 @@ class Population:
             self._motion = NetworkMotion(
                 division.network, options, rows, self._backend, comm, initial
             )
-            self._draw(initial)
+            counts = draws.initial_counts(
+                initial, self._motion.species, self._seed, self._size, range(1)
+            )
+            self._motion.put(counts)
         except BaseException:
             self._backend.close()
             raise
@@ -89,7 +92,8 @@ class Population:
         self._log_weight = 0.0  # how many cells of the whole population one stands for
         self._log_pairs = 0.0 if follow != "lineage" else math.nan
         self._ended = 0
-        self._cells = self._begin()
+        self._settle_round(0.0)
+        self._cells = CellRecords(options.n, self._values(np.arange(options.n))[:, :-1])
         self._records: list[dict[str, Array]] = []
         self._record(np.zeros(0, np.int64), np.zeros((0, len(division.how) + 1)))
 
@@ -113,11 +117,6 @@ class Population:
             np.asarray(times, np.float64), tuple(snapshots),
             Divisions(tuple(self._division.how), **divisions), self._ended, self._seed,
         )  # fmt: skip
-
-    def _begin(self) -> CellRecords:
-        """Events at time 0, and the values with which cells begin."""
-        self._settle_round(0.0)
-        return CellRecords(self._motion.n, self._values(np.arange(self._motion.n))[:, :-1])
 
     def _settle_round(self, t: float) -> Array:
         word = int(draws.words(self._seed, draws.ROUNDS, self._round, 1)[0])
@@ -240,7 +239,3 @@ class Population:
             cells.founder.copy(), cells.generation.copy(), t - cells.born,
             self._log_weight + value_of("log", float(len(cells))), self._log_pairs,
         )  # fmt: skip
-
-    def _draw(self, initial: Mapping[str, FloatArray]) -> None:
-        species, size = self._motion.species, self._size
-        self._motion.put(draws.initial_counts(initial, species, self._seed, size, range(1)))

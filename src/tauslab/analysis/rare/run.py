@@ -19,8 +19,15 @@ from tauslab.analysis.rare.keywords import (
     WeightedKeywords,
     refuse_unused,
 )
-from tauslab.analysis.rare.outcome import tell_ended, tell_uneven, weighted_result
-from tauslab.analysis.rare.search import Search, checked_values, named_bins, on_device
+from tauslab.analysis.rare.search import (
+    Search,
+    checked_values,
+    named_bins,
+    on_device,
+    tell_ended,
+    tell_uneven,
+    weighted_result,
+)
 from tauslab.analysis.rare.segments import Segments
 from tauslab.analysis.rare.splitting import PathRules, split_runs
 from tauslab.analysis.rare.target import Target
@@ -53,9 +60,7 @@ def _search(
         raise ConfigError(
             f"{opt('t_end')} is missing: by when the target is reached, in model units"
         )
-    asked = with_settings(
-        network, values
-    )  # whose constants are hidden in rate laws of the target's network
+    asked = with_settings(network, values)  # the target's network hides its constants
     check_rates(asked, asked.parameter_values())
     target = Target(network, given.target, values)
     coordinate = target.coordinate(given.coordinate)
@@ -79,7 +84,7 @@ def _checkpoint(search: Search, segments: Segments, method: str) -> tuple[State,
     segments.go_on(begun.whole("events") if begun else 0)
 
     def keep(kept: Callable[[], Mapping[str, Any]], *, last: bool = False) -> None:
-        file.save(lambda: {**kept(), "events": segments.events}, last=last)
+        file.save(lambda: {**kept(), "events": segments.fired}, last=last)
 
     return begun, keep
 
@@ -104,28 +109,23 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
             found = weighted_runs(
                 rules, given.runs, search.seed, lambda done: bar.update(done, 0), begun, keep
             )
-        events = segments.events
+        fired = segments.fired
     times = segments.times(found.reached.shape[1])
     if given.steady:
         settings |= {"t_end": float(times[-1]), "rounds": len(times)}
         settings |= {"asked_t_end": search.t_end} if len(times) > given.rounds else {}
-    return weighted_result(found, given, times, settings, search.seed, events, comm.rank)
-
-
-def _paths_of(given: SplittingKeywords) -> int:
-    paths = given.walkers or DEFAULT_PATHS
-    if paths < 2:
-        raise ConfigError(
-            f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
-        )
-    return paths
+    return weighted_result(found, given, times, settings, search.seed, fired, comm.rank)
 
 
 def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
     """Adaptive multilevel splitting."""
+    paths = given.walkers or DEFAULT_PATHS
+    if given.walkers == 1:
+        raise ConfigError(
+            f"{assigned('walkers')}1 is not allowed: splitting needs two paths or more"
+        )
     with _search(network, given, comm) as (search, segments):
         agree(comm, lambda: search.coordinate(search.start[None]))
-        paths = agree(comm, lambda: _paths_of(given))
         least = min(paths - 1, max(1, math.floor(given.kill * paths)))
         settings = search.settings(walkers=paths, kill=least)
         times = segments.times(given.rounds)
@@ -140,7 +140,7 @@ def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator
         tell_ended(found.lost, found.ended, comm.rank)
         made = RareResult(
             SPLITTING, "probability", found.estimates, times, np.zeros((given.runs, 0)),
-            found.lost, 0.0, given.runs * paths, False, segments.events, search.seed, settings,
+            found.lost, 0.0, given.runs * paths, False, segments.fired, search.seed, settings,
         )  # fmt: skip
         tell_uneven(made, comm.rank)
         return made

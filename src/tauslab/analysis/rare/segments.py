@@ -26,7 +26,7 @@ class Segments:
 
     Attributes
     ----------
-    events
+    fired
         Reactions that fired so far, on all ranks.
     step
         Length of a step, in the unit of the model.
@@ -56,7 +56,7 @@ class Segments:
         self._fired = 0
 
     @property
-    def events(self) -> int:
+    def fired(self) -> int:
         """Reactions that fired so far, on all ranks. Collective."""
         return sum(self._comm.allgather(self._fired))
 
@@ -64,9 +64,9 @@ class Segments:
         """Times f64 ``[step]`` after each of so many steps."""
         return np.asarray(self.step * np.arange(1, steps + 1), np.float64)
 
-    def go_on(self, events: int) -> None:
-        """Count on from so many events of all ranks."""
-        self._fired = events if self._comm.rank == 0 else 0
+    def go_on(self, fired: int) -> None:
+        """Count on from so many firings of all ranks."""
+        self._fired = fired if self._comm.rank == 0 else 0
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
         """Move states by a step: counts int32 ``[row, species]``, -1 where it ended, and status."""

@@ -11,8 +11,13 @@ from tauslab.analysis.particles.motions.lattice import column_names
 from tauslab.analysis.particles.weights import LATTICE_RUNS, words
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
-from tauslab.analysis.rare.outcome import weighted_result
-from tauslab.analysis.rare.search import Search, checked_values, named_bins, on_device
+from tauslab.analysis.rare.search import (
+    Search,
+    checked_values,
+    named_bins,
+    on_device,
+    weighted_result,
+)
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.weighted import Together, WalkRules, WeightedRuns, joined
 from tauslab.base.arrays import Array, Int32Array, IntArray
@@ -156,9 +161,9 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
             return search.certain(WEIGHTED, times, settings, steady=given.steady)
         rules = WalkRules(walks, target, coordinate, binning, given.rounds, walkers, given.steady)
         with search.progress(given.runs * given.rounds, "rounds") as bar:
-            found, events = _runs(rules, walks, search, bar)
+            found, fired = _runs(rules, walks, search, bar)
         walks.judge.speak(comm)
-    return weighted_result(found, given, times, settings, seed, events, comm.rank)
+    return weighted_result(found, given, times, settings, seed, fired, comm.rank)
 
 
 def _require_room(lattices: LatticeReplicas, walkers: int, bins: int) -> None:
@@ -181,7 +186,7 @@ def _runs(
     """All runs, and the reactions that fired on all ranks; a checkpoint holds finished runs."""
     given, comm, file = search.given, search.comm, search.checkpoint(WEIGHTED)
     begun = file.take_up()
-    events = begun.whole("events") if begun else 0
+    fired = begun.whole("events") if begun else 0
     found = {
         run: WeightedRuns.of(begun, f"run_{run}_", 1, rules.rounds)
         for run in range(given.runs)
@@ -198,17 +203,17 @@ def _runs(
         for part in comm.allgather(own):
             found.update(part)
         file.save(
-            lambda: _kept(found, events + sum(comm.allgather(walks.fired))),
+            lambda: _kept(found, fired + sum(comm.allgather(walks.fired))),
             last=first + wave >= len(left),
         )
-    events += sum(comm.allgather(walks.fired))
-    return joined([found[run] for run in range(given.runs)]), events
+    fired += sum(comm.allgather(walks.fired))
+    return joined([found[run] for run in range(given.runs)]), fired
 
 
-def _kept(runs: Mapping[int, WeightedRuns], events: int) -> dict[str, Any]:
-    """Runs that are done by name, and the events of all."""
+def _kept(runs: Mapping[int, WeightedRuns], fired: int) -> dict[str, Any]:
+    """Runs that are done by name, and firings of all."""
     arrays = [one.arrays(f"run_{run}_") for run, one in runs.items()]
-    return {"events": events, **{name: array for one in arrays for name, array in one.items()}}
+    return {"events": fired, **{name: array for one in arrays for name, array in one.items()}}
 
 
 def _one_run(rules: WalkRules, run: int, seed: int, report: Callable[[int], None]) -> WeightedRuns:

@@ -65,7 +65,10 @@ class Coordinate:
         ConfigError
             It is not a number in some state.
         """
-        found = self._of_tree(states) if self._function is None else self._of_function(states)
+        if self._tree is not None:
+            found = values_of(self._tree, states, self._species)
+        else:
+            found = self._of_function(states)
         bad = np.flatnonzero(~np.isfinite(found))
         if len(bad):
             counts = zip(self._species, states[bad[0]].tolist(), strict=True)
@@ -76,10 +79,6 @@ class Coordinate:
                 "number in every state"
             )
         return self.sign * found
-
-    def _of_tree(self, states: Int32Array) -> FloatArray:
-        assert self._tree is not None
-        return values_of(self._tree, states, self._species)
 
     def _of_function(self, states: Int32Array) -> FloatArray:
         assert self._function is not None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tauslab.analysis.sensitivity.outputs import with_outputs
 from tauslab.analysis.sensitivity.result import SensitivityResult
+from tauslab.analysis.sensitivity.steps import with_outputs
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import (

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.sensitivity.finite import differences
+from tauslab.analysis.sensitivity.estimators import differences
 from tauslab.analysis.sensitivity.steps import Step, steps_of
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError

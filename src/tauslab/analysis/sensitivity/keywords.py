@@ -47,19 +47,6 @@ def parse_times(text: str) -> list[float]:
         ) from None
 
 
-def one_of_two(times: npt.ArrayLike | None, t: npt.ArrayLike | None) -> npt.ArrayLike | None:
-    """The value that was given under one of two names; None if there is none.
-
-    Raises
-    ------
-    ConfigError
-        Both are given.
-    """
-    if times is not None and t is not None:
-        raise ConfigError("times= and t= are two names of one thing: give one of them")
-    return t if times is None else times
-
-
 def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
     """One part of all values, or steps by name.
 
@@ -135,7 +122,9 @@ class DerivativeKeywords:
 
     def __post_init__(self) -> None:
         """Make one of the two names of `times`."""
-        object.__setattr__(self, "times", one_of_two(self.times, self.t))
+        if self.times is not None and self.t is not None:
+            raise ConfigError("times= and t= are two names of one thing: give one of them")
+        object.__setattr__(self, "times", self.t if self.times is None else self.times)
         object.__setattr__(self, "t", None)
 
 

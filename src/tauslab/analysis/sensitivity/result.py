@@ -148,7 +148,8 @@ class SensitivityResult(ArrayResult):
         no pairs differ otherwise, nothing varies, or there are no sides.
         """
         error = self.standard_error / widening(self.informative)
-        variance = self.valid[:, :, None] * (error * self._width()) ** 2
+        width = (self.high - self.low)[:, None, None]
+        variance = self.valid[:, :, None] * (error * width) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.sides_variance / variance)
 
@@ -275,9 +276,6 @@ class SensitivityResult(ArrayResult):
         for array in (self.time, self.value, self.standard_error, self.mean, self.sides_variance):
             digest.update(canonical_bytes(array))
         return digest.hexdigest()
-
-    def _width(self) -> FloatArray:
-        return (self.high - self.low)[:, None, None]
 
     def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
         if not isinstance(names, tuple) or len(names) != 2:

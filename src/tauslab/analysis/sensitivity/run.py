@@ -6,12 +6,17 @@ import numpy as np
 
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.analysis.sensitivity.certainty import warn_of_few
-from tauslab.analysis.sensitivity.finite import differences
+from tauslab.analysis.sensitivity.estimators import differences, likelihood_ratios
 from tauslab.analysis.sensitivity.keywords import DerivativeKeywords, SensitivityKeywords
-from tauslab.analysis.sensitivity.outputs import chosen_outputs, with_outputs
 from tauslab.analysis.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
-from tauslab.analysis.sensitivity.score import likelihood_ratios
-from tauslab.analysis.sensitivity.steps import DEFAULT_STEP, Step, chosen_names, steps_of
+from tauslab.analysis.sensitivity.steps import (
+    DEFAULT_STEP,
+    Step,
+    chosen_names,
+    chosen_outputs,
+    steps_of,
+    with_outputs,
+)
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.option_names import opt, said
 from tauslab.decomposition.ranks.job import agreed_seed, devices, failing_together

@@ -13,7 +13,7 @@ from reference_ensembles import case, network
 
 import tauslab as ts
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.outcome import tell_uneven
+from tauslab.analysis.rare.search import tell_uneven
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.steady import steadiness
 
@@ -296,7 +296,7 @@ def test_models_that_cannot_be_split():
         weighted(model=net)
     with pytest.raises(ts.ConfigError, match="two paths or more"):
         splitting(walkers=1)
-    with pytest.raises(ts.ConfigError, match="a network or its file"):
+    with pytest.raises(ts.ConfigError, match="a lattice or a file"):
         ts.weighted_ensemble(3, target="A > 1")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import BinArray, DynamicNetwork, TableRows
+from tauslab.analysis.dbn.results.network import BinArray, DynamicNetwork, ProbabilityRows
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 
@@ -127,7 +127,7 @@ def frontier_forward(
     return found, likelihood
 
 
-def _predicted(rows: TableRows, parents: list[FloatArray], unseen: FloatArray) -> FloatArray:
+def _predicted(rows: ProbabilityRows, parents: list[FloatArray], unseen: FloatArray) -> FloatArray:
     """Marginals ``[setting, bin]`` after a step; rows that never occurred give `unseen`."""
     settings = len(parents[0])
     belief = np.zeros((settings, rows.probabilities.shape[1]))
@@ -195,7 +195,11 @@ def _at(evidence: Evidence, name: str, time: int) -> FloatArray | None:
 
 
 def _message(
-    rows: TableRows, parents: list[FloatArray], index: int, likelihood: FloatArray, unseen: float
+    rows: ProbabilityRows,
+    parents: list[FloatArray],
+    index: int,
+    likelihood: FloatArray,
+    unseen: float,
 ) -> FloatArray:
     """Likelihood of what comes after, given each interval of parent number `index`."""
     others = [p[None] if i != index else np.ones((1, len(p))) for i, p in enumerate(parents)]

@@ -45,7 +45,7 @@ class Structure:
 
 
 @dataclass(frozen=True)
-class TableRows:
+class ProbabilityRows:
     """The rows of a conditional probability table that occurred, at one step.
 
     `parents` u8 ``[row, parent]`` holds the parents' bins, `probabilities` ``[row, bin]`` are
@@ -92,7 +92,7 @@ class CountTable:
         first[1:] |= (self.bins[1:, :-1] != self.bins[:-1, :-1]).any(axis=1)
         return np.flatnonzero(first).astype(np.int64)
 
-    def rows(self, step: int, n_bins: int) -> TableRows:
+    def rows(self, step: int, n_bins: int) -> ProbabilityRows:
         """The rows that occurred at a step."""
         own = slice(self.offsets[step], self.offsets[step + 1])
         bins, counts = self.bins[own], self.counts[own].astype(np.float64)
@@ -101,7 +101,9 @@ class CountTable:
         row = np.cumsum(first) - 1
         found = np.zeros((int(first.sum()), n_bins))
         found[row, bins[:, -1]] = counts
-        return TableRows(bins[first, :-1], found / np.maximum(1, found.sum(axis=1, keepdims=True)))
+        return ProbabilityRows(
+            bins[first, :-1], found / np.maximum(1, found.sum(axis=1, keepdims=True))
+        )
 
 
 @dataclass(eq=False)
@@ -139,7 +141,9 @@ class DynamicNetwork:
     nominal: FloatArray | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, str] = field(default_factory=dict)
-    _rows: dict[tuple[str, int], TableRows] = field(default_factory=dict, init=False, repr=False)
+    _rows: dict[tuple[str, int], ProbabilityRows] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __enter__(self) -> Self:
         """As a result of another kind; there is nothing to close."""
@@ -208,7 +212,7 @@ class DynamicNetwork:
         """Mean of the interval midpoints over time ``[time]``, as sampled."""
         return self.marginal(name) @ self.midpoints(name)
 
-    def rows(self, name: str, step: int) -> TableRows:
+    def rows(self, name: str, step: int) -> ProbabilityRows:
         """The rows of a variable's table that occurred at a step (from time `step`).
 
         Raises

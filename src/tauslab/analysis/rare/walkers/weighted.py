@@ -10,8 +10,7 @@ import numpy as np
 
 from tauslab.analysis.particles.weights import WALK_RESAMPLING, WALKS, uniform, words
 from tauslab.analysis.rare.target import Coordinate, Target
-from tauslab.analysis.rare.walkers.bins import Binning
-from tauslab.analysis.rare.walkers.resampling import split_and_merge
+from tauslab.analysis.rare.walkers.bins import Binning, split_and_merge
 from tauslab.analysis.rare.walkers.steady import steadiness
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
 from tauslab.base.host import require_memory
