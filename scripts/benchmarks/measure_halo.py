@@ -23,8 +23,7 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
-from tauslab.kernels.lattice.state import LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState
 
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
 EXCHANGES = 64
@@ -197,7 +196,7 @@ def links(machine: Machine, folder: Path, transport: str) -> dict[str, float]:
 
 def _message(comm: Communicator, slab: SlabEngine, halo: Halo) -> float:
     """Median seconds of the slowest rank; recorded where the device can send by itself."""
-    stream, kernels = slab.edge_stream, halo.kernels
+    stream, kernels = slab.edge_stream, slab.kernels
     odd = halo.number & 1
     before = halo.number - odd
 

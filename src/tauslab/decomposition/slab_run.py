@@ -136,9 +136,9 @@ class SlabEngine:
         self._early = self._has_early_edges()
 
     def _open_halo(self, comm: Ranks, room: int) -> None:
-        self._kernels = HaloKernels(self.engine, self.depth, room)
+        self.kernels = HaloKernels(self.engine, self.depth, room)
         backend, transport = self.engine.backend, self._options.transport
-        self.halo = open_halo(self._kernels, backend, comm, self._neighbours, transport)
+        self.halo = open_halo(self.kernels, backend, comm, self._neighbours, transport)
 
     def _has_early_edges(self) -> bool:
         """Whether edge planes are finished and sent before those between."""
@@ -268,13 +268,13 @@ class SlabEngine:
         odd = halo.number & 1
         base_step, base_message = engine.step, halo.number - odd
         main.wait_for(self.edge_stream.record())
-        self._kernels.advance(base_step, base_message, main)
+        self.kernels.advance(base_step, base_message, main)
         while steps > length:
             recorded.launch(main)
             steps -= length
             engine.step += length
             halo.number += messages
-        self._kernels.advance(-engine.step, -(halo.number - odd), main)
+        self.kernels.advance(-engine.step, -(halo.number - odd), main)
         self.edge_stream.wait_for(main.record())
         return steps
 
@@ -296,7 +296,7 @@ class SlabEngine:
             for index in range(length):
                 self._step(halo, index % self.depth, last=False)
             main.wait_for(self.edge_stream.record())
-            self._kernels.advance(length, length // self.depth, main)
+            self.kernels.advance(length, length // self.depth, main)
 
         recorded = engine.backend.record_launches(launch_all, main)
         engine.step, halo.number = step, number
@@ -320,7 +320,7 @@ class SlabEngine:
             self.engine.synchronize()
             self.halo.close()
             self.forget_recordings()
-            self._open_halo(self._comm, _GROWTH * self._kernels.room)
+            self._open_halo(self._comm, _GROWTH * self.kernels.room)
         return any(full or message for full, message in told)
 
     # ---------------------------------------------------------------- what took how long

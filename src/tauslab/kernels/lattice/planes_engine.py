@@ -28,14 +28,17 @@ from tauslab.kernels.lattice.planes import (
 from tauslab.kernels.lattice.state import (
     FULL,
     SINCE_START,
+    WAITING,
     WAITING_0,
     WORK,
     LatticeState,
     Samples,
     Slab,
+    chained,
     counted_columns,
+    first_entries,
+    in_order,
 )
-from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 
 PLANES_OF_SLOTS = {8: 4, 16: 5, 32: 6}
 _ENTRIES = ("planes_steps", "planes_pass", "planes_count", "planes_from_slots", "planes_to_slots",
@@ -127,8 +130,6 @@ class PlanesMemory:
         doors = backend.empty((max(1, 6 * classes), self._stride), np.uint32)
         type_sites = backend.empty((types, self._stride), np.uint32) if types > 1 else None
         stored = None if types == 1 else backend.upload(self._stored_types())
-        for buffer in filter(lambda each: each is not None, (doors, type_sites)):
-            backend.clear(buffer, self.stream)
         self._launch(
             "planes_masks", types=stored, types_below=self.slab.below,
             class_of=backend.upload(hops.class_of), doors=doors, type_sites=type_sites,
@@ -393,7 +394,8 @@ class PlanesEngine(PlanesMemory):
         slab = slab or Slab(0, lattice.shape[0])
         super().__init__(backend, lattice, slab, seed=seed, replica=replica, capacity=capacity)
         resident = self.program.resident_blocks("planes_steps", THREADS)
-        each = max(1, backend.sites_of_a_block // WORD) if not backend.style.warps else THREADS
+        least = max(1, backend.sites_of_a_block // WORD)
+        each = THREADS if backend.style.warp > 1 else least
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
 
     def run(self, steps: int) -> None:
