@@ -40,6 +40,18 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
         if (g.first + (u32)i < (u32)l.words) place_waiting(l, pass.step, g.first + (u32)i, i, n);
 }
 
+// Decides which particles of a species, and of those after it, leave.
+template <int SPECIES>
+DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series,
+                   const WordGroup &g, const Pass &pass, Counts &n, Bits &more) {
+    if constexpr (SPECIES < N_SPECIES) {
+        Moves moves;
+        decide<SPECIES>(l, s, series, g, pass.departs, n[SPECIES], moves);
+        store_moves(l, g, 1 - pass.buffer, SPECIES, moves, more);
+        depart<SPECIES + 1>(l, s, series, g, pass, n, more);
+    }
+}
+
 DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
     WordGroup g = {};
     look_around(l, first, pass.arrives, g);
@@ -58,12 +70,7 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
     if (pass.departs >= 0) {
         const StepDraws s = step_draws(l.seed, pass.step + (pass.arrives == 2), (u32)l.replica);
         const WordSeries series = word_series(s, number);
-        from_species<0>([&](auto species) {
-            constexpr int k = decltype(species)::value;
-            Moves moves;
-            decide<k>(l, s, series, g, pass.departs, n[k], moves);
-            store_moves(l, g, 1 - pass.buffer, k, moves, some);
-        });
+        depart<0>(l, s, series, g, pass, n, some);
         store_words(more_of(l, 1 - pass.buffer) + moved_index(l, first), some);
     }
     UNROLL for (int s = 0; s < N_SPECIES; ++s)

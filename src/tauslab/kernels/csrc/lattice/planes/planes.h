@@ -263,19 +263,6 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
     return count_up<3>(n, majority(plane_2, c1, c2));
 }
 
-template <int SPECIES>
-struct Number {
-    static constexpr int value = SPECIES;
-};
-
-template <int SPECIES, class F>
-DEVICE void from_species(const F &f) {
-    if constexpr (SPECIES < N_SPECIES) {
-        f(Number<SPECIES>());
-        from_species<SPECIES + 1>(f);
-    }
-}
-
 // Number of a species at a site.
 DEVICE u32 count_at(Bits (&n)[PLANES], int word, u32 place) {
     u32 count = 0;
