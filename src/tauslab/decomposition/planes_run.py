@@ -92,22 +92,22 @@ class PlanesSlab:
             return
         if steps <= 0:
             return
-        engine, stream = self.engine, self.engine.stream
-        for number in range(3 * steps):
-            axis = number % 3
-            self._pass(-1 if number == 0 else (axis + 2) % 3, axis, number)
-            if axis == 0 and number > 0:
-                engine.step += 1
-            if axis == 2:
-                self._messages.buffer = 1 - number % 2
-                self._halo.send(stream)
-                self._halo.wait(stream)
-        self._pass(2, -1, 3 * steps)
+        arrives, engine, stream = -1, self.engine, self.engine.stream
+        for _ in range(steps):
+            for axis in (0, 2) if engine.rows_together else (0, 1, 2):
+                self._pass(arrives, axis)
+                engine.step += arrives == 2
+                arrives = 1 if axis == 0 and engine.rows_together else axis
+            self._halo.send(stream)
+            self._halo.wait(stream)
+        self._pass(2, -1)
         engine.step += 1
 
-    def _pass(self, arrives: int, departs: int, number: int) -> None:
+    def _pass(self, arrives: int, departs: int) -> None:
+        """Put a pass on the stream, which reads what the last one wrote."""
         self._mark(0)
-        self.engine.start_pass(arrives, departs, number % 2)
+        self.engine.start_pass(arrives, departs, self._messages.buffer)
+        self._messages.buffer = 1 - self._messages.buffer
         self._mark(1)
 
     def _mark(self, end: int) -> None:

@@ -339,14 +339,13 @@ def planes_texts(slots: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("slots", ordinary([8, 16, 32], 16))
 def test_planes_need_little_local_memory(slots, architecture):
-    """8 blocks of 128 threads leave 64 registers; what waits is around calls of rare functions."""
+    """4 blocks of 128 threads leave 128 registers."""
     texts = planes_texts(slots)
     usage = compile_usage("lattice/planes/planes.cc", texts, architecture)
     for name, (stack, stores, _, registers) in usage.items():
         print(f"{name}: {registers} registers, {stack} bytes of local memory")
-        assert registers <= 64
-        assert stack <= 320
-        assert stores <= 640
+        assert registers <= 128
+        assert max(stack, stores) <= 320
     usage = compile_usage("lattice/planes/messages.cc", texts, architecture)
     check(usage, {"planes_pack", "planes_wait", "planes_unpack"})
 

@@ -17,7 +17,7 @@ from tauslab.kernels.lattice.codegen import FACE_KINDS, ReactionTables, reaction
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
 WORD = 32  # sites of a word
-THREADS, BLOCKS = 128, 8  # of a block, and those that a multiprocessor has room for at least
+THREADS, BLOCKS = 128, 4  # of a block, and those that a multiprocessor has room for at least
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 MOST_SPECIES = 8
 MOST_TYPES = 16
@@ -172,6 +172,7 @@ def planes_header(lattice: LoweredLattice) -> str:
         "MOST_PRODUCTS": max((len(r.products) for r in lattice.reactions), default=0),
         "SLOTS": lattice.slots,
         "HOP_CLASSES": sum(counts),
+        "TABLE_ENTRIES": len(tables.array),
         "PLANE_THREADS": THREADS,
         "PLANE_BLOCKS": BLOCKS,
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},

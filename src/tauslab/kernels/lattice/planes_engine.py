@@ -62,6 +62,8 @@ class PlanesMemory:
 
     Attributes
     ----------
+    rows_together
+        Whether threads that go together have whole rows along x: then two passes make a step.
     step
         Of the state, and of all draws; `seed` and `replica` are the others of their address.
     capacity
@@ -90,6 +92,8 @@ class PlanesMemory:
         self._own_planes = slab.end - slab.begin
         self.plane_words = words_of(lattice)
         self.words = self._own_planes * self.plane_words
+        row = self.plane_words // lattice.shape[1]
+        self.rows_together = backend.style.warp > 1 and backend.style.warp % row == 0
         self._make_memory(capacity)
         self._make_tables()
 
@@ -192,6 +196,7 @@ class PlanesMemory:
             "below": slab.below,
             "above": slab.above,
             "wraps": whole and self.lattice.boundary[0] == "periodic",
+            "rows_together": self.rows_together,
             "seed": self.seed,
             "step": self.step,
             "replica": self.replica,

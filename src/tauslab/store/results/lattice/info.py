@@ -77,10 +77,11 @@ def lines(found: dict[str, Any]) -> list[str]:
     waiting = found["most_waiting"]
     replicas = f"{found['replicas']} replica{'s' if found['replicas'] > 1 else ''}"
     until = f" to t = {found['t_end']:g} s" if found["samples"] else ""
+    engine = attributes.get("engine", "slots")
     lines = [
         f"{found['path']}: a lattice run, written by tauslab {', '.join(found['written_by'])}",
         f"model: sha256 {attributes['model_sha256'][:16]}",
-        f"method: rdme, seed {attributes['seed']}, {replicas}",
+        f"method: rdme in {engine}, seed {attributes['seed']}, {replicas}",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",
         f"samples: {found['samples']}{until}, frames: {found['frames']}",
         *points,

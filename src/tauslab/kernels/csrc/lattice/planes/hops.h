@@ -161,18 +161,17 @@ DEVICE Bits arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, C
     const u32 *const flags = more_of(l, buffer);
     const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) : Bits{};
     const Bits minus = load_beside(flags, g.minus, g.minus_follows);
-    const Bits plus = load_beside(flags, g.plus, g.plus_follows);
-    const bool has_more = any_site((own | minus | plus) & g.there);
-    Bits carry = {};
+    const Bits plus = load_beside(flags, g.plus, g.plus_follows), all = on_words(~0u);
+    Bits a[N_SPECIES][LOW_PLANES], b[N_SPECIES][LOW_PLANES], carry = {};
     UNROLL for (int s = 0; s < N_SPECIES; ++s) {
-        Bits a[LOW_PLANES], b[LOW_PLANES];
         UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            const Bits all = on_words(~0u);
             const Arrivals come = arriving(l, g, axis, buffer, s, i, all, all, all);
-            a[i] = come.from_minus, b[i] = come.from_plus;
+            a[s][i] = come.from_minus, b[s][i] = come.from_plus;
         }
-        carry |= join_low(n[s], a, b);
-        if (!has_more) continue;
+    }
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) carry |= join_low(n[s], a[s], b[s]);
+    if (!any_site((own | minus | plus) & g.there)) return carry;
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
         const u32 bit = 1u << s;
         UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
             const Arrivals come = arriving(l, g, axis, buffer, s, i, where_any(own & bit),

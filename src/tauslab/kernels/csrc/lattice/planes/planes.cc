@@ -43,23 +43,101 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
 // Decides which particles of a species, and of those after it, leave.
 template <int SPECIES>
 DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series,
-                   const WordGroup &g, const Pass &pass, Counts &n, Bits &more) {
+                   const WordGroup &g, int axis, int buffer, Counts &n, Bits &more) {
     if constexpr (SPECIES < N_SPECIES) {
         Moves moves;
-        decide<SPECIES>(l, s, series, g, pass.departs, n[SPECIES], moves);
-        store_moves(l, g, 1 - pass.buffer, SPECIES, moves, more);
-        depart<SPECIES + 1>(l, s, series, g, pass, n, more);
+        decide<SPECIES>(l, s, series, g, axis, n[SPECIES], moves);
+        store_moves(l, g, buffer, SPECIES, moves, more);
+        depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, more);
     }
+}
+
+// What leaves words along x of each species, in low planes.
+typedef Bits LowMoves[N_SPECIES][2][LOW_PLANES];
+
+template <int SPECIES>
+DEVICE void depart_along_x(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
+                           int buffer, Counts &n, LowMoves &low, Bits &more) {
+    if constexpr (SPECIES < N_SPECIES) {
+        Moves moves;
+        decide<SPECIES>(l, s, series, g, 0, n[SPECIES], moves);
+        Bits high = {};
+        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
+        if (any_site(high)) store_moves(l, g, buffer, SPECIES, moves, more);
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+            low[SPECIES][MINUS][i] = moves.minus[i], low[SPECIES][PLUS][i] = moves.plus[i];
+        depart_along_x<SPECIES + 1>(l, s, series, g, buffer, n, low, more);
+    }
+}
+
+// Takes in low planes from the words on either side, which threads have that go together.
+DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const LowMoves &low, Counts &n) {
+    const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
+    const u32 before = lane - place + ((place - 1) & last);
+    const u32 after = lane - place + ((place + 1) & last);
+    const bool round = face_kind(4) == PERIODIC;
+    const Bits from_before = all_or_none(round || place > 0);
+    const Bits from_after = all_or_none(round || place < last);
+    Bits carry = {};
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        Bits a[LOW_PLANES], b[LOW_PLANES];
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
+            const Bits up = low[s][PLUS][i], down = low[s][MINUS][i];
+            const Bits beside_up = word_of_lane(up, before) & from_before;
+            const Bits beside_down = word_of_lane(down, after) & from_after;
+            a[i] = ((up << 1) & g.inside) | (beside_up >> g.before & 1u);
+            b[i] = (down >> 1) | (beside_down & 1u) << g.last;
+        }
+        carry |= join_low(n[s], a, b);
+    }
+    return carry;
+}
+
+// Hops along x of words whose neighbours along x threads have that go together: through registers, or through memory
+// where a site has too many particles, or more leave to a side than low planes hold.
+DEVICE void hop_along_x(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
+                        u64 step, int buffer, Counts &n) {
+    LowMoves low;
+    Bits more = {};
+    depart_along_x<0>(l, s, series, g, buffer, n, low, more);
+    if (!any_site(more)) {
+        Counts after;
+        UNROLL for (int k = 0; k < N_SPECIES; ++k)
+            UNROLL for (int i = 0; i < PLANES; ++i) after[k][i] = n[k][i];
+        const Bits carry = exchange_along_x(l, g, low, after);
+        if (LIKELY(!any_site(crowded(after, carry)))) {
+            UNROLL for (int k = 0; k < N_SPECIES; ++k)
+                UNROLL for (int i = 0; i < PLANES; ++i) n[k][i] = after[k][i];
+            return;
+        }
+    }
+    const i32 at = moved_index(l, g.first);
+    UNROLL for (int k = 0; k < N_SPECIES; ++k) {
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
+            store_words(moved_plane(l, buffer, MINUS, k, i) + at, low[k][MINUS][i]);
+            store_words(moved_plane(l, buffer, PLUS, k, i) + at, low[k][PLUS][i]);
+        }
+        UNROLL for (int i = 0; i < PLANES; ++i)
+            store_words(plane_of(l, l.stayed, k, i) + g.first, n[k][i]);
+    }
+    store_words(more_of(l, buffer) + at, more);
+    lanes_meet();
+    WordGroup around = {};
+    look_around(l, g.first, 0, around);
+    const Bits over = crowded(n, arrive(l, around, 0, buffer, n));
+    if (any_site(over)) settle_crowds(l, s, around, step, 0, buffer, over, n);
+    lanes_meet();  // before others write there
 }
 
 DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
     WordGroup g = {};
     look_around(l, first, pass.arrives, g);
     Counts n;
-    Bits number, some = {};
+    Bits number, more = {};
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
     UNROLL for (int s = 0; s < N_SPECIES; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) n[s][i] = load_words(plane_of(l, l.stayed, s, i) + first) & g.there;
+        UNROLL for (int i = 0; i < PLANES; ++i)
+            n[s][i] = load_words(plane_of(l, l.stayed, s, i) + first) & g.there;
     if (pass.arrives >= 0) {
         const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
         const Bits over = crowded(n, arrive(l, g, pass.arrives, pass.buffer, n));
@@ -68,10 +146,18 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
     }
     if (pass.counts) count_words(l, g, n, pass.counts);
     if (pass.departs >= 0) {
-        const StepDraws s = step_draws(l.seed, pass.step + (pass.arrives == 2), (u32)l.replica);
+        const u64 step = pass.step + (pass.arrives == 2);
+        const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
         const WordSeries series = word_series(s, number);
-        depart<0>(l, s, series, g, pass, n, some);
-        store_words(more_of(l, 1 - pass.buffer) + moved_index(l, first), some);
+        int axis = pass.departs;
+        if constexpr (PLANE_LANES > 1) {
+            if (axis == 0 && l.rows_together) {
+                hop_along_x(l, s, series, g, step, 1 - pass.buffer, n);
+                axis = 1;
+            }
+        }
+        depart<0>(l, s, series, g, axis, 1 - pass.buffer, n, more);
+        store_words(more_of(l, 1 - pass.buffer) + moved_index(l, first), more);
     }
     UNROLL for (int s = 0; s < N_SPECIES; ++s)
         UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + first, n[s][i]);
@@ -129,21 +215,35 @@ struct PlaneStepsArguments {
 // Whole steps of a lattice that lies on one device. All blocks run at the same time.
 BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
+    const OneBlock block = {BLOCK_ID, BLOCKS};
     u32 arrivals = 0;
-    i64 mark = 0;
-    NO_UNROLL for (i64 i = 0; i <= 3 * a.steps; ++i) {
-        const int axis = (int)(i % 3);
-        const i64 ended = i / 3;
-        const bool ends = axis == 0 && i > 0, counts = ends && mark < a.n_marks && a.marks[mark] == ended;
+    i64 mark = 0, ended = 0;
+    int arrives = -1, axis = 0, buffer = 0;
+    for (;;) {
+        const u64 step = l.step + (u64)ended;  // that goes on, or begins
+        const bool begins = axis == 0 && arrives == 2;
+        const bool counts = begins && mark < a.n_marks && a.marks[mark] == ended;
+        const bool settles = counts || (begins && ended == a.steps);
         u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
-        const u64 step = l.step + (u64)(ended - ends);
-        if (axis == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((step + 1) & 1)] = 0;
-        do_pass(l, {BLOCK_ID, BLOCKS}, {i == 0 ? -1 : (axis + 2) % 3, i == 3 * a.steps ? -1 : axis, (int)(i & 1), step, row});
+        if (arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
+            l.work[WAITING_0 + ((step + 1) & 1)] = 0;
+        do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
         grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
-        if (!counts) continue;
-        count_rest(l, {BLOCK_ID, BLOCKS}, (step + 1) & 1, row);
-        ++mark;
-        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (settles) {
+            arrives = -1;
+            if (counts) {
+                count_rest(l, block, step & 1, row);
+                ++mark;
+                grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+            }
+            if (ended == a.steps) return;
+            continue;
+        }
+        buffer = 1 - buffer;
+        if (PLANE_LANES > 1 && l.rows_together && axis == 0) ++axis;
+        arrives = axis;
+        ended += axis == 2;
+        axis = (axis + 1) % 3;
     }
 }
 
@@ -155,7 +255,7 @@ struct PlanePassArguments {
 // A pass of a slab, whose neighbours' particles have come.
 BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
-    if (a.arrives == 0 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+    if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
     do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
 }
 

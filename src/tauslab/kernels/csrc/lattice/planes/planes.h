@@ -56,6 +56,7 @@ struct PlaneArguments {
     i64 planes, first_plane;  // own planes, and the number of the first
     i64 below, above;         // whether there is a plane beside the slab
     i64 wraps;                // whether own planes close a ring along z
+    i64 rows_together;        // whether threads that go together have whole rows along x
     u64 seed, step;
     i64 replica;
 };
@@ -73,13 +74,39 @@ DEVICE Lattice lattice_of(const PlaneArguments &given) {
     return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, nullptr};
 }
 
+#ifdef LANES_SIDE_BY_SIDE
+// Tables in the block's memory: after each barrier of the grid a GPU would read them anew from far away.
+constexpr int MOST_KEPT = 2048;  // entries of a table
+template <class T>
+DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
+    if (entries > MOST_KEPT) return table;
+    for (int i = THREAD_ID; i < entries; i += BLOCK_THREADS) kept[i] = table[i];
+    return kept;
+}
+#define ROOM_FOR(entries) ((entries) > MOST_KEPT || (entries) == 0 ? 1 : (entries))
+#define KEEP_TABLES(l) \
+    SHARED u32 kept_bits[ROOM_FOR(63 * HOP_CLASSES)], kept_causes[ROOM_FOR(N_CAUSES)]; \
+    SHARED i32 kept_tables[ROOM_FOR(TABLE_ENTRIES)]; \
+    SHARED i32 kept_thinned[6 * N_TYPES], kept_thinning[2 * N_TYPES]; \
+    SHARED double kept_chances[ROOM_FOR(N_REACTIONS * N_TYPES)]; \
+    l.hop_bits = keep_in_block(kept_bits, 63 * HOP_CLASSES, l.hop_bits); \
+    l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables); \
+    l.thinned = keep_in_block(kept_thinned, 6 * N_TYPES, l.thinned); \
+    l.thinning = keep_in_block(kept_thinning, 2 * N_TYPES, l.thinning); \
+    l.chances = keep_in_block(kept_chances, N_REACTIONS * N_TYPES, l.chances); \
+    l.cause_types = keep_in_block(kept_causes, N_CAUSES, l.cause_types)
+#else
+#define KEEP_TABLES(l)
+#endif
+
 // The first lines of a kernel that makes passes.
 #define LATTICE_IN_BLOCK(l, given) \
     SHARED Lattice kept_lattice; \
     Lattice l = lattice_of(given); \
+    KEEP_TABLES(l); \
+    l.kept = &kept_lattice; \
     if (THREAD_ID == 0) kept_lattice = l; \
-    BARRIER(); \
-    l.kept = &kept_lattice
+    BARRIER()
 
 // Where a word is: its plane among the slab's, its row, its place in the row.
 struct WordPlace {

@@ -65,6 +65,13 @@ DEVICE Lanes part_of(Bits bits, int) {
 DEVICE Bits joined_parts(const Lanes *parts) {
     return parts[0];
 }
+// The word of another thread of those that go together.
+DEVICE Bits word_of_lane(Bits bits, u32 lane) {
+    return LANES_READ(32, bits, lane);
+}
+DEVICE void lanes_meet() {
+    LANES_BARRIER(32);
+}
 // Adds to a cell what all threads that go together have.
 DEVICE void add_together(u64 *cell, u32 value) {
     u32 sum = value;
@@ -123,6 +130,10 @@ DEVICE Lanes part_of(Bits bits, int part) {
 DEVICE Bits joined_parts(const Lanes *parts) {
     return (Bits)((parts[0] & 0xffffffffull) | parts[1] << 32);
 }
+DEVICE Bits word_of_lane(Bits bits, u32) {
+    return bits;
+}
+DEVICE void lanes_meet() {}
 DEVICE void add_together(u64 *cell, u32 value) {
     if (value) atomic_add(cell, value);
 }
