@@ -178,6 +178,8 @@ def run_all(folder, names):
             run(folder, name, ranks_before).close()
         except ts.StoppedEarly:
             print("stopped", ranks().rank, flush=True)
+        finally:
+            planes.LEAST_DENSITY = density
 
 
 if __name__ == "__main__":
