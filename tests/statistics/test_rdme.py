@@ -19,7 +19,7 @@ from lattice_factory import (
 )
 
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.planes import has_planes
+from tauslab.kernels.lattice.planes import missing_in_planes
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
 Z_LIMIT = 4.4  # two-sided 1.1e-5
@@ -32,7 +32,7 @@ def kind(request, monkeypatch):
 
 
 def started(backend, lattice, particles=None, seed=11):
-    if started.kind is PlanesEngine and not has_planes(lattice):
+    if started.kind is PlanesEngine and missing_in_planes(lattice):
         pytest.skip("planes lack what this lattice has")
     engine = started.kind(backend, lattice, seed=seed)
     if particles is None:

@@ -19,8 +19,9 @@ from tauslab.decomposition.planes_run import PlanesSlab
 from tauslab.decomposition.slab import cut_planes
 from tauslab.decomposition.slab_run import HaloOptions
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice import planes as choice
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of, has_planes
+from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of, missing_in_planes
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
 LEAST = 1e-5
@@ -332,13 +333,15 @@ def test_counts_on_the_way_are_those_between_batches(cpu):
 # -------------------------------------------------------------------- the choice
 
 
-def test_what_planes_lack_is_done_in_slots():
+def test_what_planes_lack_is_done_in_slots(monkeypatch):
     many = empty_lattice((4, 4, 4), {f"S{i}": 0.1 for i in range(9)})
     for name in many.species:
         many.place(name, count=8)
-    assert not has_planes(lowered(many))
-    assert not has_planes(MODELS["held"]())
+    assert "8 species" in missing_in_planes(lowered(many))
+    assert "held" in missing_in_planes(MODELS["held"]())
     lattice = binding((4, 4, 40), 1.6)
+    assert engine_of(lattice, hooks=False) is LatticeEngineName.SLOTS
+    monkeypatch.setattr(choice, "LEAST_SITES", 640)
     assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
     assert engine_of(lattice, hooks=True) is LatticeEngineName.SLOTS
     assert engine_of(MODELS["sparse"](), hooks=False) is LatticeEngineName.SLOTS

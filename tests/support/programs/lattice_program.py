@@ -151,7 +151,10 @@ def by_latency(planes, way):
 
 def run_without_output():
     """The result lies in a temporary file that all ranks see, and that goes with it."""
-    result = ts.run(crowded(), t_end=STEPS * STEP, count_every=3, seed=7, device=ts.CPU(threads=1))
+    result = ts.run(
+        crowded(), t_end=STEPS * STEP, count_every=3, seed=7, engine="planes",
+        device=ts.CPU(threads=1),
+    )  # fmt: skip
     everyone = ranks().allgather((result.path, result.counts("A").tolist()))
     assert all(other == everyone[0] for other in everyone)
     result.close()
@@ -166,20 +169,20 @@ def run_all(folder, names):
     """Cases in turn, ``NAME`` or ``NAME=RANKS``."""
     lattice_layout._CHUNK_BYTES = 5 * SHAPE[1] * SHAPE[2] * 8
     lattice_loop._BATCH_SECONDS = 0.02
-    density = planes.LEAST_DENSITY
+    least = planes.LEAST_SITES
     usual = lattice_group.balanced, lattice_group.HaloOptions, lattice_group.choose_depth
     for name, _, ranks_before in (text.partition("=") for text in names):
         lattice_group.balanced = thin_slabs if name in ("cuts", "hooked") else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
         lattice_group.choose_depth = by_latency if name == "chosen" else usual[2]
-        planes.LEAST_DENSITY = np.inf if name in IN_SLOTS else density
+        planes.LEAST_SITES = np.inf if name in IN_SLOTS else 0
         try:
             run(folder, name, ranks_before).close()
         except ts.StoppedEarly:
             print("stopped", ranks().rank, flush=True)
         finally:
-            planes.LEAST_DENSITY = density
+            planes.LEAST_SITES = least
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 WORD = 32  # sites of a word
 THREADS, BLOCKS = 128, 4  # of a block, and those that a multiprocessor has room for at least
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
+LEAST_SITES = 1 << 21
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
@@ -42,21 +43,23 @@ def engine_of(lattice: LoweredLattice, *, hooks: bool) -> LatticeEngineName:
     Hooks see and change particles in slots. Of a lattice with few particles at its start most words
     are empty, and the slots engine looks only for sites that hold some.
     """
-    dense = lattice.start.density >= LEAST_DENSITY
-    planes = dense and not hooks and has_planes(lattice)
+    large = math.prod(lattice.shape) >= LEAST_SITES and lattice.start.density >= LEAST_DENSITY
+    planes = large and not hooks and missing_in_planes(lattice) is None
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 
-def has_planes(lattice: LoweredLattice) -> bool:
-    """Return whether the kernels of planes do all that the lattice has."""
+def missing_in_planes(lattice: LoweredLattice) -> str | None:
+    """Return what the kernels of planes lack of what the lattice has; None: nothing."""
     classes = sum(map(len, hop_classes(lattice)))
-    return (
-        len(lattice.species) <= MOST_SPECIES
-        and len(lattice.site_types) <= MOST_TYPES
-        and "held" not in lattice.boundary
-        and classes <= MOST_CLASSES
-        and words_of(lattice) * lattice.shape[0] <= MOST_WORDS
-    )
+    for number, most, what in (
+        (len(lattice.species), MOST_SPECIES, "species"),
+        (len(lattice.site_types), MOST_TYPES, "site types"),
+        (classes, MOST_CLASSES, "different hop probabilities"),
+        (words_of(lattice) * lattice.shape[0], MOST_WORDS, "words of 32 sites"),
+    ):
+        if number > most:
+            return f"planes have at most {most} {what}, and here are {number}"
+    return "planes have no held faces" if "held" in lattice.boundary else None
 
 
 def words_of(lattice: LoweredLattice) -> int:

@@ -22,9 +22,8 @@ from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
-from tauslab.kernels.lattice.planes import LatticeEngineName
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.lattice.parts import Begun
@@ -109,20 +108,23 @@ def _stored(options: LatticeOptions, name: str) -> Any:
     return stored_settings(path)[name]
 
 
-def _engine(options: LatticeOptions) -> str | None:
-    """The engine of the run to resume; None: as the model says.
+def _engine(options: LatticeOptions) -> Engine:
+    """The engine that is asked for, or that of the run to resume.
 
     Raises
     ------
     ConfigError
-        The run was begun in planes, which know no hooks.
+        The run was begun with another.
     """
-    found = _stored(options, "engine")
-    if options.hooks and found not in (None, LatticeEngineName.SLOTS):
+    found, asked = _stored(options, "engine"), options.engine
+    if found is None or found == asked:
+        return asked
+    if asked != "auto":
         raise ConfigError(
-            f"{options.output} was begun without hooks: {opt('resume')} goes on without"
+            f"{options.output} was begun in {found}: {opt('resume')} goes on as it began"
         )
-    return options.engine if found is None else str(found)
+    chosen: Engine = found
+    return chosen
 
 
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:

@@ -46,7 +46,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "tauslab_version": __version__,
         BITS: BITS_VERSION,
         "method": "rdme",
-        "engine": str(task.engine) if task.sweep is None else task.options.engine or "by point",
+        "engine": str(task.engine) if task.sweep is None else task.options.engine,
         "storage": "plain",
         **attributes_of(replace(task.options, count_every=task.count_every)),
         "seed": np.uint64(seed),

@@ -211,6 +211,7 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
     path, most = tmp_path / "out.h5", whole.stat().st_size // 2
     given = ["rdme", tmp_path / "model.h5", "--t-end", T_END, "--count-every", 3, "--seed", 7]
     own = ["--frame-every", 5, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
+    own += ["--engine", "planes"]
     words = [sys.executable, "-c", program, most, *given, *own]
     done = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, timeout=60,
