@@ -19,7 +19,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 WORD = 32  # sites of a word
 THREADS, BLOCKS = 128, 4  # of a block, and those that a multiprocessor has room for at least
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
-LEAST_SITES = 1 << 21
+LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species

@@ -118,20 +118,53 @@ DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &serie
     }
 }
 
-// Stores what leaves along an axis. Planes above the lowest are written where a word of the group has such a count;
-// those that have get a bit in `more`.
-DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
-                        Bits &more) {
-    const i32 at = moved_index(l, g.first);
+// What leaves words along an axis of each species, in low planes.
+typedef Bits LowMoves[N_SPECIES][2][LOW_PLANES];
+
+// Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
+// a bit in `more`.
+DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
+                       LowMoves &low, Bits &more) {
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+        low[species][MINUS][i] = moves.minus[i], low[species][PLUS][i] = moves.plus[i];
     Bits high = {};
     UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-    const int end = any_site(high) ? PLANES : LOW_PLANES;
-    UNROLL for (int i = 0; i < PLANES; ++i) {
-        if (i >= end) break;
+    if (!any_site(high)) return;
+    const i32 at = moved_index(l, g.first);
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
         store_words(moved_plane(l, buffer, MINUS, species, i) + at, moves.minus[i]);
         store_words(moved_plane(l, buffer, PLUS, species, i) + at, moves.plus[i]);
     }
     more |= where_any(high) & (1u << species);
+}
+
+// Decides which particles of a species, and of those after it, leave along an axis.
+template <int SPECIES>
+DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
+                   int buffer, Counts &n, LowMoves &low, Bits &more) {
+    if constexpr (SPECIES < N_SPECIES) {
+        Moves moves;
+        decide<SPECIES>(l, s, series, g, axis, n[SPECIES], moves);
+        keep_moves(l, g, buffer, SPECIES, moves, low, more);
+        depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, low, more);
+    }
+}
+
+// Stores the low planes of what leaves, and the flags.
+DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
+    const i32 at = moved_index(l, g.first);
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
+            store_words(moved_plane(l, buffer, MINUS, s, i) + at, low[s][MINUS][i]);
+            store_words(moved_plane(l, buffer, PLUS, s, i) + at, low[s][PLUS][i]);
+        }
+    }
+    store_words(more_of(l, buffer) + at, more);
+}
+
+DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + g.first, n[s][i]);
 }
 
 // What comes to words along an axis, from the minus side and from the plus side.

@@ -40,36 +40,6 @@ DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, con
         if (g.first + (u32)i < (u32)l.words) place_waiting(l, pass.step, g.first + (u32)i, i, n);
 }
 
-// Decides which particles of a species, and of those after it, leave.
-template <int SPECIES>
-DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series,
-                   const WordGroup &g, int axis, int buffer, Counts &n, Bits &more) {
-    if constexpr (SPECIES < N_SPECIES) {
-        Moves moves;
-        decide<SPECIES>(l, s, series, g, axis, n[SPECIES], moves);
-        store_moves(l, g, buffer, SPECIES, moves, more);
-        depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, more);
-    }
-}
-
-// What leaves words along x of each species, in low planes.
-typedef Bits LowMoves[N_SPECIES][2][LOW_PLANES];
-
-template <int SPECIES>
-DEVICE void depart_along_x(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
-                           int buffer, Counts &n, LowMoves &low, Bits &more) {
-    if constexpr (SPECIES < N_SPECIES) {
-        Moves moves;
-        decide<SPECIES>(l, s, series, g, 0, n[SPECIES], moves);
-        Bits high = {};
-        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
-        if (any_site(high)) store_moves(l, g, buffer, SPECIES, moves, more);
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i)
-            low[SPECIES][MINUS][i] = moves.minus[i], low[SPECIES][PLUS][i] = moves.plus[i];
-        depart_along_x<SPECIES + 1>(l, s, series, g, buffer, n, low, more);
-    }
-}
-
 // Takes in low planes from the words on either side, which threads have that go together.
 DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const LowMoves &low, Counts &n) {
     const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
@@ -93,13 +63,10 @@ DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const LowMove
     return carry;
 }
 
-// Hops along x of words whose neighbours along x threads have that go together: through registers, or through memory
-// where a site has too many particles, or more leave to a side than low planes hold.
-DEVICE void hop_along_x(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g,
-                        u64 step, int buffer, Counts &n) {
-    LowMoves low;
-    Bits more = {};
-    depart_along_x<0>(l, s, series, g, buffer, n, low, more);
+// Takes in what came along x in words whose neighbours along x threads have that go together: through registers, or
+// through memory where a site has too many particles, or more leave to a side than low planes hold.
+DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int buffer,
+                           const LowMoves &low, Bits more, Counts &n) {
     if (!any_site(more)) {
         Counts after;
         UNROLL for (int k = 0; k < N_SPECIES; ++k)
@@ -111,16 +78,8 @@ DEVICE void hop_along_x(const Lattice &l, const StepDraws &s, const WordSeries &
             return;
         }
     }
-    const i32 at = moved_index(l, g.first);
-    UNROLL for (int k = 0; k < N_SPECIES; ++k) {
-        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
-            store_words(moved_plane(l, buffer, MINUS, k, i) + at, low[k][MINUS][i]);
-            store_words(moved_plane(l, buffer, PLUS, k, i) + at, low[k][PLUS][i]);
-        }
-        UNROLL for (int i = 0; i < PLANES; ++i)
-            store_words(plane_of(l, l.stayed, k, i) + g.first, n[k][i]);
-    }
-    store_words(more_of(l, buffer) + at, more);
+    store_moves(l, g, buffer, low, more);
+    store_counts(l, g, n);
     lanes_meet();
     WordGroup around = {};
     look_around(l, g.first, 0, around);
@@ -129,11 +88,33 @@ DEVICE void hop_along_x(const Lattice &l, const StepDraws &s, const WordSeries &
     lanes_meet();  // before others write there
 }
 
+// What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
+// leaves along y follows: a loop, so that there is one text.
+DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Counts &n) {
+    const u64 step = pass.step + (pass.arrives == 2);
+    const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
+    const WordSeries series = word_series(s, number);
+    const int buffer = 1 - pass.buffer;
+    NO_UNROLL for (int axis = pass.departs;; ++axis) {
+        LowMoves low;
+        Bits more = {};
+        depart<0>(l, s, series, g, axis, buffer, n, low, more);
+        if constexpr (PLANE_LANES > 1) {
+            if (axis == 0 && l.rows_together) {
+                arrive_along_x(l, s, g, step, buffer, low, more, n);
+                continue;
+            }
+        }
+        store_moves(l, g, buffer, low, more);
+        return;
+    }
+}
+
 DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
     WordGroup g = {};
     look_around(l, first, pass.arrives, g);
     Counts n;
-    Bits number, more = {};
+    Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
     UNROLL for (int s = 0; s < N_SPECIES; ++s)
         UNROLL for (int i = 0; i < PLANES; ++i)
@@ -145,22 +126,8 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
         if (pass.arrives == 2) end_step(l, g, pass, s, number, n);
     }
     if (pass.counts) count_words(l, g, n, pass.counts);
-    if (pass.departs >= 0) {
-        const u64 step = pass.step + (pass.arrives == 2);
-        const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
-        const WordSeries series = word_series(s, number);
-        int axis = pass.departs;
-        if constexpr (PLANE_LANES > 1) {
-            if (axis == 0 && l.rows_together) {
-                hop_along_x(l, s, series, g, step, 1 - pass.buffer, n);
-                axis = 1;
-            }
-        }
-        depart<0>(l, s, series, g, axis, 1 - pass.buffer, n, more);
-        store_words(more_of(l, 1 - pass.buffer) + moved_index(l, first), more);
-    }
-    UNROLL for (int s = 0; s < N_SPECIES; ++s)
-        UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + first, n[s][i]);
+    if (pass.departs >= 0) leave(l, g, pass, number, n);
+    store_counts(l, g, n);
 }
 
 // Which of a launch's blocks this one is.
