@@ -4,8 +4,6 @@
 #include "simd/laws.h"
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
-#include "ensemble/arguments.h"
 #include "ensemble/sampling.h"
 #include "simd/draws.h"
 

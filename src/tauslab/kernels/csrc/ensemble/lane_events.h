@@ -3,7 +3,6 @@
 
 #include "ensemble/lane_draws.h"
 #include "model.h"
-#include "device/prelude.h"
 
 // Of all lanes: the time to the next event, and when it happens.
 struct NextEvents {

@@ -17,7 +17,6 @@
 
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
 
 // A block ends when one lane in PARK_ENDED has. A lane parks nothing that has fewer events than PARK_EVENTS
 // to come, and nothing when one lane in PARK_LEAST is left: the launch ends soon, and free blocks are of no

@@ -12,11 +12,9 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"
-#include "device/prelude.h"
 #include "ensemble/parking.h"
 #include "ensemble/sampling.h"
 #include "ensemble/stepping.h"
-#include "random/streams.h"
 
 // Blocks on a multiprocessor for which there are registers. Nine where a network is small, six up to sixteen
 // reactions: 36 and 24 warps hide what a thread waits for. With few registers for each lane, the keys of the

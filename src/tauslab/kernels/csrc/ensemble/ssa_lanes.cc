@@ -8,10 +8,8 @@
 #include "simd/laws.h"
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
 #include "ensemble/arguments.h"
 #include "ensemble/lane_events.h"
-#include "ensemble/sampling.h"
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;

@@ -3,7 +3,6 @@
 
 #include "ensemble/control.h"
 #include "math/math.h"
-#include "device/prelude.h"
 #include "random/streams.h"
 
 struct Counts {

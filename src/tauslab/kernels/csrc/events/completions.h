@@ -7,12 +7,9 @@
 // delays"; Barrio et al. 2006).
 #pragma once
 
-#include "device/prelude.h"
-#include "ensemble/arguments.h"
 #include "ensemble/sampling.h"
 #include "events/amounts.h"
 #include "events/kept.h"
-#include "events/queue.h"
 #include "model.h"
 
 // From a word of a queue to the next: threads of a GPU that run trajectories alone have theirs side by side.

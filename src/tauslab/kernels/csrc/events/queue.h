@@ -7,7 +7,6 @@
 
 #include "math/math.h"
 #include "model.h"
-#include "device/prelude.h"
 #include "random/streams.h"
 
 // How events end a trajectory; 0 if they do not. Stored in /status.

@@ -2,7 +2,6 @@
 // and of leaps add what happens between two stops.
 #pragma once
 
-#include "events/completions.h"
 #include "events/jumps.h"
 #include "events/state.h"
 

@@ -3,13 +3,7 @@
 
 #include "leaping/draws.h"
 #include "leaping/trajectory.h"
-#include "leaping/leaps.h"
 #include "model.h"
-#include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "random/streams.h"
 
 // The next step of a trajectory.
 enum Phase : int { LEAPS = 0, EXACT = 1 };

@@ -13,8 +13,6 @@
 // of critical reactions take their bits one after the other from STREAM_TAU.
 #include "leaping/step.h"
 #include "model.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
 #include "device/work_stealing.h"
 
 constexpr int LEAPS_AT_ONCE = 16;  // leaps between two choices of what a warp does next

@@ -8,13 +8,7 @@
 #include "leaping/known_firings.h"
 #include "leaping/draws.h"
 #include "leaping/trajectory.h"
-#include "leaping/leaps.h"
 #include "model.h"
-#include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "random/streams.h"
 
 // The first attempt is this part of the limit. At the whole limit the mean or one standard deviation reaches
 // the bound, so half of all leaps would be rejected.

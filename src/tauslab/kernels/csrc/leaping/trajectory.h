@@ -6,10 +6,7 @@
 #include "leaping/work.h"
 #include "model.h"
 #include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
 #include "ensemble/sampling.h"
-#include "random/streams.h"
 
 struct Counts {
     i32 *x;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ensemble/control.h"
-#include "device/prelude.h"
 
 constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
 constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events

@@ -27,7 +27,6 @@
 
 #include "tables/propensities.h"
 #include "random/streams.h"
-#include "team/team.h"
 
 // Whether an event has a record of few slots (tables/short_event.h).
 #define IS_SHORT (SHORT_SLOTS > 0 && TEAM_THREADS > 1)

@@ -7,10 +7,7 @@
 #include "tables/arguments.h"
 #include "model.h"
 #include "math/math.h"
-#include "device/prelude.h"
-#include "random/streams.h"
 #include "tables/events/table_stops.h"
-#include "tables/selector.h"
 #include "tables/team_sampling.h"
 
 TEAM_KERNEL(ssa_table, const TableArguments arguments) {

@@ -4,9 +4,7 @@
 #include "ensemble/control.h"
 #include "leaping/fine/network.h"
 #include "random/poisson.h"
-#include "math/math.h"
 #include "ensemble/sampling.h"
-#include "random/streams.h"
 
 constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
 constexpr u64 LOOK_EVERY_STEPS = 4;    // between looks at the control words

@@ -7,17 +7,9 @@
 // reaction and counts by species. If a leap would not pay, the first block does some exact events instead.
 //
 // Random numbers are those of leaping/tau_leap.cc; those of a reaction are at the address of its leaf.
-#include "leaping/fine/cooperative_grid.h"
 #include "leaping/fine/changes.h"
 #include "leaping/fine/control.h"
-#include "leaping/fine/network.h"
-#include "leaping/leaps.h"
 #include "model.h"
-#include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "random/streams.h"
 
 constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay
 

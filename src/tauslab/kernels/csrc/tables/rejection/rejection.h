@@ -32,7 +32,6 @@
 #include "math/math.h"
 #include "tables/rejection/bounds.h"
 #include "ensemble/sampling.h"
-#include "random/streams.h"
 #include "team/team_votes.h"
 #ifdef HAS_EVENTS
 #include "tables/events/team_events.h"

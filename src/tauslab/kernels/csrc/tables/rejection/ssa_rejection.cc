@@ -7,7 +7,6 @@
 // no memory. An item that changes what a trigger reads is taken alone, and triggers are looked at behind it.
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
 #include "tables/arguments.h"
 #include "tables/rejection/walk.h"
 
