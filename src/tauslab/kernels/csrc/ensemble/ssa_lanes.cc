@@ -8,8 +8,7 @@
 #include "simd/laws.h"
 #include "ensemble/control.h"
 #include "model.h"
-#include "ensemble/arguments.h"
-#include "ensemble/lane_events.h"
+#include "ensemble/lanes.h"
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;

@@ -5,7 +5,6 @@
 #include "model.h"
 #include "math/math.h"
 #include "ensemble/sampling.h"
-#include "events/amounts.h"
 #include "events/kept.h"
 
 // Sets a count to a whole number, half to even; a quantity to any value. False where it may not have it.

@@ -2,7 +2,7 @@
 // and of leaps add what happens between two stops.
 #pragma once
 
-#include "events/jumps.h"
+#include "events/completions.h"
 #include "events/state.h"
 
 struct EventTrajectory {

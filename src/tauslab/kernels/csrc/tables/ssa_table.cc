@@ -1,6 +1,6 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team/team.h). How the
-// reaction is found, and by which random numbers: tables/sum_search.h; what it changes:
+// reaction is found, and by which random numbers: tables/selector.h; what it changes:
 // tables/event.h, or tables/dense.h for both; what events do: tables/events/table_stops.h. A pilot, which counts how
 // often each reaction fires, has a stream of its own.
 #include "ensemble/control.h"

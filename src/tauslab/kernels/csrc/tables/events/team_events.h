@@ -4,8 +4,7 @@
 
 #include "ensemble/arguments.h"
 #include "team/team.h"
-#include "events/amounts.h"
-#include "events/jumps.h"
+#include "events/completions.h"
 #include "tables/arguments.h"
 
 // Variables that events set at one time and whose readers are looked up; where more are set, all is computed again.
