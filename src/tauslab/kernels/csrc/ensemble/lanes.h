@@ -62,7 +62,7 @@ struct Thread {
     Real waiting[STORE][VECTORS] = {}, unit[STORE][VECTORS] = {};
 };
 
-// Draws of the next STORE events of all lanes.
+// Draws of the next STORE firings of all lanes.
 DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
     const KeysOnLanes keys(*thread.launch.keys);
     UNROLL for (int v = 0; v < VECTORS; ++v) {
@@ -106,8 +106,8 @@ DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, i
     }
 }
 
-// Random bits of the event that comes STORE after that at `clock`, for all lanes, at the place `d` of that event, and
-// logarithms of those that the event before made. Neither waits for the other, so each fills the other's waiting
+// Random bits of the firing that comes STORE after that at `clock`, for all lanes, at the place `d` of that firing, and
+// logarithms of those that the firing before made. Neither waits for the other, so each fills the other's waiting
 // times, and `meanwhile(step)` too.
 template <class Meanwhile>
 DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, u64 clock, int d,
@@ -131,7 +131,7 @@ DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, 
     }
 }
 
-// Of all lanes: the time to the next event, and when it happens.
+// Of all lanes: the time to the next firing, and when it happens.
 struct NextEvents {
     Real waiting[VECTORS], t[VECTORS];
 };
@@ -143,7 +143,7 @@ DEVICE void set_times(const Thread &thread, const Running *run, int d, NextEvent
     }
 }
 
-// All lanes fire an event, at their next times.
+// All lanes fire once, at their next times.
 DEVICE void fire(const Thread &thread, Running *run, const Lanes *lanes, int d,
                  const NextEvents &next) {
     Real target[VECTORS];

@@ -17,7 +17,7 @@
 #include "model.h"
 
 // The most segments of a channel, and how many a rejection may add: one for each half of the leap, or
-// one up to a critical event and one for that event. A leap whose rejection could not be kept is not
+// one up to a critical firing and one for that firing. A leap whose rejection could not be kept is not
 // tried.
 constexpr int SEGMENTS = 8, SEGMENTS_ADDED = 2;
 

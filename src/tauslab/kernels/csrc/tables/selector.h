@@ -3,7 +3,7 @@
 // 2 and 3 the reaction.
 #pragma once
 
-#include "tables/event.h"
+#include "tables/firing.h"
 #include "team/team_draws.h"
 
 struct SumSearch {
@@ -12,7 +12,7 @@ struct SumSearch {
         Kept kept;
     };
 
-    // The event of `step`.
+    // The firing of `step`.
     class Event {
       public:
         DEVICE_MEMBER Event(const PhiloxKeys &keys, const Place &place, u64 step, Draws &draws,
@@ -56,7 +56,7 @@ struct SumSearch {
         i32 reaction_;
     };
 
-    // Before the first event, and after propensities were computed otherwise than by `fire` with the same draws.
+    // Before the first firing, and after propensities were computed otherwise than by `fire` with the same draws.
     DEVICE_MEMBER static void forget(Draws &draws) { draws.kept.forget(); }
 
     // Changes counts and sums; false if a count passed 2147483647.

@@ -1,7 +1,7 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team/team.h). How the
 // reaction is found, and by which random numbers: tables/selector.h; what it changes:
-// tables/event.h, or tables/dense.h for both; what events do: tables/events/table_stops.h. A pilot, which counts how
+// tables/firing.h, or tables/dense.h for both; what events do: tables/events/table_stops.h. A pilot, which counts how
 // often each reaction fires, has a stream of its own.
 #include "ensemble/control.h"
 #include "tables/arguments.h"
@@ -84,7 +84,7 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
                 --fired;
                 break;
             }
-            team_sync();  // all have read what the event will change
+            team_sync();  // all have read what the firing will change
             if (!Selector::fire(tables, reaction, s, draws)) ended = OVERFLOWED;
         }
         write_counts(tables, s);
