@@ -187,7 +187,7 @@ def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
 @pytest.mark.parametrize("species", [1, 2, 3, 5])
 @pytest.mark.parametrize("selector", ["pdm", "tree"])
 def test_the_first_entries_of_every_plan_are_in_the_tables(selector, species):
-    # A warp loads them, one pair for each thread, however few the plan has: csrc/tables/event.h.
+    # A warp loads them, one pair for each thread, however few the plan has: csrc/tables/firing.h.
     net = Network("chain")
     for i in range(species):
         net.add_species(f"S{i}", 1)

@@ -1,7 +1,7 @@
 """Changes that a firing makes and what they invalidate, the *plan* of a reaction, as tables.
 
-Those for csrc/tables/event.h are lists; where firings change few counts and few propensities, there
-are records for csrc/tables/short_event.h.
+Those for csrc/tables/firing.h are lists; where firings change few counts and few propensities,
+there are records for csrc/tables/short_firing.h.
 
 A plan is a list of pairs, cut into sections: species and by how much their counts change, whole
 numbers and by how much they change, then what is computed again, stage by stage. Reactions that

@@ -243,7 +243,7 @@ DEVICE Incoming after_hops(const SectionWork &work, SectionRoom room, bool held,
     return {work.sites.before + at, work.x_moves[at]};
 }
 
-// Sites that are looked at, as find_reached() of lattice/sparse/finish.h says.
+// Sites that are looked at, as find_reached() of lattice/sparse/steps.cc says.
 DEVICE void find_reached_in_section(const Lattice &l, const SparseTile &tile, const SectionWork &below,
                                     const SectionWork &above, SectionWork &work) {
     const PlaneTile &t = tile.t;
