@@ -7,10 +7,13 @@ checked; no choice of it changes a result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.decomposition.halo.peer import DeviceMemory, Memory
+from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
@@ -25,7 +28,7 @@ _BESIDE = 2.5e-5  # seconds for hops in the planes that a message brings
 
 @dataclass(frozen=True)
 class Way:
-    """What a message costs by a transport, in both directions at the same time.
+    """A transport, and the cost of a message by it in both directions at the same time.
 
     Attributes
     ----------
@@ -35,18 +38,21 @@ class Way:
         Bytes a second to each side.
     launches
         Seconds that its kernels take from others.
+    memory
+        The memory that neighbours' kernels write into; None where messages go through MPI.
     """
 
     latency: float
     bandwidth: float
     launches: float = 0.0
+    memory: Callable[[Backend], Memory] | None = None
 
 
 # Every transport. Between two of four H200 of a node; `host` and `mpi` between nodes, where they
 # are needed.
 WAYS = {
-    "peer": Way(2.3e-5, 5e10, 1e-5),
-    "shared": Way(4e-5, 1e10, 1e-5),
+    "peer": Way(2.3e-5, 5e10, 1e-5, DeviceMemory),
+    "shared": Way(4e-5, 1e10, 1e-5, HostMemory),
     "host": Way(1e-4, 5e9, 1e-5),
     "mpi": Way(3e-5, 1.2e10, 1e-5),
 }

@@ -9,14 +9,12 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.halo.depth import WAYS
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, Ranks
 from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
-from tauslab.decomposition.halo.peer import DeviceMemory, Memory, Peers
-from tauslab.decomposition.halo.shared import HostMemory
+from tauslab.decomposition.halo.peer import Peers
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 
 TRANSPORTS = ("auto", *WAYS)  # --halo also takes "self", for a lattice that is not cut
 _TRIED_WORDS = 16  # of messages that are never sent
-_MEMORIES: dict[str, Callable[[Backend], Memory]] = {"peer": DeviceMemory, "shared": HostMemory}
 
 
 def open_halo(
@@ -59,7 +57,7 @@ def open_halo(
 
     for name in usual_transports(backend) if transport == "auto" else (transport,):
         missing = [None if link else rank for rank, link in zip(neighbours, links, strict=True)]
-        if name not in _MEMORIES or not any(comm.allgather(missing != [None, None])):
+        if WAYS[name].memory is None or not any(comm.allgather(missing != [None, None])):
             break
         opened.append(open_windows(name, backend, comm, missing, words))
         if transport != "auto":
@@ -86,7 +84,9 @@ def open_windows(
     name: str, backend: Backend, comm: Ranks, neighbours: Sequence[int | None], words: int
 ) -> Peers:
     """Windows for messages of so many words, by ``peer`` or ``shared``; collective."""
-    return Peers(_MEMORIES[name](backend), comm, neighbours, words)
+    memory = WAYS[name].memory
+    assert memory is not None
+    return Peers(memory(backend), comm, neighbours, words)
 
 
 def slowest_transport(

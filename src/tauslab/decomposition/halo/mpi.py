@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.arrays import DeviceArray
-from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Link, Ranks
 from tauslab.kernels.backends.base import Backend, Event, Stream
 
 # Tags of messages that go to the slab below, and above: two ranks may be both to each other.
 _TAGS = (61, 62)
 
 
-class MpiLink:
+class MpiLink(Link):
     """A neighbour on any node.
 
     Persistent requests, two of a kind by turns. With `staged`, a message travels device, pinned

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from tauslab.base.arrays import DeviceArray
 from tauslab.base.errors import DeviceError
-from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
-from tauslab.kernels.backends.base import Backend, Stream
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Link, Ranks
+from tauslab.kernels.backends.base import Backend
 
 _CELL_WORDS = 16  # cells of different neighbours lie in lines of their own
 
@@ -81,35 +81,23 @@ class DeviceMemory:
         """It goes with its last user."""
 
 
-class PeerLink:
-    """A neighbour whose window is open here, and to whom this one's is."""
+class PeerLink(Link):
+    """A neighbour whose window is open here, and to whom this one's is.
+
+    Kernels write and wait: csrc/lattice/halo.cc. The windows are given back by `Peers`.
+    """
 
     def __init__(self, name: str, own: Window, neighbour: Window, side: int) -> None:
         self.name, self._own, self._neighbour, self._side = name, own, neighbour, side
         self._other = ABOVE if side == BELOW else BELOW
 
-    def post(self, number: int) -> None:
-        """The place is free: see the head of `csrc/lattice/halo.cc`."""
-
     def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """The neighbour's memory."""
         return self._neighbour.place(self._other, number)
 
-    def send(self, number: int, stream: Stream) -> None:
-        """It was packed there."""
-
-    def depart(self, number: int) -> None:
-        """It went by itself."""
-
-    def wait(self, number: int, stream: Stream) -> None:
-        """A kernel waits."""
-
     def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Memory of this rank."""
         return self._own.place(self._side, number)
-
-    def close(self) -> None:
-        """The windows are `Peers`'."""
 
 
 class Peers:

@@ -397,11 +397,6 @@ def make(options: BackendOptions) -> CpuBackend:
     return CpuBackend(options)
 
 
-def count() -> int:
-    """There is always one CPU device."""
-    return 1
-
-
 def _loaded(path: Path) -> ctypes.CDLL:
     """The library of kernels at `path`.
 

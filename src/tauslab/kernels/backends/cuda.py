@@ -443,11 +443,6 @@ class CudaBackend:
         cupy.get_default_memory_pool().free_all_blocks()
 
 
-def make(options: BackendOptions) -> CudaBackend:
-    """Make the backend; DeviceError names what is missing."""
-    return CudaBackend(options)
-
-
 def count() -> int:
     """CUDA devices this process sees; 0 where CuPy or the driver is missing."""
     if importlib.util.find_spec("cupy") is None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, Numbered, event_tables
+from tauslab.kernels.events.tables import (
+    DELAY_QUEUE,
+    EventShape,
+    Numbered,
+    event_tables,
+    numbered_case,
+)
 from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
@@ -229,6 +235,19 @@ def _draws(network: LoweredNetwork) -> str:
 
 def _drawn(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
     """Initial values that are drawn, or use such."""
+    lines = drawn_statements(network, writer, names)
+    return (
+        "// Initial values that are drawn; false if a species may not have one.\n"
+        "template <class Constants, class Assign>\n"
+        "DEVICE_SHARED bool set_drawn([[maybe_unused]] double *x, "
+        "[[maybe_unused]] const Constants &c,\n"
+        "                             [[maybe_unused]] const Assign &assign) {\n"
+        f"{lines}    return true;\n}}\n"
+    )
+
+
+def drawn_statements(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
+    """Statements that assign what is drawn at the start, or uses such."""
     assert network.dynamics is not None
     lines = ""
     for number, law in network.dynamics.drawn:
@@ -237,13 +256,15 @@ def _drawn(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) ->
             f"    {{\n{found.statements}"
             f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
         )
-    return (
-        "// Initial values that are drawn; false if a species may not have one.\n"
-        "template <class Constants, class Assign>\n"
-        "DEVICE_SHARED bool set_drawn([[maybe_unused]] double *x, "
-        "[[maybe_unused]] const Constants &c,\n"
-        "                             [[maybe_unused]] const Assign &assign) {\n"
-        f"{lines}    return true;\n}}\n"
+    return lines
+
+
+def jump_delays(network: LoweredNetwork, first: int, writer: LawWriter) -> str:
+    """Cases of the delays of jumps; `first` is the number of the first completion of one."""
+    jumps = network.dynamics.jumps if network.dynamics else ()
+    return "".join(
+        numbered_case(first + JUMP_COMPLETIONS * k, Numbered(*writer.read(jump.delay)))
+        for k, jump in enumerate(jumps)
     )
 
 
@@ -257,19 +278,12 @@ def _delays(
     following = [-1] * (max([len(network.reactions), *ends]) + 1)
     for number, (_, after) in ends.items():
         following[number] = after
-    delays = completed = ""
+    completed = ""
     first_jump = len(following)
     jumps = network.dynamics.jumps if network.dynamics else ()
-    for k, jump in enumerate(jumps):
-        statements, value = writer.read(jump.delay)
-        number = first_jump + JUMP_COMPLETIONS * k
-        delays += (
-            f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
-        )
+    delays = jump_delays(network, first_jump, writer)
     for number, (end, _) in ends.items():
-        found = numbered(end.delay, writer, names)
-        value = f"            return {found.value};\n"
-        delays += f"        case {number}: {{\n{found.statements}{value}        }}\n"
+        delays += numbered_case(number, numbered(end.delay, writer, names))
         # Of a reaction that takes at its end: it changes nothing where too little is left.
         short = " || ".join(f"x[{i}] < {-by}" for i, by in end.change if by < 0)
         body = [f"if ({short}) return true;"] if short else []

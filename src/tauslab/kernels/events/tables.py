@@ -122,12 +122,13 @@ def _table(kind: str, name: str, values: Sequence[int]) -> str:
     return f"TABLE {kind} {name}[{max(1, len(values))}] = {{{listed}}};\n"
 
 
+def numbered_case(number: int, of: Numbered) -> str:
+    """A case that returns an expression."""
+    return f"        case {number}: {{\n{of.statements}            return {of.value};\n        }}\n"
+
+
 def _function(expressions: Sequence[Numbered]) -> str:
-    cases = "".join(
-        f"        case {number}: {{\n{found.statements}"
-        f"            return {found.value};\n        }}\n"
-        for number, found in enumerate(expressions)
-    )
+    cases = "".join(numbered_case(number, found) for number, found in enumerate(expressions))
     return (
         "template <class State, class Constants>\n"
         "DEVICE_SHARED double event_expression(int number, [[maybe_unused]] const State &x,\n"

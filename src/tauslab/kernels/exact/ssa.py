@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,13 @@ from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream, Style
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
+from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lane_codegen import fire_on_lanes
 from tauslab.kernels.network.lowering import LoweredNetwork
-
-if TYPE_CHECKING:
-    from tauslab.kernels.events.ssa import EventSsa
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
@@ -182,8 +180,6 @@ def exact_engine(
             backend, network, times, selector, team=team, firings=firings, expected=expected
         )
     if network.dynamics is not None:
-        from tauslab.kernels.events.ssa import EventSsa
-
         return EventSsa(backend, network, times, expected.delay_queue)
     if vectors := vectors_of(backend, expected.trajectories):
         return LanesSsa(backend, times, lanes_header(network, vectors))

@@ -96,10 +96,7 @@ class FineTables:
             ("NEED", "COUNT", [r.needs for r in reactions]),
             ("TAKE", "FEW", [tuple(row) for row in takes]),
         ):
-            book.rows(
-                f"{name}_ROW", f"{name}_SPECIES", TableRows.of([[i for i, _ in r] for r in rows])
-            )
-            book.whole(f"{name}_{value}", [number for row in rows for _, number in row])
+            book.pairs(name, value, rows)
 
     # ------------------------------------------------------------------ species
 

@@ -144,6 +144,12 @@ class TableBook:
         self.whole(row_name, rows.start)
         self.whole(item_name, rows.items)
 
+    def pairs(self, name: str, value: str, rows: Sequence[tuple[tuple[int, int], ...]]) -> None:
+        """Add rows of (species, number): starts, species, and the numbers as ``<name>_<value>``."""
+        species = TableRows.of([[index for index, _ in row] for row in rows])
+        self.rows(f"{name}_ROW", f"{name}_SPECIES", species)
+        self.whole(f"{name}_{value}", [number for row in rows for _, number in row])
+
     def constant(self, name: str, value: int) -> None:
         """Add a number to the header alone."""
         self._constants[name] = int(value)
