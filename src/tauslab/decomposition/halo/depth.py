@@ -1,7 +1,7 @@
-"""How many planes travel at once, and when: few messages against planes that are computed twice.
+"""Depth of a halo: few messages against planes that are computed twice.
 
 With a depth of d a message of d planes serves d steps, and in each step d - 1 planes more are
-computed than with a depth of 1. `docs/halo.md` tells where the formula comes from and how it was
+computed than with a depth of 1. `docs/halo.md` says where the formula comes from and how it was
 checked; no choice of it changes a result.
 """
 
@@ -113,7 +113,7 @@ def choose_depth(planes: Planes, way: Way) -> int:
 
 
 def comes_in_time(planes: Planes, way: Way) -> bool:
-    """Whether a message that is sent when a step is done comes while the next step's hops last.
+    """Return whether a message sent at the end of a step comes while the next step's hops last.
 
     Then the planes at a slab's edges need not be finished before the others, which costs as much
     as some planes.

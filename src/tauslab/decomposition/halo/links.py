@@ -1,4 +1,4 @@
-"""Which transport leads to which neighbour: chosen once, at the start, alike at both ends."""
+"""Transports to the neighbours: chosen once, at the start, alike at both ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_halo(
     Raises
     ------
     DecompositionError
-        The transport is not possible here; the same on every rank.
+        The transport is not possible; the same on every rank.
     """
     if transport not in TRANSPORTS:
         raise DecompositionError(f"{opt('halo', transport)}: choose one of {', '.join(TRANSPORTS)}")
@@ -72,7 +72,7 @@ def open_halo(
 
 
 def usual_transports(backend: Backend) -> tuple[str, ...]:
-    """What ``auto`` tries between ranks of a node, best first; MPI is what is left.
+    """Transports that ``auto`` tries between ranks of a node, best first; MPI is left.
 
     A kernel that waits for a neighbour must cost other work nothing, else a rank that MPI lets
     wait is better.

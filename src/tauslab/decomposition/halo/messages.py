@@ -22,7 +22,7 @@ BELOW, ABOVE = 0, 1
 
 
 class Ranks(Protocol):
-    """What is used of an mpi4py communicator; a rank has a slab, in the order of ranks."""
+    """The part of an mpi4py communicator that is used; a rank has a slab, in the order of ranks."""
 
     @property
     def rank(self) -> int:
@@ -30,7 +30,7 @@ class Ranks(Protocol):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of ranks."""
 
     def allgather(self, value: Any) -> list[Any]:
         """Every rank's value on every rank."""
@@ -56,11 +56,11 @@ class Link(ABC):
     name: str
 
     def post(self, number: int) -> None:  # noqa: B027
-        """Be ready for message `number`, before it is packed here or comes from there."""
+        """Be ready for message `number`, before it is packed or comes."""
 
     @abstractmethod
     def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
-        """Where to pack message `number`, and the cell to signal."""
+        """Memory to pack message `number` into, and the cell to signal."""
 
     def send(self, number: int, stream: Stream) -> None:  # noqa: B027
         """Message `number` is what was packed on the stream; does not block."""
@@ -73,7 +73,7 @@ class Link(ABC):
 
     @abstractmethod
     def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
-        """Where message `number` arrives, and the cell that is signalled."""
+        """Memory where message `number` arrives, and the cell that is signalled."""
 
     def close(self) -> None:  # noqa: B027
         """Give everything back."""
@@ -108,7 +108,7 @@ class Halo:
 
     @property
     def on_device(self) -> bool:
-        """Whether the host takes no part, so that launches can be recorded once."""
+        """Return whether the host takes no part, so that launches can be recorded once."""
         return all(link.source(0)[1] is not None for link in self._there)
 
     def send(self, stream: Stream) -> None:

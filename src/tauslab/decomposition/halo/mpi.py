@@ -87,7 +87,7 @@ class MpiLink(Link):
 
 @functools.cache
 def mpi_takes_device_memory() -> bool:
-    """Whether the MPI library that is loaded says that it sends and receives CUDA memory."""
+    """Return whether the MPI library that is loaded says that it sends and receives CUDA memory."""
     maps = Path("/proc/self/maps")
     text = maps.read_text(encoding="utf-8", errors="replace") if maps.exists() else ""
     for path in sorted(set(re.findall(r"(/\S*/libmpi[^/\s]*\.so[.\d]*)$", text, re.MULTILINE))):

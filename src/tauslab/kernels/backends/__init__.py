@@ -48,7 +48,7 @@ def backend_names() -> list[str]:
 
 
 def device_count(name: str) -> int:
-    """How many devices of the backend this machine shows."""
+    """Number of devices of the backend that this machine shows."""
     return _KINDS[name].count()
 
 
@@ -63,7 +63,7 @@ def get_backend(name: str, options: BackendOptions) -> Backend:
 
 
 def choose_backend(name: str) -> str:
-    """The backend for ``--device NAME``: ``auto`` takes the first that has a device here.
+    """The backend for ``--device NAME``: ``auto`` takes the first that has a device.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a device must be able to do, and the registry of devices.
+"""The interface of devices.
 
 A backend is made by `get_backend`; the names are ``cpu`` and ``cuda``.  Importing this package
 starts nothing: heavy imports live in the backends' constructors.  Streams, events and buffers are
@@ -20,7 +20,7 @@ from tauslab.kernels.backends.arguments import Arguments
 
 @dataclass(frozen=True)
 class Style:
-    """How code and launches suit a device; chosen by the backend, never changes the numbers.
+    """Sizes by which code and launches suit a device; no result depends on them.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Event(Protocol):
     """A point in a stream's work."""
 
     def done(self) -> bool:
-        """Whether everything before it has ended, without waiting."""
+        """Return whether everything before it has ended, without waiting."""
 
     def wait(self) -> None:
         """Block until everything before it has ended; raises what went wrong there."""
@@ -171,7 +171,7 @@ class Backend(Protocol):
         """Name of the device for people, for instance ``NVIDIA H200``."""
 
     def identity(self) -> str:
-        """What tells the device from others of its node; empty where ranks may well share it."""
+        """A name that no other device of its node has; empty where ranks may well share it."""
 
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
@@ -204,7 +204,7 @@ class Backend(Protocol):
         """Write a word of a u64 buffer at once, beside kernels that run and may be reading it."""
 
     def read_now(self, buffer: DeviceArray) -> Array:
-        """What a small u64 buffer holds at once, beside kernels that run and may be writing it."""
+        """Read a small u64 buffer at once, beside kernels that run and may be writing it."""
 
     def shareable(self, words: int) -> DeviceArray:
         """Zeroed device memory of 64-bit words that another process may open."""
@@ -260,7 +260,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """Which device of its kind, and how much of it.
+    """Choice of a device of its kind, and of how much of it.
 
     `index` is the node-local GPU; `threads` the CPU threads (0: all that are allowed).
     """

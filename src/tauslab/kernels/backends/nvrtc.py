@@ -22,7 +22,7 @@ def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
 
 
 def nvrtc_version() -> str:
-    """Version of the NVRTC library CuPy found."""
+    """Version of the NVRTC library of CuPy."""
     from cupy.cuda import nvrtc
 
     return ".".join(str(part) for part in nvrtc.getVersion())

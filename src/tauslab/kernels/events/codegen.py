@@ -146,7 +146,7 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
 
 
 def _within(network: LoweredNetwork, writer: LawWriter) -> str:
-    """Whether relations of triggers may change within a step.
+    """Return whether relations of triggers may change within a step.
 
     A difference in which what moves is affine is a cubic polynomial where that is one, and stays
     between the least and the largest of its four control points (Bernstein 1912).
@@ -229,7 +229,7 @@ def _fire(network: LoweredNetwork) -> str:
 
 
 def _draws(network: LoweredNetwork) -> str:
-    """What formulas read: constants, and random numbers where the network draws."""
+    """Include of what formulas read: constants, and random numbers where the network draws."""
     return f'#include "events/{"" if network.draws else "no_"}draws.h"\n'
 
 
@@ -271,7 +271,7 @@ def jump_delays(network: LoweredNetwork, first: int, writer: LawWriter) -> str:
 def _delays(
     network: LoweredNetwork, writer: LawWriter, names: dict[int, str], delay_queue: int
 ) -> str:
-    """Which reactions complete later, when, and what that changes."""
+    """Text of the reactions that complete later, of when, and of what that changes."""
     ends = completions(network)
     first = {j for j, r in enumerate(network.reactions) if r.completions}
     flags = ", ".join(str(int(j in first)) for j in range(len(network.reactions))) or "0"
@@ -312,7 +312,7 @@ def _delays(
 
 
 def jump_tables(network: LoweredNetwork, first: int) -> str:
-    """What events change and formulas look back at; the number of the first completion of it."""
+    """Tables of what events change and formulas look back at; `first` numbers its completions."""
     jumps = network.dynamics.jumps if network.dynamics else ()
     of, to = ("".join(f"{one}, " for one in column) for column in (
         [jump.of for jump in jumps], [jump.to for jump in jumps],
@@ -376,7 +376,7 @@ def event_expressions(
 
 
 def shape(event: LoweredEvent) -> EventShape:
-    """What tables say of an event."""
+    """The entry of tables for an event."""
     return EventShape(
         tuple(number for number, _ in event.assignments),
         event.delay is not None,

@@ -238,7 +238,7 @@ def event_words(network: LoweredNetwork) -> int:
 
 
 def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
-    """What `model.h` of the table kernels says of events, of a network of `behind_counts`.
+    """Text of `model.h` about events for the table kernels, of a network of `behind_counts`.
 
     `names` has the calls of shared laws, in which ``x`` is the state and has the tables.
     """

@@ -66,7 +66,7 @@ class UnrolledSsa(NetworkEngine):
 
 
 class LanesSsa(NetworkEngine):
-    """The same with a trajectory on each SIMD lane of a CPU core."""
+    """The direct method with a trajectory on each SIMD lane of a CPU core."""
 
     bytes_per_trajectory = 0
 
@@ -88,7 +88,7 @@ class TableSsa(NetworkEngine):
     Parameters
     ----------
     selector
-        How the next reaction is found, a `TableSelector`.
+        A `TableSelector`, which chooses the next reaction.
     team
         Threads that run one trajectory; 0 chooses by device and trajectories. Changes no result.
     firings
@@ -137,7 +137,7 @@ class TableSsa(NetworkEngine):
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""
-        # Half of the memory that is free, so that sample buffers find room beside it.
+        # Half of the memory that is free, so that sample buffers fit beside it.
         share = self.backend.free_memory() // (2 * launches)
         teams = self.program.resident(self.entry) // self.team
         return max(1, int(min(teams, share // self.bytes_per_trajectory)))
@@ -170,7 +170,7 @@ def exact_engine(
     Parameters
     ----------
     selector
-        How the next reaction is found; None chooses by the network.
+        What chooses the next reaction; None follows from the network.
     team, firings, expected
         As of `TableSsa`.
     """

@@ -27,8 +27,8 @@ HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
 
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
 TEAMS = (1, 8, 32, 128)
-# Four trajectories share a warp where there are more than the warps of a GPU, and where an event
-# makes few numbers old: with many, 32 threads have work. ns an event on an H200, 8 threads against
+# Four trajectories share a warp where there are more than the warps of a GPU, and where a firing
+# makes few numbers old: with many, 32 threads have work. ns a firing on an H200, 8 threads against
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
@@ -36,7 +36,7 @@ MOST_DEPENDENTS_OF_EIGHT = 256.0
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of the trajectories when kernels are compiled; changes no result.
+    """Expected trajectories when kernels are compiled; no result depends on them.
 
     `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
     ``[species]``: initial counts that none exceeds, or None. `delay_queue`: delayed reactions that
@@ -198,7 +198,7 @@ def tables_of(
 
 
 def write_samples(book: TableBook, network: LoweredNetwork) -> None:
-    """What is recorded: species, and observables and rules that are sums of counts."""
+    """Write what is recorded: species, and observables and rules that are sums of counts."""
     book.whole("RECORDED", network.recorded)
     sums = weighted_sums(network)
     book.rows("SUM_ROW", "SUM_SPECIES", TableRows.of([list(weights) for weights in sums]))

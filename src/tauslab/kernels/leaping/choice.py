@@ -1,4 +1,4 @@
-"""Which engine leaps: generated code and one thread, or tables and a cooperative grid."""
+"""Choice of the engine that leaps: generated code and one thread, or tables and many threads."""
 
 from __future__ import annotations
 

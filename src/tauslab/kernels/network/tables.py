@@ -163,7 +163,7 @@ class TableBook:
         return self._constants[name] if name in self._constants else self._macros[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the header has a constant or macro."""
+        """Return whether the header has a constant or macro."""
         return name in self._constants or name in self._macros
 
     def header(self) -> str:
