@@ -31,8 +31,6 @@ _EACH = 16  # trajectories that a thread takes one after another, where a launch
 class UnrolledSsa(NetworkEngine):
     """Gillespie's direct method with one thread for a trajectory, and a network's own code."""
 
-    bytes_per_trajectory = 0  # of device memory: registers hold its state
-
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], header: str
     ) -> None:
@@ -68,8 +66,6 @@ class UnrolledSsa(NetworkEngine):
 class LanesSsa(NetworkEngine):
     """The direct method with a trajectory on each SIMD lane of a CPU core."""
 
-    bytes_per_trajectory = 0
-
     def __init__(self, backend: Backend, times: Sequence[float], header: str) -> None:
         source = KernelSource("ensemble/ssa_lanes.cc", ("ssa_lanes",), {"model.h": header})
         super().__init__(backend, times, source)
@@ -103,8 +99,6 @@ class TableSsa(NetworkEngine):
     ----------
     firings
         Of a pilot: what it counts on the device, u64 ``[reaction + 2]``: see `LargeNetwork`.
-    bytes_per_trajectory
-        Device memory that a trajectory in flight takes.
     """
 
     def __init__(
@@ -128,7 +122,6 @@ class TableSsa(NetworkEngine):
             backend, network, selector, self.team, firings=firings, pilot=pilot, expected=expected
         )
         self.firings = self._network.firings
-        self.bytes_per_trajectory = self._network.bytes_per_trajectory
         source = KernelSource(
             file_of(selector), (entry_of(selector),), {"model.h": self._network.header},
             lane_bytes=self._network.lane_bytes,
@@ -140,7 +133,7 @@ class TableSsa(NetworkEngine):
         # Half of the memory that is free, so that sample buffers fit beside it.
         share = self.backend.free_memory() // (2 * launches)
         teams = self.program.resident(self.entry) // self.team
-        return max(1, int(min(teams, share // self.bytes_per_trajectory)))
+        return max(1, int(min(teams, share // self._network.bytes_per_trajectory)))
 
     def scratch(self, rows: int) -> Any:
         """State of at most `rows` trajectories in flight."""
