@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import Array, DeviceArray
 from tauslab.base.errors import DeviceError, KernelCompileError
-from tauslab.base.host_cores import allowed_cores
-from tauslab.base.host_memory import available_memory
+from tauslab.base.host import allowed_cores, available_memory
 from tauslab.base.option_names import opt, warn
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,

@@ -16,7 +16,7 @@ from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-PAIR_COLUMNS = 4  # of each output: csrc/coupled/arguments.h
+PAIR_COLUMNS = 4  # of each output: csrc/coupled/paths.h
 
 
 class Pairs(Protocol):

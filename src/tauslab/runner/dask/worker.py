@@ -26,7 +26,7 @@ from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.options.methods import Auto
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
-from tauslab.runner.ensemble.choices.presimulation import piloted
+from tauslab.runner.ensemble.choices.pilots import piloted
 from tauslab.runner.ensemble.choices.solver_choice import (
     choose_solver,
     wants_solver,

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import InputFileError, reason_of
-from tauslab.base.files.damaged import reading
 from tauslab.base.files.direct_chunks import write_chunk
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, SealedFile, seal
 from tauslab.base.files.text import put_attributes, put_text
 from tauslab.kernels.lattice.state import SINCE_START, WAITING, LatticeState

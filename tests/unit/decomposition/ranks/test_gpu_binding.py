@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tauslab.base import host_cores
+from tauslab.base import host
 from tauslab.decomposition.ranks import job, launcher
 from tauslab.decomposition.ranks.mpi import Communicator, gpu_index
 from tauslab.kernels.backends import BackendOptions
@@ -49,7 +49,7 @@ def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
     """`srun --gpus-per-task=1` shows each rank one GPU; else all ranks of a node see all."""
     opened = []
     monkeypatch.setattr(job, "device_count", lambda _: visible)
-    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 16)
+    monkeypatch.setattr(host, "allowed_cores", lambda: 16)
     monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
     monkeypatch.setattr(job, "get_backend", lambda *chosen: opened.append(chosen))
     job.open_backend("cuda", 0, Fourth())

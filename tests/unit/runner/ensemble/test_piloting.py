@@ -26,7 +26,7 @@ from tauslab.kernels.exact.selectors import (
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.options.ensemble import Options
-from tauslab.runner.ensemble.choices import presimulation as piloting
+from tauslab.runner.ensemble.choices import pilots as piloting
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
