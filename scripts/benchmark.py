@@ -141,7 +141,7 @@ def page(rows: Rows) -> str:
 
 
 def write(rows: Rows, stem: Path) -> None:
-    """All rounds, and the table."""
+    """Write all rounds, and the table."""
     whole = {}
     for name, by_source in rows.items():
         case, part = case_of(name)

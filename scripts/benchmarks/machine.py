@@ -35,7 +35,7 @@ class Machine:
         return max(1, round(number * self.scale))
 
     def place(self) -> Any:
-        """For the argument `device` of runs."""
+        """Argument `device` of runs."""
         return ts.CPU(threads=self.threads) if self.device == "cpu" else self.device
 
     def backend(self) -> Backend:
@@ -44,7 +44,7 @@ class Machine:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """By the clock."""
+    """Seconds of some work by the clock."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -48,7 +48,7 @@ class Site:
         return self._cell() if self.cell else self._pairs()
 
     def lowered(self) -> LoweredLattice:
-        """With one pass of hops and of reactions in a step."""
+        """Lower a lattice with one pass of hops and of reactions in a step."""
         return lower_lattice(self.model(), reaction_substeps=1)
 
     def _pairs(self) -> ts.Lattice:

@@ -54,7 +54,7 @@ def _class(made: Any) -> Entry:
 
 
 def _of(module: Any, home: str) -> tuple[Entry, ...]:
-    """All that a module says it has, in its order."""
+    """Public names of a module, in its order."""
     made = ("Beliefs", "DynamicNetwork", "Estimate", "Verdict")
     return tuple(
         entry

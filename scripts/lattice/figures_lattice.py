@@ -1,11 +1,11 @@
-"""The four lattice examples, run from their files: pictures, and numbers against their laws.
+"""The four lattice examples, run from their files: pictures, and numbers against exact results.
 
     python scripts/lattice/figures_lattice.py --device cuda -o docs/figures            # all
     python scripts/lattice/figures_lattice.py --device cuda -o docs/figures minde lac-5uM
 
 ``minde``: 240 s of the Min proteins, kymograph and period.  ``lac-5uM`` and ``lac-40uM``: 60 s of
 the lac cell with little and much inducer, beside exact SSA of its well-stirred version.  ``cube``:
-Michaelis and Menten's enzyme against SSA.  ``ball``: A <-> B against its binomial law.
+Michaelis and Menten's enzyme against SSA.  ``ball``: A <-> B against its binomial distribution.
 A case writes ``lattice-CASE.json`` and ``.npz``, and where matplotlib is installed ``.png``; then
 ``lattice.md`` is the table of all JSON files in the folder, so cases may run apart, on a GPU each.
 ``--draw`` runs nothing and draws what lies in the folder.  ``--seconds`` changes the model time,
@@ -77,7 +77,7 @@ def _curves(axes: Axes, data: Arrays, name: str) -> None:
 
 
 def draw_ball(data: Arrays) -> Figure:
-    """All runs over the law, and how far their mean is off."""
+    """Draw all runs over the distribution, and how far their mean is off."""
     import matplotlib.pyplot as plt
 
     times, b, mean, spread = (data[name] for name in ("times", "B", "mean", "spread"))
@@ -113,7 +113,7 @@ def draw(case: str, folder: Path) -> None:
 
 
 def chapter(path: Path) -> list[str]:
-    """What a case found, as Markdown."""
+    """Results of a case, as Markdown."""
     found = json.loads(path.read_text(encoding="utf-8"))
     each = 1e3 * found["lattice_seconds"] / found["steps"]
     took = (f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "

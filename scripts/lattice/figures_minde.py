@@ -109,7 +109,7 @@ def draw(folder: Path, early: Arrays, found: dict[str, list[Swings]]) -> None:
 
 
 def loaded(path: Path) -> Arrays:
-    """All arrays of a file."""
+    """Arrays of a file, by name."""
     with np.load(path) as stored:
         return dict(stored)
 

@@ -1,4 +1,4 @@
-"""What long runs of the lattice engine against exact laws have in common: rows, models, boxes."""
+"""Rows, models and boxes of long runs of the lattice engine against exact results."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Boxes:
 
     @property
     def number(self) -> int:
-        """How many boxes."""
+        """Number of boxes."""
         return int(np.prod(self.count))
 
     def model(self, hops: dict[str, float], parts: int = 1) -> Lattice:
@@ -152,7 +152,7 @@ class Boxes:
         return filled(self.shape, sites.ravel(), np.tile(kinds, self.number))
 
     def random_start(self, counts: Sequence[int], seed: int) -> Particles:
-        """So many particles of each species in each box, anywhere in it."""
+        """Place so many particles of each species in each box, anywhere in it."""
         kinds = np.repeat(np.arange(1, len(counts) + 1), counts)
         random = np.random.default_rng(seed)
         places = random.integers(np.prod(self.inner), size=(self.number, len(kinds)))

@@ -190,11 +190,11 @@ def compare(case: Case, variable: str, result: ts.Result, epsilon: float = 0.0) 
     z = np.sqrt(n) * _beyond(mean - mu, epsilon * np.abs(mu)) / scale
     forgiven = np.full_like(mu, (1 + 2 * epsilon) ** 2 - 1)
     normal = np.sqrt(n / 2) * _beyond(variance / scale**2 - 1, forgiven)
-    # Samples that never differ have no kurtosis; the factor of a normal law then leaves Y as it is.
+    # Samples that never differ have no kurtosis; the factor of a normal distribution then leaves Y as it is.
     factor = np.sqrt((kurtosis + 2) / 2, out=np.ones_like(z), where=kurtosis > -2)
     y = normal / factor
-    outside = (_outside(z[moves], case.z_range), _outside(y[moves], case.y_range))
-    return Comparison(variable, z, y, *outside, int(inexact.sum()))
+    both = (_outside(z[moves], case.z_range), _outside(y[moves], case.y_range))
+    return Comparison(variable, z, y, *both, int(inexact.sum()))
 
 
 def _beyond(error: FloatArray, forgiven: FloatArray) -> FloatArray:

@@ -149,7 +149,7 @@ def difference(case: Case, found: FloatArray, expected: FloatArray) -> float:
 
 
 def simulated(case: Case, device: Any) -> dict[str, FloatArray]:
-    """Course of every quantity that can be had, f64 ``[time]``."""
+    """Time course of every quantity that can be had, f64 ``[time]``."""
     network = read_network(case.model)
     asked = dict(ask_for(network, case))
     result = ts.run(
@@ -210,7 +210,7 @@ def compartments_of(model: Path) -> dict[str, str]:
 
 
 def kind_of(message: str) -> str:
-    """What a model is refused for, without names of its own."""
+    """Reason of a refusal, without names of the model."""
     kinds = (
         *("events", "delays", "algebraic rules", "fast reactions", "package", "functions"),
         *("nothing to simulate", "no math", "kinetic law", "reversible", "missing"),

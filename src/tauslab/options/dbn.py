@@ -15,7 +15,7 @@ from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.dbn.count_tables import MOST_BINS
 from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
 from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
-from tauslab.options.keywords import Numbers, device_option
+from tauslab.options.keywords import Numbers, Times, device_option, sample_option
 from tauslab.options.methods import ODE
 from tauslab.options.places import Device, Name, Output, check_threads
 from tauslab.options.values.checks import whole, within, word
@@ -24,9 +24,7 @@ from tauslab.options.values.recurring import comm_option, quiet_option
 from tauslab.options.values.texts import (
     add_once,
     assignments,
-    count,
-    drawn,
-    read_times,
+    by_name,
     whole_number,
 )
 
@@ -158,14 +156,14 @@ class DbnOptions(DbnChoices):
             listed = isinstance(texts, tuple | list)
             if not listed or not all(isinstance(text, str) for text in texts):
                 raise ConfigError(f"{assigned(name)}{texts!r}: a list of texts is expected")
-        for given, by_name, kind in (
+        for given, values, kind in (
             ("ranges", self.ranges, "pairs of numbers"),
             ("intervals", self.own_intervals, "whole numbers"),
             ("edges", self.edges, "lists of numbers"),
             ("set", self.set, "numbers"),
         ):
-            if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
-                raise ConfigError(f"{assigned(given)}{by_name!r}: {kind} by name are expected")
+            if not isinstance(values, Mapping) or not all(isinstance(n, str) for n in values):
+                raise ConfigError(f"{assigned(given)}{values!r}: {kind} by name are expected")
         for name, pair in self.ranges.items():
             if len(_numbers(opt("ranges", key=name), pair)) != 2:
                 raise ConfigError(
@@ -194,32 +192,17 @@ def check_edges(name: str, edges: FloatArray) -> None:
         )
 
 
-def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Read ``NAME=LO:HI`` texts."""
-    found: dict[str, tuple[float, float]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        try:
-            low, high = (float(word) for word in values.split(":"))
-        except ValueError:
-            raise ConfigError(
-                f"{opt('ranges', key=text)}: write NAME=LO:HI with two numbers"
-            ) from None
-        add_once(found, name.strip(), (low, high), "ranges")
-    return found
+def _pair(text: str) -> tuple[float, float]:
+    low, high = (float(word) for word in text.split(":"))
+    return low, high
 
 
-def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
-    """Read ``NAME=a,b,c`` texts."""
-    found: dict[str, FloatArray] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        try:
-            edges = np.array([float(word) for word in values.split(",")])
-        except ValueError:
-            raise ConfigError(f"{opt('edges', key=text)}: write NAME=a,b,c with numbers") from None
-        add_once(found, name.strip(), edges, "edges")
-    return found
+def _row(text: str) -> FloatArray:
+    return np.array([float(word) for word in text.split(",")])
+
+
+parse_ranges = by_name("ranges", "NAME=LO:HI with two numbers", _pair)
+parse_edges = by_name("edges", "NAME=a,b,c with numbers", _row)
 
 
 def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
@@ -255,7 +238,7 @@ def _twice(names: Sequence[str]) -> str:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class DbnKeywords(DbnChoices):
+class DbnKeywords(Times, DbnChoices):
     """What `tauslab.dbn.build` takes."""
 
     unknown: Sequence[str] = option(
@@ -271,30 +254,13 @@ class DbnKeywords(DbnChoices):
         "Of variables: what is cut into intervals, by default the range of a pilot of 4096 "
         "trajectories.",
     )  # fmt: skip
-    sample: Sequence[str] = option(
-        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
-        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
-        "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
-        action="append", metavar="NAME=FORM", stored=Stored(apart=True, read=drawn),
-        doc='Other distributions of unknowns, such as ``["k1=lognormal(0,0.3)"]``.',
-    )  # fmt: skip
+    sample: Sequence[str] = sample_option(
+        'Other distributions of unknowns, such as ``["k1=lognormal(0,0.3)"]``.'
+    )
     set: Mapping[str, float] | None = option(
         None, "value of a parameter or initial amount; @FILE: of many", flag="--set",
         group="model", action="append", metavar="NAME=VALUE", read=assignments,
         doc="Values by name.",
-    )  # fmt: skip
-    t_end: float | None = option(
-        None, "last time point", flag="--t-end", group="sampling", type=float, metavar="T",
-        unit="time of the model", doc="Last time point; by default the model's own end.",
-    )  # fmt: skip
-    points: int | None = option(
-        None, "time points from 0 to T (101)", flag="--points", group="sampling", type=count,
-        metavar="K", doc="Number of time points from 0 to `t_end`, both included (101).",
-    )  # fmt: skip
-    times: Numbers | None = option(
-        None, "time points, one a line", flag="--times", group="sampling", type=Path,
-        metavar="FILE", read=read_times, unit="time of the model",
-        doc="Time points ``[time]``, in place of `t_end` and `points`.",
     )  # fmt: skip
     method: ODE | None = option(
         None, doc="How the equations are integrated, `tauslab.ODE`; by ``dopri5`` by default.",

@@ -229,13 +229,14 @@ class ODE:
     layout: Layout | None = option(
         None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
         elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
-        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. This and what "
-        "follows changes no result.",
+        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. "
+        "Changes no result.",
     )  # fmt: skip
     warps: int | None = option(
         None, "of layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Of layout ``warps``: over how many the equations are spread (2).",
+        doc="Of layout ``warps``: over how many the equations are spread (2). Changes no "
+        "result.",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",

@@ -154,7 +154,7 @@ def count_lane(lane: DbnLane, tables: CountTables, time: int, stream: Stream) ->
     if time == 0:
         stream.wait_for(lane.integrated())
     if lane.counts:
-        if time and tables.grows:
+        if time and lane.planes is not None:
             tables.add_binned(lane.planes, time, lane.rows, stream)
         return
     if time == 0:

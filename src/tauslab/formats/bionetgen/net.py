@@ -218,7 +218,7 @@ class _NetReader:
     # ---------------------------------------------------------------- elements
 
     def _parse(self, text: str, number: int, where: str) -> Expression:
-        """Read an expression; the time and BioNetGen's constants are told from names."""
+        """Read an expression; the time and BioNetGen's constants are no other names."""
         with _located(number, where):
             require_known(text)
             tree = substitute(parse(text, self._functions), self._renamed)

@@ -172,7 +172,7 @@ def _add(lattice: Lattice, found: LmReactions, index: int, notes: list[str]) -> 
 
 
 def holds_reactions(file: Any) -> bool:
-    """Whether a file has a reaction model that is not empty."""
+    """Return whether a file has a reaction model that is not empty."""
     group = file.get("Model/Reaction")
     return group is not None and bool(one(group, "numberReactions"))
 

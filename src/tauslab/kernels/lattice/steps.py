@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.codegen import SECTION
@@ -58,7 +59,7 @@ class Steps(ABC):
         """The last batch is done again, since particles found no room."""
 
     @abstractmethod
-    def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+    def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
         """Put steps on the stream; where it `counts`, at `marks` into the rows of `counts`."""
 
     def _start(self, blocks: int, **values: Any) -> None:
@@ -68,7 +69,7 @@ class Steps(ABC):
         grid = LaunchGrid(blocks, self.plan.threads, together=True)
         self.program.launch_blocks(entry, grid, arguments, self._memory.stream)
 
-    def _bits(self, *shape: int) -> Any:
+    def _bits(self, *shape: int) -> DeviceArray:
         """A bit for each slot of each of two directions of a site."""
         bits = np.uint16 if self._memory.lattice.slots <= 16 else np.uint32
         return self._backend.empty((*shape, 2), bits)
@@ -80,7 +81,7 @@ class PlaneSteps(Steps):
     FILE = "lattice/rdme.cc"
     ENTRIES: ClassVar[tuple[str, ...]] = ("rdme_xy", "rdme_z")
 
-    def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+    def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
         """Put steps on the stream, one by one."""
         del marks, counts
         planes = self._memory.slab.planes
@@ -137,7 +138,7 @@ class ListedSteps(PlaneSteps):
         self._z_moves = self._bits(memory.slab.planes, ny, nx)
         self._listed = self._backend.empty((6, memory.slab.planes, plan.tiles), np.int32)
 
-    def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+    def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
         """Put steps on the stream."""
         del marks, counts
         most = max(1, self._memory.sites // self._backend.sites_of_a_block)
@@ -170,7 +171,7 @@ class SparseSteps(Steps):
         """Particles were changed from outside."""
         self._known = False
 
-    def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+    def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
         """Put steps on the stream, and counts at `marks`."""
         tiles = self._memory.slab.planes * self.plan.tiles
         warps = self.plan.threads // self.plan.lanes
@@ -183,7 +184,12 @@ class SparseSteps(Steps):
         self._start_counting(blocks, steps, marks, counts, parts=1 + halves)
 
     def _start_counting(
-        self, blocks: int, steps: int, marks: Sequence[int], counts: Any, **values: Any
+        self,
+        blocks: int,
+        steps: int,
+        marks: Sequence[int],
+        counts: DeviceArray | None,
+        **values: Any,
     ) -> None:
         self._marks = self._backend.upload(np.array(marks, np.int64)) if marks else None
         self._start(
@@ -213,7 +219,7 @@ class SectionSteps(SparseSteps):
         sections = -(-self._memory.slab.planes // SECTION) * self.plan.tiles
         return min(sections, max(1, self._resident // self.plan.sharing))
 
-    def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+    def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
         """Put steps on the stream, and counts at `marks`."""
         self._start_counting(self._blocks, steps, marks, counts, sites=self._room)
 
@@ -249,7 +255,7 @@ class LineSteps(Steps):
         """Let blocks wait for all others: they share a list of particles that wait."""
         self.lines.apart = False
 
-    def launch(self, steps: int, marks: Sequence[int], counts: Any) -> None:
+    def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
         """Put steps on the stream."""
         del marks, counts
         self._start(self.lines.blocks, **self.lines.arguments(steps))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import option
-from tauslab.options.values.texts import assignments, named_texts
+from tauslab.options.values.texts import assignments, by_name
 
 
 def quiet_option() -> bool:
@@ -50,7 +50,8 @@ def initial_option() -> Any:
     return option(
         None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
         group="model", action="append", metavar="NAME=LAW",
-        read=named_texts("initial", "NAME=LAW", "X=poisson(50)"), doc="As of `tauslab.Ensemble`.",
+        read=by_name("initial", 'NAME=LAW, such as "X=poisson(50)"', str),
+        doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ class DaskLanes:
         return [DaskLane(self) for _ in range(missing)]
 
     def launch(self, lane: DaskLane, first: int, end: int, tell: Callable[[Any], None]) -> None:
-        """Hand the launch to Dask; lanes are told of as they end."""
+        """Hand the launch to Dask; `tell` gets the lane as it ends."""
         lane.start(first, end, tell)
 
     def submit(self, first: int, end: int, attempt: int) -> Any:

@@ -156,7 +156,7 @@ class Ensemble:
         self._wait_for(collector)
         self._raise_failure()
         self.tally.wall = time.perf_counter() - began
-        counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
+        counter.free()  # collective: rank 0, which hosts it, serves the others until all have come
         return self.tally
 
     def _launch_all(self, counter: Counter) -> None:
@@ -209,7 +209,7 @@ class Ensemble:
         return self._blocks.take(counter.next, self._lanes.sharers, self._lanes.each)
 
     def _stopping(self) -> bool:
-        """Whether this rank or another was asked to stop; tells the others."""
+        """Return whether this rank or another was asked to stop; tells the others."""
         if self._asked_at is not None:
             return True
         assert self._counter is not None

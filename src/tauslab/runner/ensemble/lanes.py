@@ -1,4 +1,4 @@
-"""Where the launches of an ensemble run: lanes on this rank's device, or on workers elsewhere."""
+"""Lanes, in which launches of an ensemble run: on this rank's device, or on workers elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LaneLike(Protocol):
     """One launch in flight, wherever it runs."""
 
     def wait(self) -> Delivery:
-        """Block until samples and sums are here; raises what went wrong."""
+        """Block until samples and sums have arrived; raises the launch's error."""
 
 
 class Lanes(Protocol):
@@ -61,7 +61,7 @@ class Lanes(Protocol):
         """
 
     def in_flight(self) -> Sequence[InFlight]:
-        """How far launches in flight are, where that is known."""
+        """Progress of launches in flight, where that is known."""
 
     def poll(self) -> None:
         """Called again and again while the driver waits; raises if waiting has become vain."""
@@ -139,7 +139,7 @@ class DeviceLanes:
         self._origin = copies.record()
 
     def fresh(self) -> Sequence[Lane]:
-        """All of them at the first call."""
+        """Return all lanes at the first call."""
         given, self._fresh = self._fresh, []
         return given
 
@@ -149,7 +149,7 @@ class DeviceLanes:
         tell(lane)
 
     def intervals(self, lane: Lane) -> tuple[Interval, Interval]:
-        """From the device's own events."""
+        """Take the times from the device's own events."""
         return lane.intervals(self._origin)
 
     def halt(self) -> bool:
@@ -158,7 +158,7 @@ class DeviceLanes:
         return any(asked)
 
     def in_flight(self) -> Sequence[InFlight]:
-        """As the launches have told."""
+        """Progress that the launches have written."""
         return [found for lane in self._lanes if (found := lane.in_flight()) is not None]
 
     def poll(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run of lattices says of its own result: every kind of run counts, and one place judges.
+"""Warnings of a run of lattices about its own result: every kind of run counts, one place judges.
 
 A run, its replicas, an ensemble, a filter and a weighted ensemble add what they count while
 lattices move to a `Judge`, and let it speak.

@@ -222,7 +222,7 @@ def _compressing(options: LatticeOptions, comm: Communicator) -> int:
 
 
 def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:
-    """How many lattices this rank runs at the same time.
+    """Number of lattices that this rank runs at the same time.
 
     One where there are hooks, since a hook is given one lattice.
     """
@@ -239,7 +239,7 @@ def _replicas(
     begun: Mapping[int, Begun],
     stop: Callable[[], bool],
 ) -> StoppedEarly | None:
-    """Do all replicas and finish the file; or, if that was asked for, what tells of a stop."""
+    """Do all replicas and finish the file; or return the error of a requested stop."""
     group = groups[0]
     if group.rank == 0:
         writer.open_counts()

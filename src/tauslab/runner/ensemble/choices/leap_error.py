@@ -1,4 +1,4 @@
-"""Whether leaps give an answer within tolerance, judged by a pilot of many trajectories.
+"""Error of leaps against the tolerance, judged by a pilot of many trajectories.
 
 Trajectories are simulated with the leaps of the run; with leaps of half their epsilon, which also
 end half-way between samples; and, where that is cheap beside the run, exactly. All have a random
@@ -60,7 +60,7 @@ class LeapMoments:
 
 @dataclass(frozen=True)
 class Difference:
-    """The worst that was found, as parts of the tolerance, and where; or what was refused."""
+    """The worst difference, as parts of the tolerance, and where; or the reason of a refusal."""
 
     mean: float
     sd: float
@@ -90,7 +90,7 @@ def moments_of(counts: CountArray) -> LeapMoments:
 def difference(
     tried: LeapMoments, other: LeapMoments, names: Sequence[str], times: FloatArray, share: float
 ) -> Difference:
-    """How far moments differ, where they may by `share` of the tolerance."""
+    """Compare moments, which may differ by `share` of the tolerance."""
     if tried.lost:
         return Difference(np.inf, np.inf, f"{tried.lost} of the pilot's trajectories end early")
     off = np.abs(tried.mean - other.mean)

@@ -156,7 +156,7 @@ def _judged(task: NetworkTask, backend: Backend, leaped: Counted) -> MethodChoic
 
 
 def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
-    """How many times as fast leaps may be; None where that is little or nobody knows."""
+    """Expected speed of leaps in that of exact events; None where it is little or unknown."""
     if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     pilot = _exact_pilot(task, backend)
@@ -166,7 +166,7 @@ def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
 
 
 def outlook(network: Network) -> list[str]:
-    """How exact simulation would find reactions, and what a leap would do, for people."""
+    """Describe the selectors of exact simulation, and the first leap, for people."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What pilots share, and the pilot of a large network.
+"""Seeds and lanes of pilots, and the pilot of a large network.
 
 Some trajectories are tried with random numbers of their own. One rank or worker runs a pilot for
 all. It counts work and never times it, so the choice is a function of model, options and seed.
@@ -28,7 +28,7 @@ def pilot_seed(seed: int) -> int:
 
 
 def spread(total: int, many: int) -> list[int]:
-    """At most so many of the numbers below `total`, the first, the last and some between.
+    """Choose at most `many` of the numbers below `total`: the first, the last and some between.
 
     >>> spread(10, 4), spread(2, 4)
     ([0, 3, 6, 9], [0, 1])

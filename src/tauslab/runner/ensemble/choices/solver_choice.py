@@ -73,7 +73,7 @@ def with_solver(task: Task, backend: Backend, comm: Communicator) -> Task:
 
 
 def wants_solver(task: OdeTask) -> bool:
-    """Whether a solver is to be chosen."""
+    """Return whether a solver is to be chosen."""
     return task.options.integration.solver == "auto"
 
 
@@ -150,13 +150,13 @@ class _SolverPilot:
             tried = self.tried(EXPLICIT, budget)
 
     def is_little(self, steps: int) -> bool:
-        """Whether nothing is worth a trial: a few steps, of trajectories that are not very many."""
+        """Return whether no trial pays: a few steps, of trajectories that are not very many."""
         beside = steps - self.samples
         size = len(self.system.rates) + 10
         return beside < _FEW and 6.0 * size * beside * self.task.options.total < _WORTH
 
     def is_worth(self, steps: int, costs: Costs) -> bool:
-        """Whether all trajectories cost more than to compile another kernel, or steps are many."""
+        """Return whether the run costs more than to compile another kernel, or steps are many."""
         work = costs.explicit * (steps - self.samples) * self.task.options.total
         return steps - self.samples >= _FEW or work > _WORTH
 
