@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.populations.division import Division, Fraction
+from tauslab.analysis.populations.division import Division
 from tauslab.analysis.populations.growth import Population
 from tauslab.analysis.populations.keywords import FOLLOW, PopulationKeywords
 from tauslab.analysis.populations.result import PopulationResult
@@ -17,7 +17,7 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.all_ranks import ranks_of
-from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.decomposition.ranks.job import agreed_seed, devices
 from tauslab.model.network.diagnosis.events import begins_true
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -104,11 +104,6 @@ def population(
         times=np.zeros(1), n=given.cells, seed=agreed_seed(given.seed, lambda: None, ranks),
         set=rows, method=SSA(), **device_settings(given.device), **steps,
     )  # fmt: skip
-    grown = Population(
-        dividing, settings, rows, fraction=Fraction.parse(given.fraction), follow=given.follow,
-        most=given.most, initial=initial, comm=ranks,
-    )  # fmt: skip
-    try:
-        return grown.run(looks.tolist())
-    finally:
-        grown.close()
+    with devices(settings.device, settings.threads, ranks) as backend:
+        cells = Population(dividing, settings, rows, given, initial, backend, ranks)
+        return cells.run(looks.tolist())
