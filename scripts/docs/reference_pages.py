@@ -54,7 +54,7 @@ def _class(made: Any) -> Entry:
 
 
 def _of(module: Any, home: str) -> tuple[Entry, ...]:
-    """All that a module says it has, in its order."""
+    """Public names of a module, in its order."""
     made = ("Beliefs", "DynamicNetwork", "Estimate", "Verdict")
     return tuple(
         entry
@@ -219,7 +219,7 @@ PAGES = (
         f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
         (
             *_of(dbn, "tauslab.dbn"),
-            *_entries(dbn_network.Rows, home=dbn_network.__name__, made_by_user=False),
+            *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),
         ),
     ),
     Page(

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
-from tauslab.base.files.locking import NO_LOCKS, tell_of_no_locks
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.files.opening import NO_LOCKS, tell_of_no_locks
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.options.values.result_name import require_result_name

@@ -81,6 +81,6 @@ def process_export(arguments: argparse.Namespace) -> None:
 
 
 def _view(arguments: argparse.Namespace) -> View:
-    """What the options of ``plot`` or ``export`` choose."""
+    """Part of a result that the options of ``plot`` or ``export`` choose."""
     given = {k: v for k, v in vars(arguments).items() if k in View.__dataclass_fields__}
     return View(**given | {"species": names(arguments.species) if arguments.species else ()})

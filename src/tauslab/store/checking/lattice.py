@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import InputFileError, TauslabError
-from tauslab.base.files.damaged import reading
 from tauslab.base.files.direct_chunks import read_chunk
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile
 from tauslab.kernels.fields import Field
 from tauslab.kernels.lattice.state import SAMPLED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import StoredData, ended_by_signals, open_hdf5

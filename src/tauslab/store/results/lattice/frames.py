@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.formats.lattice_hdf5 import read_lattice_file
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.lattice.parts import CHECKPOINT, OpenPart, covering, list_parts, open_part

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.option_names import Spelling, assigned, know, opt
 from tauslab.formats.toml.values import Naming, load_toml
 from tauslab.store.checking.lattice import MARKS, CheckedLattice

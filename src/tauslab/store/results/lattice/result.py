@@ -15,7 +15,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.html import escape
 from tauslab.options.lattice import LatticeChoices
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.stored import values_in
+from tauslab.options.values.definition import values_in
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
 from tauslab.store.hdf5.disk import Disk, publish

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.html import card, table
 from tauslab.store.results.columns import apart
 from tauslab.store.results.lattice.frames import AXES
