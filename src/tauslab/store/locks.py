@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
-from tauslab.base.files.opening import NO_LOCKS, tell_of_no_locks
+from tauslab.base.files.opening import NO_LOCKS, warn_of_no_locks
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.store.targets import require_place
@@ -116,7 +116,7 @@ def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
     """What follows if a lock was not given: an error, or to go on where there are none."""
     try:
         if error.errno in NO_LOCKS:
-            tell_of_no_locks(output, error.errno)
+            warn_of_no_locks(output, error.errno)
             with suppress(OSError):
                 lock_path(output).unlink()
             return []
