@@ -259,8 +259,8 @@ class ODE:
         except (TypeError, ValueError) as error:
             if isinstance(error, ConfigError):
                 raise
-            given = ", ".join(f"{name}={value!r}" for name, value in own.items())
-            raise ConfigError(f"{given}: a number or a name is of a wrong kind") from None
+            shown = ", ".join(f"{name}={value!r}" for name, value in own.items())
+            raise ConfigError(f"{shown}: a number or a name is of a wrong kind") from None
 
     def settled(self, default: str = "auto") -> ODE:
         """Return the settings with all given that decides numbers; None for other solvers' own."""

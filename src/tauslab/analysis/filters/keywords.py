@@ -20,8 +20,8 @@ from tauslab.options.methods import Method, MethodWord
 from tauslab.options.places import Device, Name
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
+from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.recurring import comm_option, initial_option, seed_option
-from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.texts import add_once, count
 
 _MOST = 10**9
@@ -90,7 +90,7 @@ class HiddenKeywords(DataKeywords):
     """Keywords of all functions that compare particles with data."""
 
     _: KW_ONLY
-    initial: Mapping[str, StartLaw] | None = initial_option()
+    initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(
         None, "ssa (default): exact; tau: leaping", flag="--method", group="method",
