@@ -9,14 +9,13 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import measure_commands as commands
 import measure_equations as equations
 import measure_halo as halo
 import measure_large as large
 import measure_lattices as lattices
 import measure_networks as networks
 import measure_ranks as ranks
-from machine import ROOT, Answer, Machine
+from machine import COMMANDS, ROOT, Answer, Machine, command
 from measure_large import Work
 from measure_networks import Run
 
@@ -172,12 +171,12 @@ def _step(name: str, warm: int, steps: int, **how: Any) -> Callable[[Machine], A
 
 def starts() -> Iterator[Case]:
     """Commands in processes of their own."""
-    for name, words in commands.COMMANDS.items():
+    for name, words in COMMANDS.items():
         about = f"`{words[1]}`" if words[0] == "-c" else f"`tauslab {' '.join(words[2:6])}`"
         if name == "run":
             about = "`tauslab run`, 1,000 trajectories, warm"
         about = about.replace(str(ROOT / "examples") + "/", "")
-        done = of(commands.command, name=name)
+        done = of(command, name=name)
         goal, device = 1.0 if name == "run" else None, "cuda" if name == "cupy" else ""
         yield Case(f"start-{name}", "start", about, "s", done, goal, device=device)
 

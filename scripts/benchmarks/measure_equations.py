@@ -1,6 +1,6 @@
 """Ensembles of equations: systems of Hagiescu et al., ACM TACO 10(4):55 (2013), and of other sizes.
 
-Three published models and five synthetic systems, those of `tauslab.model.generators.equations`, of the
+Three published models and five synthetic systems, those of `synthetic_equations`, of the
 paper's sizes; figures of the paper, of a Tesla S2050, are in docs/benchmarks/ode.md.
 """
 

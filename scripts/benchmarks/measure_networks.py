@@ -288,7 +288,7 @@ STIFF: dict[str, tuple[Callable[[], ts.Network], float, dict[str, float]]] = {
 
 
 def course() -> tuple[ts.Network, dict[str, Any]]:
-    """Lotka and Volterra's reactions, and the noisy course of python-smfsb."""
+    """Lotka and Volterra's reactions, and the noisy time course of python-smfsb."""
     file = DATA / "ensembles" / "lotka_volterra_noise_10.json"
     net = ts.Network("lotka_volterra")
     net.add_species("x1", 50)
@@ -315,7 +315,7 @@ def turnover() -> tuple[ts.Network, dict[str, Any]]:
 
 
 def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[str, float]:
-    """Filters a second of user time, one core: python-smfsb's noisy course, by exact simulation.
+    """Filters a second of user time, one core: python-smfsb's noisy time course, by exact simulation.
 
     The mean log-likelihood shows that all ways do the same.
     """

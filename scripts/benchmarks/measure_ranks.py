@@ -178,7 +178,7 @@ class Pretended(Communicator):
         return self._said[self._heard - 1]
 
     def allgather(self, value: Any) -> list[Any]:
-        """All say the same."""
+        """Answer as if all ranks said the same."""
         return [value] * self.size
 
 

@@ -206,7 +206,7 @@ def _distinct(count: int, but: Sequence[int], n: int, words: RandomWords) -> lis
 
 
 def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IntArray:
-    """How many terms each equation has: one, and its share of the others by weight."""
+    """Number of terms of each equation: one, and its share of the others by weight."""
     order = words.permutation(n)
     weights: FloatArray = np.ones(n)
     if kind == "disparate":
@@ -225,7 +225,7 @@ def _lengths(kind: str, n: int, terms: int, words: RandomWords) -> IntArray:
 
 
 def _others(owner: IntArray, n: int, words: RandomWords) -> IntArray:
-    """For each term a variable other than its own."""
+    """Draw a variable for each term, other than its own."""
     drawn = words.below(np.full(len(owner), n - 1))
     shifted: IntArray = drawn + (drawn >= owner)
     return shifted

@@ -138,7 +138,7 @@ def _block(code: str) -> str:
 
 
 def _is_given(parameter: inspect.Parameter) -> bool:
-    """Whether users give it: what a dataclass makes for itself is filled by its methods."""
+    """Return whether users give it: methods of a dataclass fill the other fields."""
     return parameter.name != "self" and repr(parameter.default) != "<factory>"
 
 
@@ -192,7 +192,7 @@ _COMMAND_PAGES = {
 
 
 def _commands_page(places: Mapping[str, str]) -> str:
-    """All commands, in the order of the help."""
+    """List all commands, in the order of the help."""
     called = {"run": "run", "molecules": "in_molecules", "build": "dbn.build"}
     found = {key: places[f"tauslab.{name}"] for key, name in called.items()}
     parts = ["# Command line", _INTRO.format(**found)]
@@ -249,7 +249,7 @@ _PAGE = re.compile(r"(?<![\w/\[])`{0,2}docs/([\w-]+)\.md`{0,2}")
 
 
 def anchor(title: str) -> str:
-    """What GitHub and mkdocs make of a heading."""
+    """Anchor that GitHub and mkdocs make of a heading."""
     return re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-")
 
 

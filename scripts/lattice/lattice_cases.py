@@ -1,4 +1,4 @@
-"""The four lattice examples, run from their files: numbers against laws, arrays for pictures.
+"""The four lattice examples, run from their files: numbers against exact results, arrays for pictures.
 
 `figures_lattice.py` runs them and draws.
 """
@@ -49,7 +49,7 @@ class Quantity:
 
 @dataclass
 class Outcome:
-    """What a case found, with the seconds of its lattice runs and of all of it."""
+    """Results of a case, with the seconds of its lattice runs and of all of it."""
 
     case: str
     says: str
@@ -67,7 +67,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Settings:
-    """How long: seconds of model time, replicas, well-stirred trajectories."""
+    """Size of a run: seconds of model time, replicas, well-stirred trajectories."""
 
     device: Any = "auto"
     seconds: float | None = None
@@ -169,7 +169,7 @@ def cube(settings: Settings) -> Outcome:
 
 
 def ball(settings: Settings) -> Outcome:
-    """A <-> B: mean and variance of B against the binomial law."""
+    """A <-> B: mean and variance of B against the binomial distribution."""
     runs, seconds = settings.replicas or 16, settings.seconds or 10.0
     outcome = Outcome("ball", f"{runs} runs of {seconds:g} s, against Binomial(1000, p(t))")
     with settings.run(lattice_of("isomerisation_ball.toml"), outcome, 100, seconds, replicas=runs
@@ -214,7 +214,7 @@ def lattice_of(name: str) -> Lattice:
 
 
 def lac_model(folder: Path) -> Lattice:
-    """What `examples/lac_two_state.py` writes, read from its file."""
+    """Read the model that `examples/lac_two_state.py` writes."""
     path = folder / "lac_two_state.h5"
     lattice_of("lac_two_state.py").write(path)
     model = ts.read(path)
@@ -294,13 +294,13 @@ def swings(times: FloatArray, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Swi
 
 
 def swings_of_planes(times: FloatArray, bound: npt.NDArray[np.integer]) -> Swings:
-    """Of particles in each plane ``[sample, plane]``, between lower and upper half."""
+    """Swings of particles in each plane ``[sample, plane]``, between lower and upper half."""
     middle = bound.shape[1] // 2
     return swings(times, bound[:, :middle].sum(axis=1), bound[:, middle:].sum(axis=1))
 
 
 def exact_swings() -> list[Swings]:
-    """Of the stored exact runs of the Min proteins, which `exact_rdme.py` made."""
+    """Swings of the stored exact runs of the Min proteins, which `exact_rdme.py` made."""
     with np.load(EXACT) as stored:
         planes, times = stored["planes"], stored["times"]
     return [swings_of_planes(times, run[:, 2] + run[:, 4]) for run in planes]

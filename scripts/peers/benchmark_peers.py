@@ -8,7 +8,7 @@
 `exact`: seconds of each program's public call for 1,000 trajectories x 101 samples; `rebop_core` is the
 compiled class inside rebop, to be compared with our kernel alone. `events`: three models with events,
 eleven samples, by COPASI's direct method and GillesPy2's hybrid C++ solver with all species discrete.
-`filters`: bootstrap filters of python-smfsb's noisy course of predators and prey, at many values of a
+`filters`: bootstrap filters of python-smfsb's noisy time course of predators and prey, at many values of a
 parameter, by the package `particles`, whose transition is Gillespie's direct method in Numba.
 
 Seconds are of the processor, of this process and its children, without reading and compiling, which a
@@ -159,7 +159,7 @@ def filters(n: int) -> Iterator[Made]:
 
 
 def ours(particles: int, n: int, seed: int) -> Any:
-    """All in one launch a row."""
+    """Run all filters in one launch."""
     net, data = course()
     found = ts.particle_filters(
         net, data, observe=OBSERVE, initial=INITIAL, n=particles,

@@ -32,11 +32,11 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        """All that fails."""
+        """Names and rows that fail."""
         return [*self.failed, *(" ".join(row) for row in self.rows if row and row[-1] == FAIL)]
 
     def page(self, command: str) -> str:
-        """As Markdown."""
+        """Return the page as Markdown."""
         below = ["", *self.below] if self.below else []
         lines = [f"# {self.title}", "", f"    {command}", "", self.about, "",
                  *table(self.columns, self.rows), *below]  # fmt: skip

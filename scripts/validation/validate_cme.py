@@ -153,7 +153,7 @@ def validate(
 
 
 def smallest_p(n_tests: int) -> float:
-    """What each of `n_tests` p-values must reach."""
+    """Least p-value that each of `n_tests` must reach."""
     return FALSE_ALARMS / n_tests
 
 
@@ -185,14 +185,14 @@ def run(given: Any) -> Outcome:
 
 # ---------------------------------------------------------------- `tauslab.cme` beside the same
 
-# A law fails that differs by more than its bound. The tables have 12 digits and were cut where less
+# A distribution fails that differs by more than its bound. The tables have 12 digits and were cut where less
 # than 1e-9 is left out, in most 1e-12: this is what a difference may have of that.
 TABLE = 5e-12
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One marginal law at one time; `error` sums absolute differences over counts."""
+    """One marginal distribution at one time; `error` sums absolute differences over counts."""
 
     problem: str
     species: str
@@ -203,12 +203,12 @@ class Comparison:
 
     @property
     def holds(self) -> bool:
-        """Whether the difference is within the bound and the digits of the table."""
+        """Return whether the difference is within the bound and the digits of the table."""
         return self.error <= self.bound + TABLE
 
 
 def projected(problem: Problem, tolerance: float = 1e-8) -> list[Comparison]:
-    """Every law of a problem."""
+    """Compare every distribution of a problem."""
     exact = {name: exact_distribution(problem.name, name) for name in problem.columns}
     times = next(iter(exact.values()))[0]
     law = ts.cme(problem.model(), times, set=problem.values, tolerance=tolerance)
@@ -232,7 +232,7 @@ def run_projection(given: Any) -> Outcome:
     found = [one for problem in PROBLEMS for one in projected(problem)]
     return Outcome(
         "Laws of the master equation",
-        f"`tauslab.cme` against {len(found)} exact laws: the sum of all differences is to be at most the "
+        f"`tauslab.cme` against {len(found)} exact distributions: the sum of all differences is to be at most the "
         f"bound it gives and {TABLE:g}, the digits of the tables. Tolerance 1e-8.",
         ("model", "species", "time", "states", "difference", "bound", "verdict"),
         [[*cells(one, 2), verdict(good=one.holds)] for one in found],

@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known of a derivative."""
+    """Exact value of a derivative."""
 
     value: float
     difference: float  # over the sides that are compared
@@ -102,7 +102,7 @@ def decay() -> Case:
 
 
 def estimated(case: Case, given: Any) -> Iterator[Row]:
-    """All derivatives of a case by each method."""
+    """Estimate all derivatives of a case by each method."""
     for method in METHODS:
         ratio = method == "likelihood-ratio"
         names = [name for name in case.exact if not ratio or name in case.network.parameters]
@@ -127,7 +127,7 @@ COLUMNS = ("case", "derivative", "method", "exact", "value", "standard_error", "
 
 
 def right(row: Row) -> bool:
-    """Whether an estimate is as it should be."""
+    """Return whether an estimate is as it should be."""
     varies_less = row.method != "coupled" or row.less >= LEAST_GAIN
     return abs(row.errors) <= MOST_ERRORS and varies_less
 

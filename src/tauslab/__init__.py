@@ -106,10 +106,10 @@ _HOMES = {  # public names by module
 # Methods that show or write themselves by packages above their own (`tauslab.base.door`).
 _FACES = {
     "Lattice.plot": "tauslab.views.lattice_preview:plot_geometry",
-    "Lattice.view": "tauslab.views.lattice_preview:view_geometry",
+    "Lattice.view": "tauslab.views.scene:view_geometry",
     "LatticeResult.movie": "tauslab.views.movie:write_movie",
     "LatticeResult.plot": "tauslab.views.lattice:plot_lattice",
-    "LatticeResult.view": "tauslab.views.lattice_view:view_frame",
+    "LatticeResult.view": "tauslab.views.scene:view_frame",
     "Network.to_antimony": "tauslab.formats.antimony:write_antimony",
     "Network.to_sbml": "tauslab.formats.sbml.writer:write_sbml",
     "Result.plot": "tauslab.views.ensemble:plot_result",

@@ -1,4 +1,4 @@
-"""What the functions of several commands share: settings, signals, warnings."""
+"""Settings, signals and warnings of several commands."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def require_text(words: Sequence[str]) -> None:
 
 @contextmanager
 def reading_result(arguments: argparse.Namespace) -> Iterator[None]:
-    """For a command that reads a result: a sentence says what is damaged, or what means lack."""
+    """Turn a damaged result, or means that lack samples, into a sentence."""
     file = getattr(arguments, "file", None)
     if file is None:
         yield
@@ -150,7 +150,7 @@ def making_new(path: Path | None, *, overwrite: bool) -> Iterator[None]:
 
 
 def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
-    """Where nothing is there to be resumed, say so: a batch job means it, a slip does not.
+    """Say that there is nothing to resume: a batch job means it, a slip does not.
 
     What a run keeps until its file is made lies beside it, under names that begin with the file's.
     """

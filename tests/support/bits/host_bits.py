@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.analysis.dbn.intervals import rounded_range
-from tauslab.analysis.dbn.results.model_checking import SequentialTest
-from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.plan import rounded_range
+from tauslab.analysis.dbn.results.model_checking import Monitor, SequentialTest
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.array_math import apply

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import FloatArray, Structure
+from tauslab.analysis.dbn.results.network import Structure
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.layouts import Counting
@@ -72,7 +73,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     Raises
     ------
     ModelError
-        A feature that equations cannot honour, or a law that is not known.
+        A feature that equations cannot honour, or a formula that is not known.
     ConfigError
         A name that the model does not have, or a model without variables.
     """

@@ -1,4 +1,4 @@
-"""What ``tauslab dbn`` does."""
+"""The command ``tauslab dbn``."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:
-    """What a run prints in the end."""
+    """Print the answer of a run."""
     with telling_warnings():
         if arguments.json:
             print(json.dumps(facts_of_run(result), indent=2))

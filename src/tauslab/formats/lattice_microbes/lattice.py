@@ -29,8 +29,12 @@ from tauslab.formats.lattice_microbes.fields import (
     whole,
     whole_numbers,
 )
-from tauslab.formats.lattice_microbes.network import holds_reactions, lm_network
-from tauslab.formats.lattice_microbes.reactions import LmReactions, add_reactions
+from tauslab.formats.lattice_microbes.reactions import (
+    LmReactions,
+    add_reactions,
+    holds_reactions,
+    lm_network,
+)
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import ANY, SLOTS
 from tauslab.model.lattice.site_map import ArraySites

@@ -30,7 +30,7 @@ _REACTION = ("name", "equation", "rate", "unit", "volume", "site_types")
 
 @dataclass(frozen=True)
 class Stored:
-    """What a normal form leaves to its file: the sites, and the positions in order."""
+    """Arrays that a normal form leaves to its file: the sites, and the positions in order."""
 
     sites: SiteMap
     positions: Sequence[Positions]

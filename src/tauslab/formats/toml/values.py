@@ -1,4 +1,4 @@
-"""What readers of TOML share: tables, keys and values, with messages that name them."""
+"""Tables, keys and values of TOML, with messages that name them."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class Table:
 
 
 def shown(value: object) -> str:
-    """How a message calls a value of the wrong type."""
+    """Name of a value of the wrong type in messages."""
     if value is None:
         return "nothing"
     kind = _KINDS.get(type(value), "a date or a time")
@@ -218,7 +218,7 @@ def shown(value: object) -> str:
 
 
 def is_lattice_text(text: str) -> bool:
-    """Whether TOML is a lattice model: it has a table ``[lattice]``."""
+    """Return whether TOML is a lattice model: it has a table ``[lattice]``."""
     try:
         return "lattice" in tomllib.loads(text)
     except (ValueError, RecursionError):  # the former also of a number with 5000 digits

@@ -40,9 +40,7 @@ def initial_distributions(
         if isinstance(network, Network) and network.species[name].fixed:
             raise ConfigError(f"initial {name}: a fixed species has one amount alone")
         if isinstance(network, Network) and name in real_species(network):
-            raise ConfigError(
-                f"initial {name}: it is a quantity, and these are distributions of counts"
-            )
+            raise ConfigError(f"initial {name}: it is a quantity, not a count")
         found[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tauslab.options.values.checks import whole
+from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import option
 from tauslab.options.values.texts import assignments, by_name
 
@@ -60,4 +60,21 @@ def output_option(doc: str = "", *, python: bool = True) -> Any:
     return option(
         None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc=doc, python=python,
+    )  # fmt: skip
+
+
+def checkpoint_option(doc: str) -> Any:
+    """A file from which an analysis that was ended goes on."""
+    return option(
+        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        group="output", type=Path, metavar="FILE",
+        doc=f"An HDF5 file that is written every `checkpoint_every` seconds{doc}",
+    )  # fmt: skip
+
+
+def checkpoint_every_option() -> float:
+    """How often that file is written."""
+    return option(
+        60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
+        doc="Seconds between two checkpoints.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Workers of Dask: started here, started through SLURM, or found at an address."""
+"""Workers of Dask: started by the run, started through SLURM, or reached at an address."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Workers:
 
     @property
     def wanted(self) -> int:
-        """How many workers to keep busy: those there are, or as many as work would bring."""
+        """Number of workers to keep busy: those there are, or as many as work would bring."""
         return max(1, len(self.threads), self._most)
 
     def check(self) -> None:

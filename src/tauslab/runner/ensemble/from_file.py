@@ -1,4 +1,4 @@
-"""What a run takes over from a result file: one to resume, to add to, or to run again.
+"""Options that a run takes from a result file: one to resume, to add to, or to run again.
 
 One rule for all three: an option that nobody gave is as in the file.  Which options a file holds,
 and how, their definitions say (`tauslab.options.values.definition`).

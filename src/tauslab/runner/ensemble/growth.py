@@ -375,7 +375,7 @@ def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece],
 
 
 def _why_not(tests: Convergence) -> str:
-    """How far a condition is from being met."""
+    """Describe how far a condition is from being met."""
     width = half_width(tests.until, tests.sums)
     if math.isfinite(width):
         return f"the half width is {width:.3g}"

@@ -44,7 +44,7 @@ class Reductions:
     summaries: Summaries | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything is computed from samples."""
+        """Return whether anything is computed from samples."""
         return self.statistics is not None or self.summaries is not None
 
 
@@ -69,6 +69,12 @@ def _summaries(task: Task, backend: Backend) -> Summaries | None:
     times, names = task.options.times, (task.counted, task.reals)
     wanted = {f"summary/{spec.name}": spec.summary(times, *names) for spec in specs}
     return Summaries(backend, times, (len(task.counted), len(task.reals)), wanted)
+
+
+def layout_row(engine: Engine) -> dict[str, float | str]:
+    """Layout in which a device with warps computes equations, for a rank's row of /profile."""
+    choice = getattr(engine, "choice", None)
+    return {} if choice is None else {"layout": str(choice)}
 
 
 def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None = None) -> int:
@@ -102,7 +108,7 @@ class InFlight:
 
     @classmethod
     def read(cls, words: npt.NDArray[np.uint64]) -> InFlight:
-        """From the control words of a launch."""
+        """Read the control words of a launch."""
         reached = words[REACHED_TIME : REACHED_TIME + 1].view(np.float64)
         return cls(int(words[RUN_EVENTS]), float(reached[0]))
 
@@ -248,7 +254,7 @@ class Lane:
 
     @property
     def ended(self) -> bool:
-        """Whether `wait` would return at once."""
+        """Return whether `wait` would return at once."""
         return self._marks[-1].done()
 
     @property
@@ -257,7 +263,7 @@ class Lane:
         return self._marks[0]
 
     def in_flight(self) -> InFlight | None:
-        """How far the launch in flight is; None if there is none."""
+        """Progress of the launch in flight; None if there is none."""
         if not self._marks or not self._marks[0].done() or self._marks[1].done():
             return None
         return InFlight.read(self._engine.backend.read_now(self._buffers.row_counter))

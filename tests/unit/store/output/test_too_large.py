@@ -13,8 +13,7 @@ from tauslab.base import host
 from tauslab.base.errors import ConfigError, ModelError, OutputError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.hdf5.disk import Disk
-from tauslab.store.locks import written_by_us
-from tauslab.store.results.array_file import require_new_file
+from tauslab.store.locks import require_new_file, written_by_us
 
 GIB = 1 << 30
 
