@@ -25,8 +25,8 @@ from tauslab.options.methods import SSA
 from tauslab.options.places import device_settings
 from tauslab.options.python_values import numbers
 from tauslab.options.values.definition import check_values
+from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.start_laws import start_laws
 from tauslab.options.values.unknown import checks_keywords
 
 
@@ -86,7 +86,7 @@ def population(
             f"{events}"
         )
     dividing = Division(network, given.division, given.partition or {})
-    initial = start_laws(given.initial, network)
+    initial = initial_distributions(given.initial, network)
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
     rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
     for name, row in rows.items():

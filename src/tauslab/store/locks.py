@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
-from tauslab.base.files.opening import NO_LOCKS, tell_of_no_locks
+from tauslab.base.files.opening import NO_LOCKS, warn_of_no_locks
 from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
@@ -120,7 +120,7 @@ def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
     """Go on without a lock where there are none; else raise the error of one that is held."""
     try:
         if error.errno in NO_LOCKS:
-            tell_of_no_locks(output, error.errno)
+            warn_of_no_locks(output, error.errno)
             with suppress(OSError):
                 lock_path(output).unlink()
             return []
