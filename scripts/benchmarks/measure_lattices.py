@@ -20,8 +20,7 @@ from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.plan import Wishes
 from tauslab.kernels.lattice.replicas import LatticeReplicas
-from tauslab.kernels.lattice.state import LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState
 
 SPACING, STEP = 32e-9, 1e-4
 CUBE = (256, 256, 256)

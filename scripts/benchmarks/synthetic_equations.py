@@ -16,7 +16,7 @@ import numpy as np
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.model.network.network import Network
-from tauslab.model.portable.random_words import RandomWords
+from tauslab.model.portable import RandomWords
 
 _LEVELS = 8  # constant targets are multiples of 1 / this, exact in every precision
 _CONSTANT_TARGETS = 4  # one pull in so many goes to a constant

@@ -66,7 +66,7 @@ def _of(module: Any, home: str) -> tuple[Entry, ...]:
 # What other modules of tauslab use of a class, and its users do not.
 HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Result": ("block", "completed_blocks"),
-    "LatticeResult": ("axis", "keep_in", "number"),
+    "LatticeResult": ("frames",),
     "Lattice": ("type_number",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
@@ -219,7 +219,7 @@ PAGES = (
         f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
         (
             *_of(dbn, "tauslab.dbn"),
-            *_entries(dbn_network.Rows, home=dbn_network.__name__, made_by_user=False),
+            *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),
         ),
     ),
     Page(

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice.state import LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState
 from tauslab.model.lattice.lattice import Lattice
 
 SPACING, STEP = 32e-9, 1e-4

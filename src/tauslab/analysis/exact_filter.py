@@ -43,7 +43,7 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     by the factor 1 + e at most. Of a function m is not known, and taken over the states there are.
     Rounding changes each probability by a part of itself, and only adds up.
     """
-    values = one_number_each("parameters", given.parameters, "a law has no particles")
+    values = one_number_each("parameters", given.parameters, "a distribution has no particles")
     data = given.observations()
     end = max(float(data.times[-1]), 1e-300)
     projection, lowered = projection_of(network, values, given, end)
@@ -77,7 +77,7 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
 
 
 def _times(missing: float, log_factor: float) -> float:
-    """What is missing, multiplied; of none none is left."""
+    """The missing probability times a factor; 0 stays 0."""
     if not missing:
         return 0.0
     return missing * math.exp(log_factor) if log_factor < _LARGEST else math.inf
@@ -100,10 +100,10 @@ class _Values:
 
 def _moments(projection: Projection, lowered: LoweredNetwork) -> tuple[FloatArray, FloatArray]:
     now = projection.snapshot()
-    law = now.probabilities / now.probabilities.sum()
+    shares = now.probabilities / now.probabilities.sum()
     counts = now.states.astype(np.float64)
     for name, values in observables_of(lowered, now.states).items():
-        if name in lowered.species:  # held at an amount that is not whole, which no state tells
+        if name in lowered.species:  # held at an amount that is not whole, which no state has
             counts[:, lowered.species.index(name)] = values
-    means = law @ counts
-    return means, np.sqrt(law @ (counts - means) ** 2)
+    means = shares @ counts
+    return means, np.sqrt(shares @ (counts - means) ** 2)

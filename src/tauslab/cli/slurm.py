@@ -13,8 +13,8 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import write_whole
 from tauslab.cli.options import given_options
 from tauslab.cli.tools import require_new
+from tauslab.options.dask import sbatch_lines, sbatch_words
 from tauslab.options.values.definition import check_values, option
-from tauslab.options.values.sbatch import sbatch_lines, sbatch_words
 from tauslab.store.targets import require_place
 
 REQUEUE_SECONDS = 180  # before the time limit; SLURM may be up to a minute early

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.cli.streams import discard, printable
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.targets import (

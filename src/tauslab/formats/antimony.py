@@ -17,8 +17,8 @@ from tauslab.formats.sbml.reader import read_sbml_text
 from tauslab.formats.sbml.text import read_text
 from tauslab.formats.sbml.writer import sbml_text
 from tauslab.formats.text_files import write_text
-from tauslab.model.network.data import NetworkData
 from tauslab.model.network.network import Network
+from tauslab.model.network.parts import NetworkData
 
 _SECONDS, _STATEMENTS = 8, 400  # of a core; statements for each second more
 _MEMORY = 8 << 30

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.base.errors import ModelError
-from tauslab.base.files.alike import beside
-from tauslab.base.files.damaged import reading
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import beside, open_h5, reading
 from tauslab.base.files.seals import require_format, require_undamaged, safe_attributes
 from tauslab.base.files.text import plain
 from tauslab.model.expressions.expression import DEEPEST

@@ -17,7 +17,7 @@ from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.codegen import shape
 from tauslab.kernels.events.tables import kept_words
-from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.exact import plans
 from tauslab.kernels.exact.selectors import LARGEST_WITH_EVENTS, SELECTORS, selector_of
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.store.results.digest import digest_lines

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.analysis.dbn.intervals import rounded_range
-from tauslab.analysis.dbn.results.model_checking import SequentialTest
-from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.plan import rounded_range
+from tauslab.analysis.dbn.results.model_checking import Monitor, SequentialTest
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.array_math import apply
@@ -27,7 +26,7 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
-from tauslab.model.portable.random_words import RandomWords
+from tauslab.model.portable import RandomWords
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range
 

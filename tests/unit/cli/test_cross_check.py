@@ -48,7 +48,10 @@ def test_what_is_said(command, more, told, capsys):
 def test_a_large_model_is_not_checked(command, monkeypatch, capsys):
     monkeypatch.setattr(comparing, "_MOST_STATES", 10)
     assert main(command) == 0
-    assert "not cross-checked: turnover: its law takes 11 states or more" in capsys.readouterr().err
+    assert (
+        "not cross-checked: turnover: its distribution takes 11 states or more"
+        in capsys.readouterr().err
+    )
 
 
 def test_another_law_fails(command, monkeypatch, capsys):

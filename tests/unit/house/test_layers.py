@@ -235,7 +235,7 @@ CUTS = {*("partition", "rpartition", "split", "rsplit", "startswith", "endswith"
         *("removeprefix", "removesuffix", "search", "match", "fullmatch", "sub")}  # fmt: skip
 # h5py and HDF5 tell in words alone why they fail; a model from standard input has no name to tell.
 WORDS_OF_A_LIBRARY = {
-    "base/files/damaged.py",
+    "base/files/opening.py",
     "store/hdf5/disk.py",
     "cli/pipes.py",
 }

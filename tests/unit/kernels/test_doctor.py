@@ -11,7 +11,7 @@ import types
 import numpy as np
 import pytest
 
-from tauslab.base import host_cores
+from tauslab.base import host
 from tauslab.cli.doctor import cluster as doctor_cluster
 from tauslab.cli.doctor import report as doctor
 from tauslab.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
@@ -95,7 +95,7 @@ def test_a_rank_too_many_is_told(monkeypatch):
 
 
 def test_ranks_share_the_cores(monkeypatch):
-    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 8)
+    monkeypatch.setattr(host, "allowed_cores", lambda: 8)
     comm = Communicator()
     comm.core_sharers = 3
     assert doctor_json(comm)["ranks"][0]["threads"] == 2

@@ -11,7 +11,7 @@ import pytest
 from sample_job import Shared, ThreadComm
 
 import tauslab as ts
-from tauslab.analysis.dbn.merge import merged
+from tauslab.analysis.dbn.parts import merged
 from tauslab.decomposition.ranks.launcher import launched_rank
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import cache

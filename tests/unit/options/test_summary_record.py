@@ -10,8 +10,7 @@ from tauslab.base.errors import StoppedEarly
 from tauslab.cli.main import main
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
-from tauslab.options.record import Record
-from tauslab.options.summary import SummarySpec
+from tauslab.options.record import Record, SummarySpec
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.store.results.digest import digest_lines
 from tauslab.store.results.info import describe

@@ -1,4 +1,4 @@
-"""The options of `tauslab.cme`, and those that `tauslab.exact_filter` has too."""
+"""The options of `tauslab.cme`, and the ones that `tauslab.exact_filter` shares."""
 
 from __future__ import annotations
 

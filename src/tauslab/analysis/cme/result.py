@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.cme.projection import Snapshot
+from tauslab.analysis.cme.projection import StateDistribution
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some
@@ -34,10 +34,10 @@ Observed = Callable[[int], Mapping[str, FloatArray]]
 
 
 class CmeResult(ArrayResult):
-    """The law of a network's state at given times; made by `tauslab.cme`.
+    """The distribution of a network's state at given times; made by `tauslab.cme`.
 
-    Every probability is at most that of the exact law. All that is missing, over all states, is at
-    most `bound`, so that the probability of any set of states is too small by `bound` at most.
+    Every probability is at most the exact one. All that is missing, over all states, is at most
+    `bound`, so that the probability of any set of states is too small by `bound` at most.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class CmeResult(ArrayResult):
         name: str,
         times: FloatArray,
         species: tuple[str, ...],
-        snapshots: Sequence[Snapshot],
+        snapshots: Sequence[StateDistribution],
         observables: Sequence[str],
         observed: Observed,
     ) -> None:
@@ -119,7 +119,7 @@ class CmeResult(ArrayResult):
         cells = 1
         for size in shape:
             cells *= size
-        require_memory(8 * cells, f"the joint law of {', '.join(names)}")
+        require_memory(8 * cells, f"the joint distribution of {', '.join(names)}")
         table = np.zeros(shape)
         np.add.at(table, tuple(counts.T), at.probabilities)
         return table
@@ -145,7 +145,7 @@ class CmeResult(ArrayResult):
     def probability(self, condition: str) -> FloatArray:
         """Probability ``[time]`` of a condition such as ``"X > 10"`` or ``"X + Y == 3"``.
 
-        That of the exact law is at most `bound` more.
+        That of the exact distribution is at most `bound` more.
         """
         return self._means(lambda at: self._evaluate(at, condition) != 0)
 
@@ -160,8 +160,8 @@ class CmeResult(ArrayResult):
 
         Returns
         -------
-        The sum over cells of log P(counts); -inf where a cell has counts that the law does not
-        reach within its error.
+        The sum over cells of log P(counts); -inf where a cell has counts whose probability is
+        0 within its error.
 
         Raises
         ------
@@ -179,20 +179,20 @@ class CmeResult(ArrayResult):
         counts = at.states[:, [self._column(name) for name in samples]].astype(np.int64)
         rows, where = np.unique(np.concatenate([counts, cells]), axis=0, return_inverse=True)
         where = where.ravel()
-        law = np.bincount(where[: len(counts)], at.probabilities, minlength=len(rows))
+        shares = np.bincount(where[: len(counts)], at.probabilities, minlength=len(rows))
         seen = np.bincount(where[len(counts) :], minlength=len(rows))
         with np.errstate(divide="ignore"):
-            logs = np.log(law[seen > 0])
+            logs = np.log(shares[seen > 0])
         return float((seen[seen > 0] * logs).sum())
 
-    def snapshot(self, t: float | None = None) -> Snapshot:
-        """The law at time `t`, by default the last one, with its errors."""
+    def snapshot(self, t: float | None = None) -> StateDistribution:
+        """The distribution at time `t`, by default the last one, with its errors."""
         if t is None:
             return self._snapshots[-1]
         found = np.flatnonzero(np.isclose(self.time, t, rtol=1e-12, atol=0))
         if not len(found):
             raise ConfigError(
-                f"t={t:g} is not one of the {len(self.time)} times of this law, which end at "
+                f"t={t:g} is not one of the {len(self.time)} times of this result, which end at "
                 f"{self.time[-1]:g}"
             )
         return self._snapshots[int(found[0])]
@@ -278,7 +278,7 @@ class CmeResult(ArrayResult):
         ends = [0, *np.cumsum(stored["sizes"]).tolist()]
         rows = [slice(*both) for both in pairwise(ends)]
         looks = [
-            Snapshot(stored["states"][own], stored["probabilities"][own], lost, rounding)
+            StateDistribution(stored["states"][own], stored["probabilities"][own], lost, rounding)
             for own, lost, rounding in zip(
                 rows, stored["lost"].tolist(), stored["rounding"].tolist(), strict=True
             )
@@ -331,7 +331,7 @@ def _columns_at(names: Sequence[str], values: Sequence[Array], at: int) -> dict[
     return {name: values[at][:, i] for i, name in enumerate(names)}
 
 
-def _mean(one: Snapshot, values: Array) -> float:
+def _mean(one: StateDistribution, values: Array) -> float:
     held = one.probabilities > 0  # a value may be infinite where no probability is
     return float((one.probabilities[held] * values[held]).sum())
 

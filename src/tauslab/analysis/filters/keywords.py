@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -20,7 +19,13 @@ from tauslab.options.methods import Method, MethodWord
 from tauslab.options.places import Device, Name
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
-from tauslab.options.values.recurring import comm_option, initial_option, seed_option
+from tauslab.options.values.recurring import (
+    checkpoint_every_option,
+    checkpoint_option,
+    comm_option,
+    initial_option,
+    seed_option,
+)
 from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.texts import add_once, count
 
@@ -96,17 +101,12 @@ class HiddenKeywords(DataKeywords):
         None, "ssa (default): exact; tau: leaping", flag="--method", group="method",
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
-    checkpoint: Name | None = option(
-        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
-        group="output", type=Path, metavar="FILE",
-        doc="An HDF5 file that is written every `checkpoint_every` seconds, after a row of data or "
-        "a step of a chain, and at the end. Where it is there already, the call goes on from it, "
-        "with the bits of one that was never ended; one of another call is refused.",
-    )  # fmt: skip
-    checkpoint_every: float = option(
-        60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
-        doc="Seconds between two checkpoints.",
-    )  # fmt: skip
+    checkpoint: Name | None = checkpoint_option(
+        ", after a row of data or a step of a chain, and at the end. Where it is there already, "
+        "the call goes on from it, with the bits of one that was never ended; one of another call "
+        "is refused."
+    )
+    checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()
 
 

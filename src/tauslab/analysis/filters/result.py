@@ -71,7 +71,7 @@ class _Filtered(ArrayResult):
     def _columns(
         stored: State,
     ) -> tuple[FloatArray, FloatArray, tuple[str, ...], FloatArray, FloatArray, FloatArray]:
-        """What follows the likelihood, in the order of both classes."""
+        """Fields after the likelihood, in the order of both classes."""
         return (
             stored["log_likelihood_term"], stored["time"], tuple(stored["species"].tolist()),
             stored["mean"], stored["sd"], stored["effective_size"],
@@ -87,7 +87,7 @@ class FilterResult(_Filtered):
     log_likelihood
         Logarithm of the density of all data; -inf where no particle can explain a row.
     terms
-        f64 ``[time]``: of each row, given those before; their sum is `log_likelihood`.
+        f64 ``[time]``: of each row, given the rows before; their sum is `log_likelihood`.
     time
         f64 ``[time]``: times of the rows.
     species

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tauslab.base.arrays import FloatArray
@@ -17,6 +16,8 @@ from tauslab.options.places import Device, Name
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import (
+    checkpoint_every_option,
+    checkpoint_option,
     comm_option,
     output_option,
     quiet_option,
@@ -55,7 +56,7 @@ _TIME = number(lambda x: 0 < x < math.inf, "a time above 0")
 @declared
 @dataclass(frozen=True, kw_only=True)
 class RareKeywords:
-    """What both methods take."""
+    """Keywords of both methods."""
 
     target: str = option(
         "", 'when it is reached: "X >= 100"', flag="--target", group="model", metavar="CONDITION",
@@ -106,16 +107,11 @@ class RareKeywords:
         "on.",
     )  # fmt: skip
     device: Device = device_option()
-    checkpoint: Name | None = option(
-        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
-        group="output", type=Path, metavar="FILE",
-        doc="An HDF5 file that is written every `checkpoint_every` seconds, and at the end. The "
-        "same call again goes on from there, with the same bits; it needs a seed.",
-    )  # fmt: skip
-    checkpoint_every: float = option(
-        60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
-        doc="Seconds between two checkpoints.",
-    )  # fmt: skip
+    checkpoint: Name | None = checkpoint_option(
+        ", and at the end. The same call again goes on from there, with the same bits; it needs a "
+        "seed."
+    )
+    checkpoint_every: float = checkpoint_every_option()
     output: Name | None = output_option(
         "File to write, which must be new; or `RareResult.save` it later."
     )
@@ -126,7 +122,7 @@ class RareKeywords:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class BinChoices:
-    """What a weighted ensemble takes beside."""
+    """Keywords of a weighted ensemble alone."""
 
     bins: int | str | Sequence[float] | FloatArray | None = option(
         None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
@@ -163,7 +159,7 @@ class BinChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class KillChoices:
-    """What multilevel splitting takes beside."""
+    """Keywords of multilevel splitting alone."""
 
     kill: float = option(
         0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
@@ -176,7 +172,7 @@ class KillChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class WeightedKeywords(RareKeywords, BinChoices):
-    """What `tauslab.weighted_ensemble` takes."""
+    """Keywords of `tauslab.weighted_ensemble`."""
 
 
 def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
@@ -204,4 +200,4 @@ def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class SplittingKeywords(RareKeywords, KillChoices):
-    """What `tauslab.multilevel_splitting` takes."""
+    """Keywords of `tauslab.multilevel_splitting`."""

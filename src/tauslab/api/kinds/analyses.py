@@ -1,4 +1,4 @@
-"""Results of analyses: rare events, filters, chains, derivatives, populations, laws."""
+"""Results of analyses: rare events, filters, chains, derivatives, populations, probabilities."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.base.files.extras import installing
-from tauslab.base.host_cores import bound_to
+from tauslab.base.host import bound_to
 from tauslab.decomposition.ranks.launcher import (
     check_launcher,
     check_library,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ModelError, reason_of
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.formats.lattice_microbes.fields import (
     check_format,
     indices,

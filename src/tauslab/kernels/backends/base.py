@@ -2,8 +2,8 @@
 
 A backend is made by `get_backend`; the names are ``cpu`` and ``cuda``.  Importing this package
 starts nothing: heavy imports live in the backends' constructors.  Streams, events and buffers are
-handed back to the backend they came from; as arguments they are `Any`, since each backend knows
-its own.
+handed back to the backend they came from; streams and events are `Any` as arguments, since each
+backend knows its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.kernels.backends.arguments import Arguments
 
 
@@ -179,49 +179,49 @@ class Backend(Protocol):
     def stream(self, *, urgent: bool = False) -> Stream:
         """Open a stream; work on an urgent one goes before that on others."""
 
-    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
         """Device memory, not initialised."""
 
-    def upload(self, array: Array) -> Any:
+    def upload(self, array: Array) -> DeviceArray:
         """Copy a host array to new device memory."""
 
-    def clear(self, buffer: Any, stream: Any) -> None:
+    def clear(self, buffer: DeviceArray, stream: Any) -> None:
         """Set every byte of `buffer` to zero."""
 
-    def copy(self, source: Any, target: Any, stream: Any) -> None:
+    def copy(self, source: DeviceArray, target: DeviceArray, stream: Any) -> None:
         """Copy a buffer to another of the same size, in stream order."""
 
-    def mirror(self, buffer: Any) -> Array:
+    def mirror(self, buffer: DeviceArray) -> Array:
         """Host memory of the shape of `buffer` that `download` fills fast."""
 
-    def download(self, buffer: Any, mirror: Array, rows: int, stream: Any) -> None:
+    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: Any) -> None:
         """Copy the first `rows` rows of `buffer` to its mirror."""
 
-    def upload_mirror(self, mirror: Array, buffer: Any, stream: Any) -> None:
+    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: Any) -> None:
         """Copy a mirror back to its buffer, in stream order."""
 
-    def write_now(self, buffer: Any, word: int, value: int) -> None:
+    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
         """Write a word of a u64 buffer at once, beside kernels that run and may be reading it."""
 
-    def read_now(self, buffer: Any) -> Array:
+    def read_now(self, buffer: DeviceArray) -> Array:
         """What a small u64 buffer holds at once, beside kernels that run and may be writing it."""
 
-    def shareable(self, words: int) -> Any:
+    def shareable(self, words: int) -> DeviceArray:
         """Zeroed device memory of 64-bit words that another process may open."""
 
-    def export_memory(self, buffer: Any) -> bytes:
+    def export_memory(self, buffer: DeviceArray) -> bytes:
         """A handle of `shareable` memory; DeviceError where the device has none."""
 
-    def open_memory(self, handle: bytes, words: int) -> Any:
+    def open_memory(self, handle: bytes, words: int) -> DeviceArray:
         """Another process's `shareable` memory; DeviceError where it cannot be reached."""
 
-    def close_memory(self, buffer: Any) -> None:
+    def close_memory(self, buffer: DeviceArray) -> None:
         """Give back what `open_memory` gave."""
 
-    def map_host(self, memory: Array) -> Any:
+    def map_host(self, memory: Array) -> DeviceArray:
         """Host memory of whole pages as a buffer; DeviceError where kernels cannot reach it."""
 
-    def unmap_host(self, buffer: Any) -> None:
+    def unmap_host(self, buffer: DeviceArray) -> None:
         """Give back what `map_host` gave; the memory stays."""
 
     def record_launches(self, work: Callable[[], None], stream: Any) -> Graph | None:

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.base.errors import DeviceError, KernelCompileError
-from tauslab.base.host_cores import allowed_cores
-from tauslab.base.host_memory import available_memory
+from tauslab.base.host import allowed_cores, available_memory
 from tauslab.base.option_names import opt, warn
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
@@ -296,37 +295,37 @@ class CpuBackend:
         """Return the array itself, contiguous."""
         return np.ascontiguousarray(array)
 
-    def clear(self, buffer: Array, stream: CpuStream) -> None:
+    def clear(self, buffer: DeviceArray, stream: CpuStream) -> None:
         """Zero the buffer when the queue gets there."""
         stream.submit(lambda: buffer.fill(0))
 
-    def copy(self, source: Array, target: Array, stream: CpuStream) -> None:
+    def copy(self, source: DeviceArray, target: DeviceArray, stream: CpuStream) -> None:
         """Copy when the queue gets there."""
-        stream.submit(lambda: np.copyto(target, source))
+        stream.submit(lambda: target.__setitem__(..., source))
 
-    def mirror(self, buffer: Array) -> Array:
+    def mirror(self, buffer: DeviceArray) -> Array:
         """Return the buffer itself: host and device are one."""
-        return buffer
+        return np.asarray(buffer)
 
-    def download(self, buffer: Array, mirror: Array, rows: int, stream: CpuStream) -> None:
+    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: CpuStream) -> None:
         """Nothing to copy."""
 
-    def upload_mirror(self, mirror: Array, buffer: Array, stream: CpuStream) -> None:
+    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: CpuStream) -> None:
         """Nothing to copy."""
 
-    def write_now(self, buffer: Array, word: int, value: int) -> None:
+    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
         """Write it; kernels read it by an atomic load."""
         buffer[word] = value
 
-    def read_now(self, buffer: Array) -> Array:
+    def read_now(self, buffer: DeviceArray) -> Array:
         """A copy."""
-        return buffer.copy()
+        return np.array(buffer)
 
     def shareable(self, words: int) -> Array:
         """Memory of this process alone."""
         return np.zeros(words, np.uint64)
 
-    def export_memory(self, buffer: Array) -> bytes:
+    def export_memory(self, buffer: DeviceArray) -> bytes:
         """Not possible."""
         del buffer
         raise DeviceError(_NO_PEERS)
@@ -336,14 +335,14 @@ class CpuBackend:
         del handle, words
         raise DeviceError(_NO_PEERS)
 
-    def close_memory(self, buffer: Array) -> None:
+    def close_memory(self, buffer: DeviceArray) -> None:
         """Nothing was opened."""
 
     def map_host(self, memory: Array) -> Array:
         """The memory itself."""
         return memory
 
-    def unmap_host(self, buffer: Array) -> None:
+    def unmap_host(self, buffer: DeviceArray) -> None:
         """Nothing was mapped."""
 
     def record_launches(self, work: Callable[[], None], stream: CpuStream) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import common_header
@@ -50,7 +51,9 @@ class CommonPaths(NetworkEngine):
         del launch, buffers
         return {"one_trajectory": self._one}
 
-    def subtract(self, sides: Any, points: int, each: int, pairs: Any, stream: Stream) -> None:
+    def subtract(
+        self, sides: DeviceArray, points: int, each: int, pairs: DeviceArray, stream: Stream
+    ) -> None:
         """Differences of pairs of points.
 
         Parameters

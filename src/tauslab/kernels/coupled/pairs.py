@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, Int32Array, UintArray
+from tauslab.base.arrays import DeviceArray, FloatArray, Int32Array, UintArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import coupled_header
 from tauslab.kernels.coupled.common import CommonPaths, require_unrolled
@@ -16,7 +16,7 @@ from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-PAIR_COLUMNS = 4  # of each output: csrc/coupled/arguments.h
+PAIR_COLUMNS = 4  # of each output: csrc/coupled/paths.h
 
 
 class Pairs(Protocol):
@@ -27,7 +27,8 @@ class Pairs(Protocol):
     """
 
     def run(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
         """Run pairs ``first .. first + each - 1`` of every point, in stream order.
@@ -72,7 +73,8 @@ class CoupledPairs(NetworkEngine):
         return self._points * each
 
     def run(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
         """Run pairs of every point: see `Pairs.run`."""
@@ -107,7 +109,8 @@ class CommonPairs:
         return 2 * self._points * each
 
     def run(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
         """Run pairs of every point: see `Pairs.run`."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, Int32Array
+from tauslab.base.arrays import DeviceArray, FloatArray, Int32Array
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import Slopes, score_header
 from tauslab.kernels.coupled.common import require_unrolled
@@ -57,8 +56,9 @@ class ScorePaths(NetworkEngine):
         self._constants = backend.upload(np.ascontiguousarray(inputs.constants))
 
     def run(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
-        centres: Any, seed: int, max_steps: int = MAX_STEPS,
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
+        centres: DeviceArray, seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
         """Run trajectories ``first .. first + each - 1``, in stream order.
 

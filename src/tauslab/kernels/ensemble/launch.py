@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Uint32Array
+from tauslab.base.arrays import DeviceArray, Uint32Array
 from tauslab.kernels.backends.base import Backend, Stream
 
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
@@ -40,19 +40,19 @@ class SampleBuffers:
     on from, and those at the end.
     """
 
-    status: Any
-    row_counter: Any
-    work: Any
-    counts: Any = None
-    reals: Any = None
-    final_counts: Any = None
-    final_amounts: Any = None
+    status: DeviceArray
+    row_counter: DeviceArray
+    work: DeviceArray
+    counts: DeviceArray | None = None
+    reals: DeviceArray | None = None
+    final_counts: DeviceArray | None = None
+    final_amounts: DeviceArray | None = None
     scratch: Any = None
-    keep: Any = None
-    drawn: Any = None
-    steps: Any = None
-    kept_queue: Any = None
-    keep_queue: Any = None
+    keep: DeviceArray | None = None
+    drawn: DeviceArray | None = None
+    steps: DeviceArray | None = None
+    kept_queue: DeviceArray | None = None
+    keep_queue: DeviceArray | None = None
 
     @classmethod
     def of(cls, backend: Backend, rows: int, **recorded: Any) -> SampleBuffers:
@@ -85,12 +85,12 @@ class Launch:
 
     first: int
     rows: int
-    initial: Any
-    constants: Any
+    initial: DeviceArray | None
+    constants: DeviceArray
     per_point: int = 0
     before: int = 0
-    times: Any = None
-    kept: Any = None
+    times: DeviceArray | None = None
+    kept: DeviceArray | None = None
     halt: int = -1
     seed: int = field(kw_only=True)
     max_steps: int = field(default=MAX_STEPS, kw_only=True)
@@ -101,9 +101,9 @@ class SeedKeys:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, DeviceArray] = {}
 
-    def of(self, seed: int) -> Any:
+    def of(self, seed: int) -> DeviceArray:
         """The buffer of a seed."""
         if seed not in self._kept:
             self._kept = {seed: self._backend.upload(philox_keys(seed))}
@@ -117,6 +117,6 @@ def philox_keys(seed: int) -> Uint32Array:
     return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
 
 
-def stride_of(rows: Any) -> int:
+def stride_of(rows: DeviceArray | None) -> int:
     """Elements from one row to the next; 0 where all trajectories share one row."""
-    return int(rows.shape[1]) if rows.shape[0] > 1 else 0
+    return int(rows.shape[1]) if rows is not None and rows.shape[0] > 1 else 0

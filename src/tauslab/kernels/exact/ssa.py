@@ -95,7 +95,7 @@ class TableSsa(NetworkEngine):
         Threads that run one trajectory; 0 chooses by device and trajectories. Changes no result.
     firings
         How often each reaction fired in a pilot, f64 ``[reaction]``, see
-        `tauslab.kernels.exact.presimulation`.
+        `tauslab.kernels.exact.pilot`.
     pilot
         Count firings, with the pilot's own random numbers.
     expected

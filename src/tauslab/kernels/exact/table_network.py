@@ -12,13 +12,12 @@ from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
-from tauslab.kernels.exact.fast_memory import WARPS_OF_A_MULTIPROCESSOR
 from tauslab.kernels.exact.owners import (
     constant_source,
     literal_of,
 )
-from tauslab.kernels.exact.sums import MOST_BLOCKS
-from tauslab.kernels.exact.table_selector import Contents, TableSelector
+from tauslab.kernels.exact.table_selector import WARPS_OF_A_MULTIPROCESSOR, Contents, TableSelector
+from tauslab.kernels.exact.tree_pdm import MOST_BLOCKS
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.network.tables import TableBook, TableRows, padded

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, Int32Array
+from tauslab.base.arrays import Array, DeviceArray, Int32Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
@@ -139,7 +139,9 @@ class DeviceLines:
         """Particles were changed from outside."""
         self._known = False
 
-    def update(self, types: Any, particles: Any, host: Callable[[Any], Array]) -> bool:
+    def update(
+        self, types: DeviceArray | None, particles: DeviceArray, host: Callable[[Any], Array]
+    ) -> bool:
         """List other lines if site types, or particles, ask for it; whether there is room.
 
         `types` and `particles` are on the device, of which `host` makes a copy.

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, ExecutorError, StoppedEarly, first_line_of
-from tauslab.base.host_cores import allowed_cores
+from tauslab.base.host import allowed_cores
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
-from tauslab.options.dask import DaskOptions, tls_options
+from tauslab.options.dask import DaskOptions, sbatch_lines, tls_options
 from tauslab.options.ensemble import Options
-from tauslab.options.values.sbatch import sbatch_lines
 
 PATIENCE = 60.0  # seconds without any worker after which a run gives up, but not in a queue
 _LOOK_SECONDS = 1.0

@@ -19,7 +19,7 @@ import numpy as np
 from tauslab._version import __version__
 from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.job import open_backend
-from tauslab.decomposition.ranks.local_rank import local_rank, node_group
+from tauslab.decomposition.ranks.launcher import local_rank, node_group
 from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import WORK

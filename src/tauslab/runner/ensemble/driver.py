@@ -18,11 +18,10 @@ import numpy as np
 
 from tauslab.base.errors import DeviceFailed, TauslabError, first_line_of
 from tauslab.base.option_names import opt
-from tauslab.decomposition.blocks import runs
+from tauslab.decomposition.blocks import SharedBlocks, runs
 from tauslab.decomposition.ranks.mpi import Communicator, Counter, host_name
 from tauslab.decomposition.ranks.pace import next_due
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.runner.ensemble.lane import Delivery
 from tauslab.runner.ensemble.lanes import LaneLike, Lanes

@@ -1,7 +1,7 @@
 """Options that a run takes from a result file: one to resume, to add to, or to run again.
 
 One rule for all three: an option that nobody gave is as in the file.  Which options a file holds,
-and how, their definitions say (`tauslab.options.values.stored`).
+and how, their definitions say (`tauslab.options.values.definition`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from tauslab.options.methods import (
 )
 from tauslab.options.record import Record
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.definition import definitions
-from tauslab.options.values.stored import taken
+from tauslab.options.values.definition import definitions, taken
 from tauslab.options.values.texts import drawn_again
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tauslab.base.errors import StoppedEarly
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
@@ -25,7 +25,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE
-from tauslab.options.values.stored import attributes_of
+from tauslab.options.values.definition import attributes_of
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
 from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot

@@ -18,8 +18,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.plan import TALL_FROM
-from tauslab.kernels.lattice.state import SINCE_START, LatticeState, Samples, Slab
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import SINCE_START, WAITING, LatticeState, Samples, Slab
 from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
 from tauslab.store.lattice.parts import HookState, Piece

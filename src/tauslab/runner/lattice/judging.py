@@ -10,7 +10,7 @@ from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.model.lattice.diagnosis.occupancy import CROWDED
-from tauslab.model.lattice.diagnosis.truncation import truncation_text
+from tauslab.model.lattice.diagnosis.time_step import truncation_text
 
 
 class Judge:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, StoppedEarly
-from tauslab.base.host_cores import cores_of_rank
-from tauslab.base.host_memory import in_bytes, require_memory
+from tauslab.base.host import cores_of_rank, in_bytes, require_memory
 from tauslab.base.option_names import assigned, opt
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
@@ -22,7 +21,7 @@ from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.sharing import replicas_at_a_time
+from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice.group import Group, compile_kernels
@@ -30,6 +29,7 @@ from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
 from tauslab.store.locks import written_by_us
+from tauslab.store.results.lattice.recorded import TemporaryFolder
 from tauslab.store.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.store.targets import require_no_input, require_place
 
@@ -89,14 +89,13 @@ def _run_and_open(
     try:
         with watched(stop, comm, options.output):
             _run(task, path, comm, grid, stop, tell)
-        result = agree(comm, lambda: LatticeResult(path))
+        kept = TemporaryFolder(Path(folder), saves=comm.rank == 0) if folder else None
+        result = agree(comm, lambda: LatticeResult(path, folder=kept))
     except BaseException:
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     comm.barrier()  # all have opened it: a folder may go now
-    if folder:
-        result.keep_in(Path(folder), first=comm.rank == 0)
     return result
 
 

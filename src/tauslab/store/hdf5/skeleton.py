@@ -21,7 +21,7 @@ import numpy as np
 
 from tauslab.base.files.seals import seal
 from tauslab.base.files.text import put_attributes, put_text
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.store.format.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
 from tauslab.store.hdf5.buffers import PAGE, SparseBuffer
 from tauslab.store.hdf5.disk import Disk

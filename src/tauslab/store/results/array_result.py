@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.base.html import card, escape, table
 from tauslab.options.values.result_name import require_result_name
@@ -103,13 +103,6 @@ class ArrayResult(ABC):
         """
         require_result_name(Path(path))
         arrays, axes = self._recorded(), self._AXES
-        own = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tauslab_version": __version__,
-            BITS: BITS_VERSION,
-            "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        }
 
         def attach(file: h5py.File) -> None:
             for name in arrays:
@@ -121,7 +114,8 @@ class ArrayResult(ABC):
                         file[name].dims[axis].attach_scale(file[scale])
 
         contents: dict[str, npt.ArrayLike] = {"progress/complete": np.uint8(1), **arrays}
-        write_sealed(Path(path), own | self._attributes() | dict(settings), contents, attach)
+        attributes = head_of_file() | self._attributes() | dict(settings)
+        write_sealed(Path(path), attributes, contents, attach)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -198,6 +192,17 @@ class ArrayResult(ABC):
         more = len(columns[0]) - _MOST_ROWS
         facts = {name: _cell(value) for name, value in self._numbers().items()}
         return card(type(self).__name__, facts, [told, table(shown.header, rows, more=more)])
+
+
+def head_of_file() -> dict[str, Any]:
+    """Attributes of the root of a result file that is written now."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        BITS: BITS_VERSION,
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
 
 
 def named_columns(columns: Mapping[str, Array]) -> ResultTable:

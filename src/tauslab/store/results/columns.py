@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.errors import ConfigError
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -108,6 +110,23 @@ def table(column: Column, edges: FloatArray) -> UintArray:
             )
         cells += np.bincount((index + offsets)[inside], minlength=times * bins)
     return cells.reshape(times, bins).astype(np.uint64)
+
+
+def quantile_levels(q: float | Sequence[float]) -> list[float]:
+    """Levels of quantiles as a list.
+
+    Raises
+    ------
+    ConfigError
+        They are no numbers from 0 to 1.
+    """
+    levels = np.atleast_1d(np.asarray(q))
+    if levels.ndim != 1 or not levels.size:
+        raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
+    if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+        raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+    found: list[float] = levels.tolist()
+    return found
 
 
 def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:

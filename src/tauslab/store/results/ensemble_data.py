@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, warn
 from tauslab.store.results import pointwise, sums
-from tauslab.store.results.columns import FloatArray, UintArray
+from tauslab.store.results.columns import FloatArray, UintArray, quantile_levels
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
     dataset_of,
@@ -220,12 +220,7 @@ class EnsembleData(Recorded):
         ConfigError
             A level outside 0 to 1, an unknown name, or samples were not recorded.
         """
-        levels = np.atleast_1d(np.asarray(q))
-        if levels.ndim != 1 or not levels.size:
-            raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
-        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
-            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
-        values = pointwise.quantiles(self, name, levels.tolist())
+        values = pointwise.quantiles(self, name, quantile_levels(q))
         values = values if self.swept else values[0]
         return values if np.ndim(q) else values[..., 0, :]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.base.option_names import opt, warn
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.options.methods import METHOD_CLASSES
-from tauslab.options.values.stored import attribute_names
+from tauslab.options.values.definition import attribute_names
 from tauslab.options.values.texts import drawn
 from tauslab.store.checking.ensemble import checked_ensemble
 from tauslab.store.checking.opening import open_hdf5

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.store.format.layout import Accumulators, Layout, RowArray
 from tauslab.store.format.schema import PROFILE_COLUMNS, Contents, root_attributes
-from tauslab.store.format.statistics import statistics_contents
+from tauslab.store.format.statistics import statistics_contents, stored_accumulators
 from tauslab.store.format.versions import WRITERS, with_this_program, writers_of
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.hdf5.skeleton import Box, Mapped
@@ -71,6 +71,15 @@ def join_memory(
         parts = [np.asarray(piece.data[array.name][: piece.rows]) for piece in pieces]
         arrays[array.name] = np.concatenate(parts)
     return with_axes(layout, arrays)
+
+
+def save_result(
+    path: Path, data: Mapping[str, Any], layout: Layout, run: str, compress: int
+) -> None:
+    """Write a result in memory to a file, as its run would have."""
+    totals = stored_accumulators(layout, data)
+    piece = ResultPiece(data, layout.n)
+    join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
 
 
 def join_files(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base import host_memory
+from tauslab.base import host
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
@@ -112,10 +112,10 @@ def _require_room(layout: Layout) -> None:
     needed = 2 * layout.payload_bytes  # chunks, and arrays that are put together from them
     if needed <= _SMALL:
         return
-    free = host_memory.available_memory()
+    free = host.available_memory()
     if needed > free:
         raise ConfigError(
-            f"results of {layout.total} trajectories need {host_memory.in_bytes(needed)} of memory "
-            f"and {host_memory.in_bytes(free)} can be taken here: give a file ({opt('output')}), "
+            f"results of {layout.total} trajectories need {host.in_bytes(needed)} of memory "
+            f"and {host.in_bytes(free)} can be taken here: give a file ({opt('output')}), "
             f"or keep sums only ({opt('record', 'statistics')})"
         )

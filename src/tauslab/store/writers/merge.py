@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy.typing as npt
 
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.base.files.text import put_attributes
 from tauslab.store.format.layout import Layout, RowArray
 from tauslab.store.format.schema import Contents, finished_specs, row_spec

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.opening import reading_back
 from tauslab.store.format.flat import FlatRows

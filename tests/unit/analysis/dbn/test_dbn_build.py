@@ -11,7 +11,7 @@ from dbn_factory import CHAIN
 import tauslab as ts
 from tauslab import dbn
 from tauslab.analysis.dbn.build import build_network
-from tauslab.analysis.dbn.intervals import edges_of
+from tauslab.analysis.dbn.plan import edges_of
 from tauslab.analysis.dbn.results.file import counted_blocks, network_digest_lines
 from tauslab.base.errors import ConfigError, ModelError, StoppedEarly
 from tauslab.cli.main import main

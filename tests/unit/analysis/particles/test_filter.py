@@ -13,7 +13,7 @@ from reference_ensembles import case, course, network
 import tauslab as ts
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.observing import ObservationModel
-from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+from tauslab.model.portable import portable_log, portable_log_gamma
 
 SMALL = ("immigration_death_normal", "sir_binomial")
 

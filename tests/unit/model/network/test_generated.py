@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 import tauslab as ts
 from tauslab.model.network.canonical import canonical_text, model_sha256
 from tauslab.model.network.equations import mass_action_law
-from tauslab.model.portable.random_words import RandomWords, portable_exp
+from tauslab.model.portable import RandomWords, portable_exp
 
 
 def stoichiometry(network):

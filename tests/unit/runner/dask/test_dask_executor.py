@@ -15,7 +15,7 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
-from tauslab.decomposition.ranks.local_rank import local_rank, node_group
+from tauslab.decomposition.ranks.launcher import local_rank, node_group
 from tauslab.kernels.backends import device_count
 from tauslab.options import dask as dask_options
 from tauslab.runner.dask import cluster as dask_cluster
@@ -315,7 +315,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):
 
 def test_processes_of_a_machine_take_the_lowest_free_number():
     group = f"test-{os.getpid()}"
-    hold = "import sys; from tauslab.decomposition.ranks.local_rank import local_rank\n"
+    hold = "import sys; from tauslab.decomposition.ranks.launcher import local_rank\n"
     hold += "print(local_rank(sys.argv[1]), flush=True); sys.stdin.read()"
 
     def start():

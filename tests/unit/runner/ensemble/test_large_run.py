@@ -12,11 +12,11 @@ import tauslab as ts
 from tauslab.cli.main import main
 from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.backends.cuda import CudaBackend
-from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.exact import plans
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
-from tauslab.kernels.exact.sums import blocks_of_a_multiprocessor
 from tauslab.kernels.exact.table_network import tables_of, team_of
 from tauslab.kernels.exact.table_selector import TableSelector
+from tauslab.kernels.exact.tree_pdm import blocks_of_a_multiprocessor
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.network.tables import TableRows
 from tauslab.model.expressions.expression import Number

@@ -14,7 +14,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import get_backend
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.exact.owners import change_weights
-from tauslab.kernels.exact.presimulation import TRAJECTORIES
+from tauslab.kernels.exact.pilot import TRAJECTORIES
 from tauslab.kernels.exact.selectors import (
     MOST_BOUNDS,
     MOST_CANDIDATES,
@@ -197,7 +197,7 @@ def test_portions_of_a_growing_run_have_one_choice(tree_favoured):
 def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(piloting, "selector_after", lambda *_: "tree")
     monkeypatch.setattr(
-        piloting, "presimulate", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
+        piloting, "run_pilot", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
     )
     command = ["run", str(NET), "--t-end", "0.01", "--points", "2", "-n", "70", "--seed", "3",
                "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),

@@ -16,8 +16,7 @@ from tauslab.cli.main import main
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store import locks
 from tauslab.store.hdf5.disk import Disk, publish
-from tauslab.store.locks import lock_path, written_by_us
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import lock_path, writing_result, written_by_us
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
 RUN = ("run", "m.toml", "-n", "3", "--t-end", "1", "--quiet", "--device", "cpu", "--threads", "1")

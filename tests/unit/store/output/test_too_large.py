@@ -9,19 +9,18 @@ import pytest
 from pairs_factory import pairs, run
 
 import tauslab as ts
-from tauslab.base import host_memory
+from tauslab.base import host
 from tauslab.base.errors import ConfigError, ModelError, OutputError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.hdf5.disk import Disk
-from tauslab.store.locks import written_by_us
-from tauslab.store.results.array_file import require_new_file
+from tauslab.store.locks import require_new_file, written_by_us
 
 GIB = 1 << 30
 
 
 @pytest.fixture
 def little(monkeypatch):
-    monkeypatch.setattr(host_memory, "available_memory", lambda: GIB)
+    monkeypatch.setattr(host, "available_memory", lambda: GIB)
 
 
 @pytest.mark.usefixtures("little")

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.exact.presimulation import presimulate
+from tauslab.kernels.exact.pilot import run_pilot
 from tauslab.kernels.exact.selectors import Pilot, selector_after
 from tauslab.options.methods import SSA, with_choices
 from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
@@ -50,7 +50,7 @@ def piloted(task: NetworkTask, backend: Backend) -> Pilot | None:
     if not task.presimulation or not isinstance(task.options.method, SSA):
         return None
     assert task.options.seed is not None
-    return presimulate(
+    return run_pilot(
         backend,
         task.lowered,
         (task.initial[:1], task.constants[:1]),

@@ -1,13 +1,13 @@
-// A pair of coupled trajectories, for the text that is made from a model.
+// Pieces that generated text of pairs and of scores is made of.
 #pragma once
 
 #include "device/prelude.h"
 
 struct CoupledPair {
-    i32 *x, *y;           // counts of the first and of the second side
-    const double *c, *d;  // their constants
-    double *a, *b;        // their propensities
-    double *cumulative;   // sums of the larger of both
+    i32 *x, *y;          // counts of the first and of the second side
+    double *c, *d;       // their constants
+    double *a, *b;       // their propensities
+    double *cumulative;  // sums of the larger of both
 };
 
 // The larger of two propensities; not a number where one is not.
@@ -25,4 +25,10 @@ DEVICE Sides sides_of(double target, double a, double b) {
     const bool first = a >= b, second = b >= a;
     const bool both = target < (first ? b : a);
     return {both || first, both || second};
+}
+
+// The derivative of a propensity. Where that is 0 and its derivative is not, no path of these
+// parameters tells of the reaction, and the score is no number.
+DEVICE double seen(double slope, double propensity) {
+    return propensity > 0 || slope == 0 ? slope : from_bits(0x7ff8000000000000ull);
 }

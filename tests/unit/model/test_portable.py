@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tauslab.model import portable
 from tauslab.model.expressions.host_math import value_of
-from tauslab.model.portable import rounded_log as module
-from tauslab.model.portable.rounded_log import rounded_log
+from tauslab.model.portable import rounded_log
 
 
 def numbers() -> np.ndarray:
@@ -41,6 +41,6 @@ def test_shapes_and_few_numbers() -> None:
 
 def test_few_are_computed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(module, "value_of", lambda name, one: asked.append(one) or 0.0)
+    monkeypatch.setattr(portable, "value_of", lambda name, one: asked.append(one) or 0.0)
     rounded_log(np.random.default_rng(2).random(20_000))
     assert len(asked) <= 5

@@ -19,7 +19,7 @@ PROBE_EVENTS, SLOW_BOUNDS = 4096, 50.0
 _NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothing more
 
 
-def presimulate(
+def run_pilot(
     backend: Backend,
     network: LoweredNetwork,
     inputs: tuple[Int32Array, FloatArray],
@@ -39,14 +39,15 @@ def presimulate(
     engine = TableSsa(backend, network, [_NEVER], selector, pilot=True, expected=expected)
     buffers = SampleBuffers.of(backend, TRAJECTORIES, scratch=engine.scratch(TRAJECTORIES))
     counts, constants = (backend.upload(row) for row in inputs)
-    stream = backend.stream()
+    stream, firings = backend.stream(), engine.firings
+    assert firings is not None
 
     def counted(steps: int) -> Pilot:
-        backend.clear(engine.firings, stream)
+        backend.clear(firings, stream)
         launch = Launch(0, TRAJECTORIES, counts, constants, seed=seed, max_steps=steps)
         engine.start(launch, buffers, stream)
-        found = backend.mirror(engine.firings)
-        backend.download(engine.firings, found, len(found), stream)
+        found = backend.mirror(firings)
+        backend.download(firings, found, len(found), stream)
         stream.record().wait()
         candidates, bounds = found[-2:].tolist()
         return Pilot(found[:-2].astype(np.float64), candidates, bounds)

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tauslab.base import control_groups, host_memory
-from tauslab.base.host_cores import allowed_cores, cores_of_rank
+from tauslab.base import host
+from tauslab.base.host import allowed_cores, cores_of_rank
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def groups(monkeypatch, tmp_path):
     """An empty machine of 64 cores: the folder of its control groups, and a way to join one."""
     proc = tmp_path / "proc" / "self"
     proc.mkdir(parents=True)
-    monkeypatch.setattr(control_groups, "PROC", proc.parent)
-    monkeypatch.setattr(control_groups, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(host, "PROC", proc.parent)
+    monkeypatch.setattr(host, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
 
     def join(lines, **files):
@@ -77,8 +77,5 @@ def test_cores_of_one_of_several_ranks(groups, sharers, asked, cores):
 def test_memory_where_the_system_does_not_tell_what_is_free(monkeypatch, tmp_path):
     names = {k: v for k, v in os.sysconf_names.items() if k != "SC_AVPHYS_PAGES"}
     monkeypatch.setattr(os, "sysconf_names", names)
-    monkeypatch.setattr(host_memory, "PROC", tmp_path)
-    monkeypatch.setattr(control_groups, "PROC", tmp_path)
-    assert host_memory.available_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf(
-        "SC_PAGE_SIZE"
-    )
+    monkeypatch.setattr(host, "PROC", tmp_path)
+    assert host.available_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
