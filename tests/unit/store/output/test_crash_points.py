@@ -76,8 +76,15 @@ def check_means(job, result, done):
 
 
 @strides(11)  # which 2 and 3 do not divide: all kinds of attempts below are met
-@pytest.mark.parametrize("record", CRASH_JOBS)
-@pytest.mark.parametrize(("ranks", "parts"), [(1, None), (2, None), (2, VIEW)])
+@pytest.mark.parametrize(
+    ("ranks", "parts", "record"),
+    ordinary(
+        [(ranks, parts, record)
+         for ranks, parts in ((1, None), (2, None), (2, VIEW)) for record in CRASH_JOBS],
+        (1, None, "statistics"), (2, None, "trajectories"), (2, None, "summaries"),
+        (2, VIEW, "trajectories"), (2, VIEW, "statistics"),
+    ),
+)  # fmt: skip
 def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
     job, whole, disk = CRASH_JOBS[record](), tmp_path / "whole.h5", MortalDisk()
     assert attempt(job, whole, ranks, disk, parts)
