@@ -32,7 +32,6 @@ for folder in ("benchmarks", "lattice"):
 if TYPE_CHECKING:
     from benchmark_cases import Case
 SOURCE = ROOT / "src"
-PROGRAMS = ("scripts/benchmark.py", "scripts/benchmarks/benchmark_goals.py")  # of a tree
 Rows = dict[str, dict[str, list[float]]]  # rounds by row and source
 
 
@@ -63,8 +62,8 @@ class Server:
     """A process that measures with one tree of sources."""
 
     def __init__(self, source: Path, given: argparse.Namespace) -> None:
-        own = (source.parent / program for program in PROGRAMS)
-        program = next((path for path in own if path.exists()), Path(__file__))
+        own = source.parent / "scripts" / "benchmark.py"
+        program = own if own.exists() else Path(__file__)
         others = os.environ.get("PYTHONPATH", "")
         words = ["--serve", "--device", given.device]
         if given.scale != 1:
@@ -142,15 +141,11 @@ def page(rows: Rows) -> str:
 
 
 def write(rows: Rows, stem: Path) -> None:
-    """All rounds, and the table."""
+    """Write all rounds, and the table."""
     whole = {}
     for name, by_source in rows.items():
         case, part = case_of(name)
-        about = (
-            {}
-            if case is None
-            else {k: getattr(case, k) for k in ("group", "about", "unit", "goal")}
-        )
+        about = {k: getattr(case, k) for k in ("group", "about", "unit", "goal")} if case else {}
         whole[name] = about | {"part": part} | by_source
     stem.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     stem.with_suffix(".md").write_text(page(rows), encoding="utf-8")

@@ -68,7 +68,7 @@ class Check:
 
 
 def kernel_tests() -> tuple[str, ...]:
-    """All that run kernels."""
+    """Tests that run kernels."""
     found = (path for path in KERNELS.rglob("test_*.py") if path.stem not in NO_KERNELS)
     return tuple(str(path.relative_to(ROOT)) for path in sorted(found))
 
@@ -114,7 +114,7 @@ def checks(folder: Path) -> dict[str, Check]:
 
 
 def environment(check: Check, cases: int | None) -> dict[str, str]:
-    """Of the process that runs the tests."""
+    """Environment of the process that runs the tests."""
     found = dict(os.environ) | dict(check.settings) | {"TAUSLAB_CXXFLAGS": check.flags}
     found["PYTHONPATH"] = os.pathsep.join(
         filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
@@ -136,7 +136,7 @@ def library(name: str) -> str:
 
 
 def reports(folder: Path) -> Counter[str]:
-    """What was reported, by place, and how often."""
+    """Reports by place, and how often each came."""
     found: Counter[str] = Counter()
     for path in folder.glob("report*"):
         lines = path.read_text(errors="replace", encoding="utf-8").splitlines()

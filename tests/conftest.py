@@ -24,7 +24,7 @@ from sleeping_ranks import sleeping_while_waiting
 from standing_ranks import StandingRanks, TooLateError
 
 import tauslab
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
+from tauslab.decomposition.blocks import SharedBlocks
 from tauslab.kernels.backends import Backend, BackendOptions, device_count, get_backend
 from tauslab.kernels.backends import cpu as cpu_backend
 

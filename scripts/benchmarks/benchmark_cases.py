@@ -9,15 +9,13 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import measure_commands as commands
 import measure_equations as equations
 import measure_halo as halo
 import measure_large as large
 import measure_lattices as lattices
 import measure_networks as networks
 import measure_ranks as ranks
-import ode_cases
-from machine import ROOT, Answer, Machine
+from machine import COMMANDS, ROOT, Answer, Machine, command
 from measure_large import Work
 from measure_networks import Run
 
@@ -173,12 +171,12 @@ def _step(name: str, warm: int, steps: int, **how: Any) -> Callable[[Machine], A
 
 def starts() -> Iterator[Case]:
     """Commands in processes of their own."""
-    for name, words in commands.COMMANDS.items():
+    for name, words in COMMANDS.items():
         about = f"`{words[1]}`" if words[0] == "-c" else f"`tauslab {' '.join(words[2:6])}`"
         if name == "run":
             about = "`tauslab run`, 1,000 trajectories, warm"
         about = about.replace(str(ROOT / "examples") + "/", "")
-        done = of(commands.command, name=name)
+        done = of(command, name=name)
         goal, device = 1.0 if name == "run" else None, "cuda" if name == "cupy" else ""
         yield Case(f"start-{name}", "start", about, "s", done, goal, device=device)
 
@@ -320,7 +318,7 @@ def _events(group: str, works: list[Work]) -> Iterator[Case]:
 
 def systems() -> Iterator[Case]:
     """Equations: whole runs by the layout that is chosen, and by every other."""
-    for name in ode_cases.CASES:
+    for name in equations.CASES:
         done = of(equations.whole_run, name=name)
         yield Case(f"system-{name}", "systems", name, "s", done)
     spread = [
@@ -328,7 +326,7 @@ def systems() -> Iterator[Case]:
         ("global", 0),
         *(("warps", k) for k in (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)),
     ]
-    for name, (layout, warps) in product(ode_cases.CASES, spread):
+    for name, (layout, warps) in product(equations.CASES, spread):
         about = f"{name}, {layout}{f' {warps}' if warps else ''}"
         done = of(equations.whole_run, name=name, layout=layout, warps=warps)
         yield Case(about, "layouts", about, "s", done)

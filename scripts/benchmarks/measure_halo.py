@@ -23,8 +23,7 @@ from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
-from tauslab.kernels.lattice.state import LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState
 
 EDGES = (32, 64, 128, 256, 512, 1024)  # of the planes of messages
 EXCHANGES = 64

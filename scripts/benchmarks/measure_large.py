@@ -17,7 +17,6 @@ from machine import DATA, Answer, Machine
 
 import tauslab as ts
 from tauslab.kernels.ensemble.launch import (
-    CONTROL_WORDS,
     LAUNCHES_IN_FLIGHT,
     MAX_STEPS,
     Launch,
@@ -147,16 +146,12 @@ def leap(machine: Machine, size: int, steps: int = 300) -> float:
     if machine.device == "cpu":
         steps = max(2, min(500, round(CORE_SECONDS / (1.5e-7 * size))))
     engine = FineTau(backend, network, [ENDLESS], 0.03, layout=LAYOUT, blocks=0)
-    empty = backend.empty
-    buffers = SampleBuffers(
-        None, None, None, empty((1,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
-        empty((4,), np.uint64), engine.scratch(1),
-    )  # fmt: skip
+    buffers = SampleBuffers.of(backend, 1, scratch=engine.scratch(1))
     stream, initial = backend.stream(), np.full((1, size), 1000, np.int32)
-    launch = Launch(0, 1, backend.upload(initial), backend.upload(np.zeros((1, 1))))
+    inputs = backend.upload(initial), backend.upload(np.zeros((1, 1)))
     for many in (2, machine.many(steps)):
         begun = stream.record()
-        engine.start(launch, buffers, stream, seed=1, max_steps=many)
+        engine.start(Launch(0, 1, *inputs, seed=1, max_steps=many), buffers, stream)
         ended = stream.record()
         ended.wait()
     seconds = ended.seconds_since(begun) / many

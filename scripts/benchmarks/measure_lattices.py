@@ -20,8 +20,7 @@ from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.plan import Wishes
 from tauslab.kernels.lattice.replicas import LatticeReplicas
-from tauslab.kernels.lattice.state import LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState
 
 SPACING, STEP = 32e-9, 1e-4
 CUBE = (256, 256, 256)
@@ -49,7 +48,7 @@ class Site:
         return self._cell() if self.cell else self._pairs()
 
     def lowered(self) -> LoweredLattice:
-        """With one pass of hops and of reactions in a step."""
+        """Lower a lattice with one pass of hops and of reactions in a step."""
         return lower_lattice(self.model(), reaction_substeps=1)
 
     def _pairs(self) -> ts.Lattice:

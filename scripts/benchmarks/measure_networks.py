@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import resource
@@ -27,6 +28,9 @@ EPSILON = 0.03
 EPSILONS = (0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)
 ERROR = 0.01  # that leaps may have
 LEAST = 10.0  # molecules of a species whose errors count
+SD = 10.0  # of the noise of counts in `course`
+OBSERVE = {"x1": f"normal({SD})", "x2": f"normal({SD})"}
+INITIAL = {"x1": "poisson(50)", "x2": "poisson(100)"}
 NARROW, WIDE = (1e-6, 10.0), (1e-9, 1e4)
 # Reactions, species, initial amounts and rates: Table 2 of Nobile et al., PLoS ONE 9:e91963 (2014).
 SYNTHETIC: tuple[tuple[int, int, int, Any], ...] = (
@@ -283,13 +287,38 @@ STIFF: dict[str, tuple[Callable[[], ts.Network], float, dict[str, float]]] = {
 }
 
 
+def course() -> tuple[ts.Network, dict[str, Any]]:
+    """Lotka and Volterra's reactions, and the noisy time course of python-smfsb."""
+    file = DATA / "ensembles" / "lotka_volterra_noise_10.json"
+    net = ts.Network("lotka_volterra")
+    net.add_species("x1", 50)
+    net.add_species("x2", 100)
+    for name, value in (("birth", 1.0), ("meet", 0.005), ("death", 0.6)):
+        net.add_parameter(name, value)
+    net.add_reaction("x1 -> 2 x1", rate="birth")
+    net.add_reaction("x1 + x2 -> 2 x2", rate="meet")
+    net.add_reaction("x2 ->", rate="death")
+    columns = np.array(json.loads(file.read_text(encoding="utf-8"))["data"], float).T
+    return net, dict(zip(("time", "x1", "x2"), columns, strict=True))
+
+
+def turnover() -> tuple[ts.Network, dict[str, Any]]:
+    """A model with few events between 50 rows."""
+    net = ts.Network("turnover")
+    net.add_species("x1", 10)
+    net.add_species("x2", 0)
+    net.add_reaction("-> x1", rate=5.0)
+    net.add_reaction("x1 -> x2", rate=0.5)
+    net.add_reaction("x2 ->", rate=0.5)
+    noise = np.random.default_rng(1).normal(0, 3, (2, 50))
+    return net, {"time": 0.1 * np.arange(1, 51), "x1": 10 + noise[0], "x2": 6 + noise[1]}
+
+
 def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[str, float]:
-    """Filters a second of user time, one core: python-smfsb's noisy course, by exact simulation.
+    """Filters a second of user time, one core: python-smfsb's noisy time course, by exact simulation.
 
     The mean log-likelihood shows that all ways do the same.
     """
-    from filter_course import INITIAL, OBSERVE, course
-
     net, data = course()
     births = np.linspace(0.9, 1.1, machine.many(100))
     usual: dict[str, Any] = {"observe": OBSERVE, "initial": INITIAL, "n": particles, "seed": 1,

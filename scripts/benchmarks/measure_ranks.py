@@ -22,7 +22,7 @@ import tauslab as ts
 from tauslab.api.api import ranks
 from tauslab.cli.bench import schlogl
 from tauslab.cli.merge import merge
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.layout import Chunk, Layout
 from tauslab.store.results.open import open_result
 from tauslab.store.writers.parts import PartsOptions
@@ -147,7 +147,7 @@ def dd(machine: Machine, streams: int) -> float:
 def particles(machine: Machine, folder: Path, case: str) -> dict[str, float]:
     """Particles moved a second by one filter of all ranks; its log-likelihood."""
     del folder
-    from filter_course import INITIAL, OBSERVE, course, turnover
+    from measure_networks import INITIAL, OBSERVE, course, turnover
 
     comm = ranks()
     net, data = course() if case == "course" else turnover()
@@ -163,7 +163,7 @@ def particles(machine: Machine, folder: Path, case: str) -> dict[str, float]:
     return {"": n * len(result.time) / seconds, "log-likelihood": result.log_likelihood}
 
 
-class Pretended(SerialCommunicator):
+class Pretended(Communicator):
     """Rank `rank` of `size` in this process: what rank 0 told all is told again to the others."""
 
     def __init__(self, rank: int, size: int, said: list[Any]) -> None:
@@ -178,7 +178,7 @@ class Pretended(SerialCommunicator):
         return self._said[self._heard - 1]
 
     def allgather(self, value: Any) -> list[Any]:
-        """All say the same."""
+        """Answer as if all ranks said the same."""
         return [value] * self.size
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How near kernels come to the limits of a GPU: issue slots, lanes, memory, FP64, by Nsight Compute.
+"""Kernels against the limits of a GPU: issue slots, lanes, memory, FP64, by Nsight Compute.
 
     python scripts/benchmarks/roofline.py -o docs/benchmarks/h200-roofline
     python scripts/benchmarks/roofline.py --case ssa-schlogl --case lattice-256

@@ -30,7 +30,7 @@ _EPSILON = {"KISAO_0000228": ("tau-leaping epsilon", "float", str(DEFAULT_EPSILO
 
 
 def specification() -> dict[str, Any]:
-    """What the file holds."""
+    """Contents of the file."""
     image = {"url": None, "format": _term("EDAM", "format_3973"), "operatingSystemType": "Linux"}
     families = (
         (EXACT, "SBO_0000295", _SEED),

@@ -46,7 +46,7 @@ class _Model(ctypes.Structure):
 
 @dataclass(frozen=True)
 class ExactRun:
-    """What a run gave.
+    """Counts of a run.
 
     Attributes
     ----------

@@ -6,18 +6,21 @@ The pages are not committed: mkdocs makes them before it builds the site (`site_
 
 from __future__ import annotations
 
+import argparse
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import reference_commands
-import reference_text
 from reference_pages import HIDDEN, PAGES, Entry, Page
 
 import tauslab
+from tauslab.cli import help as cli_help
+from tauslab.cli import main as cli
+from tauslab.options.values.definition import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -31,7 +34,7 @@ def written() -> dict[str, str]:
         for name, place in _places(page):
             places.setdefault(name, place)
     pages = {f"{page.stem}.md": _page(page, places) for page in PAGES}
-    return pages | {"command-line.md": reference_commands.page(places)}
+    return pages | {"command-line.md": _commands_page(places)}
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -48,47 +51,46 @@ def _places(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _place(page: Page, title: str) -> str:
-    return f"{page.stem}.md#{reference_text.anchor(title)}"
+    return f"{page.stem}.md#{anchor(title)}"
 
 
 def _page(page: Page, places: dict[str, str]) -> str:
-    def markdown(docstring: str, own: str) -> str:
-        return reference_text.markdown(docstring, places, page.stem, own)
+    def shown(docstring: str, own: str) -> str:
+        return markdown(docstring, places, page.stem, own)
 
-    parts = [f"# {page.title}", markdown(page.intro, "")]
+    parts = [f"# {page.title}", shown(page.intro, "")]
     for entry in page.entries:
         parts += [f"## {entry.title}"]
         if inspect.isclass(entry.object):
-            parts += _class(entry, markdown)
+            parts += _class(entry, shown)
         else:
-            told = markdown(_doc(entry.object), entry.title)
-            parts += [_signature(entry.call, entry.object), told]
+            parts += [_signature(entry.call, entry.object), shown(_doc(entry.object), entry.title)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _class(entry: Entry, markdown: Callable[[str, str], str]) -> list[str]:
+def _class(entry: Entry, shown: Callable[[str, str], str]) -> list[str]:
     made, docstring, parts = entry.object, _doc(entry.object), []
     if entry.made_by_user:
         parts.append(_block(entry.signature) if entry.signature else _signature(entry.call, made))
     elif is_dataclass(made):
         docstring = docstring.replace("Parameters\n----------\n", "Attributes\n----------\n")
-    parts.append(markdown(docstring, entry.title))
+    parts.append(shown(docstring, entry.title))
     if issubclass(made, tauslab.TauslabError) and made is not tauslab.TauslabError:
         above = " and ".join(f"`{base.__name__}`" for base in made.__bases__)
         parts.append(f"Is a {above}; exit code {made.exit_code}.")
     values = [m for m in _members(made) if not callable(m[1])]
     if values:
-        parts.append("\n".join(_value(name, value, markdown) for name, value in values))
+        parts.append("\n".join(_value(name, value, shown) for name, value in values))
     for name, member in _members(made):
         if callable(member):
             title = f"{made.__name__}.{name}"
-            parts += [f"### {title}", _signature(name, member), markdown(_doc(member), title)]
+            parts += [f"### {title}", _signature(name, member), shown(_doc(member), title)]
     return parts
 
 
-def _value(name: str, value: Any, markdown: Callable[[str, str], str]) -> str:
+def _value(name: str, value: Any, shown: Callable[[str, str], str]) -> str:
     """A line for a property or a field."""
-    told = markdown(_doc(value), name).replace("\n\n", "\n").replace("\n", "\n  ")
+    told = shown(_doc(value), name).replace("\n\n", "\n").replace("\n", "\n  ")
     return f"- **`{name}`**{f': {told}' if told else ''}"
 
 
@@ -136,7 +138,7 @@ def _block(code: str) -> str:
 
 
 def _is_given(parameter: inspect.Parameter) -> bool:
-    """Whether users give it: what a dataclass makes for itself is filled by its methods."""
+    """Return whether users give it: methods of a dataclass fill the other fields."""
     return parameter.name != "self" and repr(parameter.default) != "<factory>"
 
 
@@ -149,6 +151,159 @@ def _parameter(parameter: inspect.Parameter) -> str:
         return f"{star}{parameter.name}{kind}"
     told = f'"{default}"' if isinstance(default, str) else repr(default)
     return f"{star}{parameter.name}{kind} = {told}"
+
+
+# ---------------------------------------------------------------- the command line
+
+_INTRO = """\
+`tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,
+1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted before there was
+anything to resume.
+
+Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
+[`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; options of a method, a device,
+an output file and of Dask are fields of the objects `tauslab.SSA`, `tauslab.TauLeaping`,
+`tauslab.Auto`, `tauslab.ODE`, `tauslab.CPU`, `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
+`--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
+[`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
+_COMMAND_PAGES = {
+    "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
+            "clusters", "dask"),
+    "rdme": ("lattices", "rdme", "halo"),
+    "dbn": ("dbn", "ode"),
+    "rare": ("rare-events",),
+    "filter": ("particles",),
+    "petab": ("petab",),
+    "sensitivity": ("sensitivities",),
+    "population": ("populations",),
+    "info": ("file-format",),
+    "plot": ("summaries",),
+    "report": ("tables", "file-format"),
+    "export": ("tables", "lattices", "dbn"),
+    "digest": ("file-format",),
+    "merge": ("clusters",),
+    "check": ("sbml", "model-toml", "lattices"),
+    "doctor": ("clusters",),
+    "slurm": ("slurm",),
+    "bench": ("benchmarks/README",),
+    "completion": ("tutorial",),
+    "help": ("index",),
+}  # fmt: skip
+
+
+def _commands_page(places: Mapping[str, str]) -> str:
+    """List all commands, in the order of the help."""
+    called = {"run": "run", "molecules": "in_molecules", "build": "dbn.build"}
+    found = {key: places[f"tauslab.{name}"] for key, name in called.items()}
+    parts = ["# Command line", _INTRO.format(**found)]
+    for name, parser in _commands():
+        more = ", ".join(f"[{stem}.md](../{stem}.md)" for stem in _COMMAND_PAGES[name])
+        parts += [f"## tauslab {name}", f"{parser.description} More: {more}", _table(parser)]
+        if name in cli_help.EXAMPLES:
+            lines = [line.removeprefix("  ") for line in cli_help.EXAMPLES[name].splitlines()]
+            parts.append("\n".join(["```", *lines, "```"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    # argparse has no other way to ask.
+    for action in cli._parser()._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            yield from action.choices.items()
+
+
+def _table(parser: argparse.ArgumentParser) -> str:
+    """The options, under the headings of their groups."""
+    lines = ["| argument or option | meaning |", "|---|---|"]
+    for group in parser._action_groups:  # noqa: SLF001
+        own = [a for a in group._group_actions if a.dest != "help"]  # noqa: SLF001
+        if own and group.title in GROUPS:
+            lines.append(f"| **{group.title}** | |")
+        lines += [f"| {_spelt(action)} | {_told(action)} |" for action in own]
+    return "\n".join(lines)
+
+
+def _spelt(action: argparse.Action) -> str:
+    """The option with its values, as a user types it."""
+    values = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
+    if not action.option_strings:
+        return f"`{action.metavar or action.dest.upper()}`"
+    values = f" {values or action.dest.upper()}" if action.nargs != 0 else ""
+    return f"`{', '.join(action.option_strings)}{values}`".replace("|", "\\|")
+
+
+def _told(action: argparse.Action) -> str:
+    told = (action.help or "").replace("|", "\\|")
+    again = isinstance(action, argparse._AppendAction)  # noqa: SLF001
+    return f"{told}{'; may be repeated' if again else ''}"
+
+
+# ---------------------------------------------------------------- docstrings
+
+_NAMED = ("Parameters", "Attributes", "Raises")
+_HEADING = re.compile(r"(?m)^(Parameters|Attributes|Returns|Raises|Examples)\n-{3,}\n")
+# Names in backquotes, and pages of docs/ that stand in a sentence. Until both are linked, blocks of
+# code stand between tildes.
+_REFERENCE = re.compile(r"(?<![\[`])`([A-Za-z_][\w.]*)`(?!`)")
+_PAGE = re.compile(r"(?<![\w/\[])`{0,2}docs/([\w-]+)\.md`{0,2}")
+
+
+def anchor(title: str) -> str:
+    """Anchor that GitHub and mkdocs make of a heading."""
+    return re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-")
+
+
+def markdown(docstring: str, places: Mapping[str, str], page: str, own: str) -> str:
+    """A docstring; `places` says where names stand, `page` and `own` where the text itself does."""
+    first, *rest = _HEADING.split(docstring)
+    parts = [_body(first)]
+    for name, text in zip(rest[::2], rest[1::2], strict=True):
+        parts.append(f"**{name}**")
+        parts.append("\n".join(_items(text)) if name in _NAMED else _body(text))
+    return linked("\n\n".join(part for part in parts if part), places, page, own)
+
+
+def linked(text: str, places: Mapping[str, str], page: str, own: str) -> str:
+    """The same text with links, outside of blocks of code."""
+
+    def name(match: re.Match[str]) -> str:
+        place = places.get(match[1])
+        if place is None or own in {match[1], match[1].removeprefix("tauslab.")}:
+            return match[0]
+        return f"[{match[0]}]({place.removeprefix(f'{page}.md')})"
+
+    pieces = re.split(r"(?ms)(^~~~\w+$.*?^~~~$)", text)
+    return "".join(
+        piece.replace("~~~", "```")
+        if piece.startswith("~~~")
+        else _PAGE.sub(r"[\1.md](../\1.md)", _REFERENCE.sub(name, piece.replace("``", "`")))
+        for piece in pieces
+    )
+
+
+def _body(text: str) -> str:
+    """Paragraphs as they are; examples and what is indented as blocks of code."""
+    parts = []
+    for paragraph in re.split(r"\n{2,}", text.strip("\n")):
+        if paragraph.startswith(">>> "):
+            parts.append(f"~~~pycon\n{paragraph}\n~~~")
+        elif paragraph.strip() != "::" and paragraph.strip():
+            parts.append(
+                f"~~~text\n{paragraph}\n~~~" if paragraph.startswith("    ") else paragraph
+            )
+    return "\n\n".join(parts)
+
+
+def _items(text: str) -> Iterator[str]:
+    """A line for each name of a section, with what is said of it."""
+    for item in re.split(r"\n(?=\S)", text.strip("\n")):
+        names, *told = item.split("\n")
+        code = ", ".join(f"`{name.strip()}`" for name in names.split(","))
+        said = " ".join(line.strip() for line in told)
+        yield f"- **{code}**{f': {said}' if said else ''}"
+
+
+# ---------------------------------------------------------------- files
 
 
 def write() -> list[Path]:

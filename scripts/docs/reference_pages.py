@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tauslab as ts
@@ -42,24 +42,31 @@ class Page:
     entries: tuple[Entry, ...]
 
 
-def _entry(thing: Any, home: str = "tauslab", *, made_by_user: bool = True) -> Entry:
-    name = f"{home}.{thing.__name__}"
-    return Entry(thing, name, name, made_by_user)
+def _entries(*things: Any, home: str = "tauslab", made_by_user: bool = True) -> tuple[Entry, ...]:
+    names = [f"{home}.{thing.__name__}" for thing in things]
+    return tuple(Entry(x, n, n, made_by_user) for x, n in zip(things, names, strict=True))
+
+
+def _class(made: Any) -> Entry:
+    """A class that a function of the page makes."""
+    name = f"tauslab.{made.__name__}"
+    return Entry(made, f"{name}, a class", name, made_by_user=False)
 
 
 def _of(module: Any, home: str) -> tuple[Entry, ...]:
-    """All that a module says it has, in its order."""
+    """Public names of a module, in its order."""
     made = ("Beliefs", "DynamicNetwork", "Estimate", "Verdict")
     return tuple(
-        _entry(getattr(module, name), home, made_by_user=name not in made)
+        entry
         for name in module.__all__
+        for entry in _entries(getattr(module, name), home=home, made_by_user=name not in made)
     )
 
 
 # What other modules of tauslab use of a class, and its users do not.
 HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Result": ("block", "completed_blocks"),
-    "LatticeResult": ("axis", "keep_in", "number"),
+    "LatticeResult": ("frames",),
     "Lattice": ("type_number",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
@@ -74,23 +81,22 @@ PAGES = (
         "shapes are told as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
         "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult` or a `PopulationResult`. The [command line](command-line.md) has the same options.",
         (
-            _entry(ts.read),
-            _entry(ts.run),
+            *_entries(ts.read, ts.run),
             Entry(api.run_ensemble, "tauslab.run of a network", "tauslab.run"),
             Entry(run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
-            _entry(ts.SSA),
-            _entry(ts.TauLeaping),
-            _entry(ts.Auto),
-            _entry(ts.ODE),
-            _entry(ts.CPU),
-            _entry(ts.GPU),
-            _entry(ts.Output),
-            _entry(ts.Dask),
-            _entry(ts.open),
-            _entry(ts.simulator),
-            Entry(
-                ts.Simulator, "tauslab.Simulator, a class", "tauslab.Simulator", made_by_user=False
+            *_entries(
+                ts.SSA,
+                ts.TauLeaping,
+                ts.Auto,
+                ts.ODE,
+                ts.CPU,
+                ts.GPU,
+                ts.Output,
+                ts.Dask,
+                ts.open,
+                ts.simulator,
             ),
+            _class(ts.Simulator),
         ),
     ),
     Page(
@@ -99,10 +105,8 @@ PAGES = (
         "The chemical master equation of a small network; [master-equation.md](../master-equation.md) tells how it "
         "is solved.",
         (
-            _entry(ts.cme),
-            Entry(
-                ts.CmeResult, "tauslab.CmeResult, a class", "tauslab.CmeResult", made_by_user=False
-            ),
+            *_entries(ts.cme),
+            _class(ts.CmeResult),
         ),
     ),
     Page(
@@ -111,20 +115,10 @@ PAGES = (
         "Derivatives of means by parameters; [sensitivities.md](../sensitivities.md) tells how they "
         "are estimated.",
         (
-            _entry(ts.sensitivity),
-            Entry(
-                ts.SensitivityResult,
-                "tauslab.SensitivityResult, a class",
-                "tauslab.SensitivityResult",
-                made_by_user=False,
-            ),
-            _entry(ts.expectation),
-            Entry(
-                ts.Expectation,
-                "tauslab.Expectation, a class",
-                "tauslab.Expectation",
-                made_by_user=False,
-            ),
+            *_entries(ts.sensitivity),
+            _class(ts.SensitivityResult),
+            *_entries(ts.expectation),
+            _class(ts.Expectation),
         ),
     ),
     Page(
@@ -133,31 +127,12 @@ PAGES = (
         "Ensembles that are advanced, weighted and resampled, and models against time courses; "
         "[particles.md](../particles.md) shows how.",
         (
-            _entry(ts.Ensemble),
-            _entry(ts.particle_filter),
-            _entry(ts.particle_filters),
-            _entry(ts.exact_filter),
-            Entry(
-                ts.FilterResult,
-                "tauslab.FilterResult, a class",
-                "tauslab.FilterResult",
-                made_by_user=False,
-            ),
-            Entry(
-                ts.FilterResults,
-                "tauslab.FilterResults, a class",
-                "tauslab.FilterResults",
-                made_by_user=False,
-            ),
-            _entry(ts.pmmh),
-            _entry(ts.population),
-            Entry(
-                ts.PopulationResult,
-                "tauslab.PopulationResult, a class",
-                "tauslab.PopulationResult",
-                made_by_user=False,
-            ),
-            Entry(ts.Chain, "tauslab.Chain, a class", "tauslab.Chain", made_by_user=False),
+            *_entries(ts.Ensemble, ts.particle_filter, ts.particle_filters, ts.exact_filter),
+            _class(ts.FilterResult),
+            _class(ts.FilterResults),
+            *_entries(ts.pmmh, ts.population),
+            _class(ts.PopulationResult),
+            _class(ts.Chain),
         ),
     ),
     Page(
@@ -166,14 +141,8 @@ PAGES = (
         "Probabilities and rates that plain runs hardly ever see; "
         "[rare-events.md](../rare-events.md) shows how.",
         (
-            _entry(ts.weighted_ensemble),
-            _entry(ts.multilevel_splitting),
-            Entry(
-                ts.RareResult,
-                "tauslab.RareResult, a class",
-                "tauslab.RareResult",
-                made_by_user=False,
-            ),
+            *_entries(ts.weighted_ensemble, ts.multilevel_splitting),
+            _class(ts.RareResult),
         ),
     ),
     Page(
@@ -183,26 +152,28 @@ PAGES = (
         "[BioNetGen](../bionetgen-net.md), [TOML](../model-toml.md)); here is how to make one in "
         "Python, and what can be asked of it.",
         (
-            replace(
-                _entry(ts.Network),
+            Entry(
+                ts.Network,
+                "tauslab.Network",
+                "tauslab.Network",
                 signature='tauslab.Network(name: str = "network", *, t_end: float | None = None)',
             ),
-            *(
-                _entry(thing, network.__name__)
-                for thing in (
-                    network.Species,
-                    network.Reaction,
-                    network.Rule,
-                    network.TimedEvent,
-                    network.Event,
-                    network.Feature,
-                )
+            *_entries(
+                network.Species,
+                network.Reaction,
+                network.Rule,
+                network.TimedEvent,
+                network.Event,
+                network.Feature,
+                home=network.__name__,
             ),
-            _entry(ts.in_molecules),
-            _entry(ts.with_net_laws),
-            _entry(ts.random_network),
-            _entry(ts.cyclic_chain),
-            _entry(ts.colloidal_aggregation),
+            *_entries(
+                ts.in_molecules,
+                ts.with_net_laws,
+                ts.random_network,
+                ts.cyclic_chain,
+                ts.colloidal_aggregation,
+            ),
         ),
     ),
     Page(
@@ -211,9 +182,9 @@ PAGES = (
         "What a run of a network gives, in memory or from a file. "
         "[file-format.md](../file-format.md) tells what the file holds for other programs.",
         (
-            _entry(ts.Result, made_by_user=False),
-            _entry(result.Moments, result.__name__, made_by_user=False),
-            _entry(modes.Modes, modes.__name__, made_by_user=False),
+            *_entries(ts.Result, made_by_user=False),
+            *_entries(result.Moments, home=result.__name__, made_by_user=False),
+            *_entries(modes.Modes, home=modes.__name__, made_by_user=False),
         ),
     ),
     Page(
@@ -228,9 +199,8 @@ PAGES = (
         "`Value` is a number, or an expression of parameters as text; `Names` are one name or "
         "several.",
         (
-            _entry(ts.Lattice),
-            _entry(ts.LatticeResult),
-            _entry(ts.LatticeView, made_by_user=False),
+            *_entries(ts.Lattice, ts.LatticeResult),
+            *_entries(ts.LatticeView, made_by_user=False),
             *_of(geometry, "tauslab.geometry"),
         ),
     ),
@@ -239,10 +209,8 @@ PAGES = (
         "PEtab problems",
         "The objective of a fit, for many vectors at once; [petab.md](../petab.md) tells more.",
         (
-            Entry(petab.load, "tauslab.petab.load", "tauslab.petab.load"),
-            Entry(
-                petab.Problem, "tauslab.petab.Problem", "tauslab.petab.Problem", made_by_user=False
-            ),
+            *_entries(petab.load, home="tauslab.petab"),
+            *_entries(petab.Problem, home="tauslab.petab", made_by_user=False),
         ),
     ),
     Page(
@@ -251,7 +219,7 @@ PAGES = (
         f"{dbn.__doc__}\n[dbn.md](../dbn.md) tells more.",
         (
             *_of(dbn, "tauslab.dbn"),
-            _entry(dbn_network.Rows, dbn_network.__name__, made_by_user=False),
+            *_entries(dbn_network.ProbabilityRows, home=dbn_network.__name__, made_by_user=False),
         ),
     ),
     Page(
@@ -260,10 +228,9 @@ PAGES = (
         "Every error that tauslab raises on purpose is a `tauslab.TauslabError`, and also a "
         "`ValueError`, `RuntimeError` or `OSError`. Its message is one sentence: what was given, "
         "and what is allowed.",
-        tuple(
-            _entry(thing, "tauslab", made_by_user=False)
-            for thing in vars(errors).values()
-            if isinstance(thing, type) and hasattr(ts, thing.__name__)
+        _entries(
+            *(x for x in vars(errors).values() if isinstance(x, type) and hasattr(ts, x.__name__)),
+            made_by_user=False,
         ),
     ),
 )

@@ -77,11 +77,11 @@ def _targets(page: Path) -> set[str]:
 
 
 def _place(path: str) -> str:
-    """Where a file of the repository is in the site."""
+    """Place of a file of the repository in the site."""
     return path.removeprefix("docs/") if path.startswith("docs/") else f"{_OUTSIDE}/{path}"
 
 
 def _source(uri: str) -> str:
-    """Where a page of the site is in the repository."""
+    """Source of a page of the site in the repository."""
     inside = uri.startswith(f"{_OUTSIDE}/")
     return uri.removeprefix(f"{_OUTSIDE}/") if inside else f"docs/{uri}"

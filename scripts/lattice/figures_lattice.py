@@ -1,11 +1,11 @@
-"""The four lattice examples, run from their files: pictures, and numbers against their laws.
+"""The four lattice examples, run from their files: pictures, and numbers against exact results.
 
     python scripts/lattice/figures_lattice.py --device cuda -o docs/figures            # all
     python scripts/lattice/figures_lattice.py --device cuda -o docs/figures minde lac-5uM
 
 ``minde``: 240 s of the Min proteins, kymograph and period.  ``lac-5uM`` and ``lac-40uM``: 60 s of
 the lac cell with little and much inducer, beside exact SSA of its well-stirred version.  ``cube``:
-Michaelis and Menten's enzyme against SSA.  ``ball``: A <-> B against its binomial law.
+Michaelis and Menten's enzyme against SSA.  ``ball``: A <-> B against its binomial distribution.
 A case writes ``lattice-CASE.json`` and ``.npz``, and where matplotlib is installed ``.png``; then
 ``lattice.md`` is the table of all JSON files in the folder, so cases may run apart, on a GPU each.
 ``--draw`` runs nothing and draws what lies in the folder.  ``--seconds`` changes the model time,
@@ -77,7 +77,7 @@ def _curves(axes: Axes, data: Arrays, name: str) -> None:
 
 
 def draw_ball(data: Arrays) -> Figure:
-    """All runs over the law, and how far their mean is off."""
+    """Draw all runs over the distribution, and how far their mean is off."""
     import matplotlib.pyplot as plt
 
     times, b, mean, spread = (data[name] for name in ("times", "B", "mean", "spread"))
@@ -96,9 +96,6 @@ def draw_ball(data: Arrays) -> Figure:
 
 def draw(case: str, folder: Path) -> None:
     """The picture of a case whose arrays lie in a folder."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     with np.load(folder / f"lattice-{case}.npz") as stored:
@@ -116,21 +113,13 @@ def draw(case: str, folder: Path) -> None:
 
 
 def chapter(path: Path) -> list[str]:
-    """What a case found, as Markdown."""
+    """Results of a case, as Markdown."""
     found = json.loads(path.read_text(encoding="utf-8"))
     each = 1e3 * found["lattice_seconds"] / found["steps"]
-    took = (
-        f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "
-        f"{found['seconds']:.1f} s in all"
-    )
-    lines = [
-        f"## {found['case']}",
-        "",
-        f"{found['says']}, on {found['device']}: {took}.",
-        "",
-        "| quantity | lattice | expected | standard error | z |",
-        "|---|---|---|---|---|",
-    ]
+    took = (f"{found['steps']:,} steps in {found['lattice_seconds']:.1f} s ({each:.4f} ms each), "
+            f"{found['seconds']:.1f} s in all")  # fmt: skip
+    lines = [f"## {found['case']}", "", f"{found['says']}, on {found['device']}: {took}.", "",
+             "| quantity | lattice | expected | standard error | z |", "|---|---|---|---|---|"]  # fmt: skip
     for row in found["rows"]:
         q = Quantity(**row)
         z = f"{q.z:+.2f}" if q.error else ""
@@ -140,12 +129,8 @@ def chapter(path: Path) -> list[str]:
 
 def table(folder: Path) -> None:
     """The table of all cases that lie in a folder."""
-    lines = [
-        "# The lattice examples, measured",
-        "",
-        "Made by `scripts/lattice/figures_lattice.py`.",
-        "",
-    ]
+    lines = ["# The lattice examples, measured", "",
+             "Made by `scripts/lattice/figures_lattice.py`.", ""]  # fmt: skip
     for case in CASES:
         path = folder / f"lattice-{case}.json"
         lines += chapter(path) if path.exists() else []

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from lattice_cases import FloatArray, Swings, exact_swings, pooled_period, swings_of_planes
 from minde_mean_field import Factors, solved
-from rdme_period import FloatArray, Swings, exact_swings, pooled_period, swings_of_planes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,9 +91,6 @@ def draw_early(axes: Axes, early: Arrays, kind: str, title: str) -> None:
 
 def draw(folder: Path, early: Arrays, found: dict[str, list[Swings]]) -> None:
     """Three panels."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained")
@@ -112,7 +109,7 @@ def draw(folder: Path, early: Arrays, found: dict[str, list[Swings]]) -> None:
 
 
 def loaded(path: Path) -> Arrays:
-    """All arrays of a file."""
+    """Arrays of a file, by name."""
     with np.load(path) as stored:
         return dict(stored)
 

@@ -207,9 +207,6 @@ def compare(times: FloatArray, lattice: Curves, networks: list[Curves],
 
 def draw(path: Path, runs: list[tuple[FloatArray, Curves, list[Curves]]], title: str) -> None:
     """I and mRNA over time: runs of the lattice over the middle 95 % of the networks."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(7.6, 3.1), layout="constrained")

@@ -1,4 +1,4 @@
-"""The four lattice examples, run from their files: numbers against laws, arrays for pictures.
+"""The four lattice examples, run from their files: numbers against exact results, arrays for pictures.
 
 `figures_lattice.py` runs them and draws.
 """
@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rdme_period import LEFT_OUT, exact_swings, pooled_period, swings_of_planes
 
 import tauslab as ts
 from tauslab.model.lattice.lattice import Lattice
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+EXACT = ROOT / "docs" / "figures" / "minde-exact.npz"
 INDUCER = {"lac-5uM": 6466, "lac-40uM": 51730}  # molecules, inside and outside each
 LAC_SHOWN = ("mY", "O", "Y", "YI", "I", "Iex")
 CUBE_SHOWN = ("S", "ES", "P")
+LEFT_OUT = 60.0  # seconds at the start: proteins that were spread evenly find their rhythm
+WINDOW = 9.0  # seconds of the running mean
 FloatArray = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -46,7 +49,7 @@ class Quantity:
 
 @dataclass
 class Outcome:
-    """What a case found, with the seconds of its lattice runs and of all of it."""
+    """Results of a case, with the seconds of its lattice runs and of all of it."""
 
     case: str
     says: str
@@ -64,7 +67,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Settings:
-    """How long: seconds of model time, replicas, well-stirred trajectories."""
+    """Size of a run: seconds of model time, replicas, well-stirred trajectories."""
 
     device: Any = "auto"
     seconds: float | None = None
@@ -166,7 +169,7 @@ def cube(settings: Settings) -> Outcome:
 
 
 def ball(settings: Settings) -> Outcome:
-    """A <-> B: mean and variance of B against the binomial law."""
+    """A <-> B: mean and variance of B against the binomial distribution."""
     runs, seconds = settings.replicas or 16, settings.seconds or 10.0
     outcome = Outcome("ball", f"{runs} runs of {seconds:g} s, against Binomial(1000, p(t))")
     with settings.run(lattice_of("isomerisation_ball.toml"), outcome, 100, seconds, replicas=runs
@@ -211,7 +214,7 @@ def lattice_of(name: str) -> Lattice:
 
 
 def lac_model(folder: Path) -> Lattice:
-    """What `examples/lac_two_state.py` writes, read from its file."""
+    """Read the model that `examples/lac_two_state.py` writes."""
     path = folder / "lac_two_state.h5"
     lattice_of("lac_two_state.py").write(path)
     model = ts.read(path)
@@ -233,3 +236,77 @@ def curves_of(name: str, lattice: npt.ArrayLike, stirred: FloatArray) -> Arrays:
     band = np.quantile(stirred, (0.025, 0.975), axis=0)
     return {f"{name}_runs": np.asarray(lattice), f"{name}_mean": stirred.mean(axis=0),
             f"{name}_band": band}  # fmt: skip
+
+
+# ---------------------------------------------------------------- swings of the Min proteins
+
+
+@dataclass(frozen=True)
+class Swings:
+    """Changes of sides.
+
+    Attributes
+    ----------
+    times, bias
+        Running mean of (lower - upper) / (lower + upper) ``[second]``, from -1 to 1.
+    turns
+        Times at which it changes sign, after `LEFT_OUT`.
+    period, error
+        Twice the mean time between turns and its standard error; 0 with fewer than three turns.
+    """
+
+    times: FloatArray
+    bias: FloatArray
+    turns: FloatArray
+    period: float
+    error: float
+
+    def largest_share(self) -> float:
+        """Largest share of the particles in one half, after `LEFT_OUT`."""
+        return float(0.5 + np.abs(self.bias[self.times >= LEFT_OUT]).max() / 2)
+
+
+def swings(times: FloatArray, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Swings:
+    """Measure the period of particles that go to and fro between two halves.
+
+    Parameters
+    ----------
+    times
+        Equally spaced, in seconds ``[sample]``.
+    lower, upper
+        Particles in either half ``[sample]``.
+    """
+    low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
+    raw = (low - high) / np.maximum(low + high, 1.0)
+    width = min(len(raw), 2 * round(WINDOW / (2 * (times[1] - times[0]))) + 1)
+    bias = np.convolve(raw, np.ones(width) / width, "valid")
+    begins = (width - 1) // 2
+    at = times[begins : begins + len(bias)]
+    before = np.flatnonzero((bias[:-1] < 0) != (bias[1:] < 0))
+    share = bias[before] / (bias[before] - bias[before + 1])
+    turns = at[before] + share * (at[before + 1] - at[before])
+    turns = turns[turns >= LEFT_OUT]
+    halves = np.diff(turns)
+    if len(halves) < 2:
+        return Swings(at, bias, turns, 0.0, 0.0)
+    error = 2 * halves.std(ddof=1) / np.sqrt(len(halves))
+    return Swings(at, bias, turns, float(2 * halves.mean()), float(error))
+
+
+def swings_of_planes(times: FloatArray, bound: npt.NDArray[np.integer]) -> Swings:
+    """Swings of particles in each plane ``[sample, plane]``, between lower and upper half."""
+    middle = bound.shape[1] // 2
+    return swings(times, bound[:, :middle].sum(axis=1), bound[:, middle:].sum(axis=1))
+
+
+def exact_swings() -> list[Swings]:
+    """Swings of the stored exact runs of the Min proteins, which `exact_rdme.py` made."""
+    with np.load(EXACT) as stored:
+        planes, times = stored["planes"], stored["times"]
+    return [swings_of_planes(times, run[:, 2] + run[:, 4]) for run in planes]
+
+
+def pooled_period(found: list[Swings]) -> tuple[float, float]:
+    """Period and standard error from the times between turns of several runs."""
+    halves = np.concatenate([np.diff(one.turns) for one in found])
+    return float(2 * halves.mean()), float(2 * halves.std(ddof=1) / np.sqrt(len(halves)))

@@ -1,15 +1,13 @@
 """Runs that test why the lattice examples differ from their models without space or noise.
 
     python scripts/lattice/lattice_trials.py minde --seeds 8 --divide 1 2 4 --seconds 2 -o steps.npz
-    python scripts/lattice/lattice_trials.py swing --min-e 823 --seconds 120 -o swing-823.npz
     python scripts/lattice/lattice_trials.py lac --first 2 -o lac-5uM-2.npz
     python scripts/lattice/lattice_trials.py lac --mixing -o lac-5uM-mixing-1.npz
 
 ``minde``: the first seconds of the Min proteins with the step of the file divided, some seeds each.
-``swing``: the Min proteins with another number of MinE; bound MinD ``bound`` ``[time, plane]``.
 ``lac``: the lac cell; with ``--mixing`` changed so that all that the well-stirred version mixes can
 move: repressors with inducer as those without, outer inducer within the membrane too.
-Files of the others hold counts ``[run, time, species]``, times, seeds, and divisors of the step.
+Files hold counts ``[run, time, species]``, times, seeds, and divisors of the step.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lattice_cases import EXAMPLES, INDUCER, lac_model, lattice_of, length_of_step
-from rdme_period import swings_of_planes
+from lattice_cases import INDUCER, lac_model, lattice_of, length_of_step
 
 import tauslab as ts
 from tauslab.model.lattice.lattice import Lattice
@@ -47,26 +44,6 @@ def minde_runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         given = {"D": 2.5e-12 * options.diffusion, "D_membrane": 1e-14 * options.diffusion}
         for seed in range(options.first, options.first + options.seeds):
             yield run(model, options, seed, divide, every, set=given)
-
-
-def swing(options: argparse.Namespace) -> None:
-    """A run of the Min proteins with another number of MinE, and its period."""
-    text = (EXAMPLES / "minde.toml").read_text(encoding="utf-8")
-    given = "minE = {count = 914,"
-    assert given in text
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "minde.toml"
-        path.write_text(text.replace(given, f"minE = {{count = {options.min_e},"), encoding="utf-8")
-        model = ts.read(path)
-        assert isinstance(model, Lattice)
-        every = round(1 / length_of_step(model))
-        with ts.run(model, device=options.device, seed=options.first, count_every=every,
-                    frame_every=every, t_end=options.seconds) as result:  # fmt: skip
-            bound = result.kymograph("minDm", "z") + result.kymograph("minDEm", "z")
-            times = result.frame_times
-    found = swings_of_planes(times, bound)
-    print(f"{options.min_e} MinE: turns", *np.round(found.turns, 1), "s", flush=True)
-    np.savez_compressed(options.output, times=times, bound=bound.astype(np.int32))
 
 
 def lac_runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -99,15 +76,14 @@ def run(model: Lattice, options: argparse.Namespace, seed: int, divide: int, eve
 def main() -> None:
     """Run, and write after each run what there is."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("case", choices=("minde", "swing", "lac"))
+    parser.add_argument("case", choices=("minde", "lac"))
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seconds", type=float, help="of model time: minde 2, others 60")
+    parser.add_argument("--seconds", type=float, help="of model time: minde 2, lac 60")
     parser.add_argument("--points", type=int, help="counts: minde 20, lac 60")
     parser.add_argument("--first", type=int, default=1, help="seed of the first run")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--divide", type=int, nargs="+", default=[1], help="the step of minde")
     parser.add_argument("--diffusion", type=float, default=1.0, help="factor of all D of minde")
-    parser.add_argument("--min-e", type=int, default=914, help="of swing")
     parser.add_argument("--inducer", choices=("5uM", "40uM"), default="5uM")
     parser.add_argument("--mixing", action="store_true")
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -115,9 +91,6 @@ def main() -> None:
     is_lac = options.case == "lac"
     options.seconds = options.seconds or (2.0 if options.case == "minde" else 60.0)
     options.points = options.points or (60 if is_lac else 20)
-    if options.case == "swing":
-        swing(options)
-        return
     found: list[dict[str, Any]] = []
     for one in (lac_runs if is_lac else minde_runs)(options):
         found.append(one)

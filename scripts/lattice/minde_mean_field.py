@@ -20,8 +20,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from lattice_cases import lattice_of
-from rdme_period import FloatArray, swings
+from lattice_cases import FloatArray, lattice_of, swings
 from scipy import sparse
 from scipy.integrate import solve_ivp
 
@@ -73,7 +72,7 @@ class Rings:
 
 @dataclass(frozen=True)
 class Factors:
-    """What the constants of the file are multiplied with."""
+    """Factors of the constants of the file."""
 
     exchange: float = 1.0
     attach: float = 1.0
@@ -102,7 +101,7 @@ class Equations:
         self.moves = sparse.block_diag([fast, fast, slow, fast, slow]).tocsr()
 
     def start(self) -> FloatArray:
-        """All in the cytoplasm, MinD 2 % more towards one pole."""
+        """Start with all in the cytoplasm, MinD 2 % more towards one pole."""
         share = self.rings.size * ~self.rings.membrane
         share /= share.sum()
         last = self.rings.planes - 1

@@ -8,7 +8,7 @@
 `exact`: seconds of each program's public call for 1,000 trajectories x 101 samples; `rebop_core` is the
 compiled class inside rebop, to be compared with our kernel alone. `events`: three models with events,
 eleven samples, by COPASI's direct method and GillesPy2's hybrid C++ solver with all species discrete.
-`filters`: bootstrap filters of python-smfsb's noisy course of predators and prey, at many values of a
+`filters`: bootstrap filters of python-smfsb's noisy time course of predators and prey, at many values of a
 parameter, by the package `particles`, whose transition is Gillespie's direct method in Numba.
 
 Seconds are of the processor, of this process and its children, without reading and compiling, which a
@@ -39,8 +39,7 @@ import numpy as np
 import tauslab as ts
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-import filter_course
-from measure_networks import network
+from measure_networks import INITIAL, OBSERVE, SD, course, network
 
 LARGEST_DEVIATION = 6.0  # standard errors between the means of two programs
 COLUMNS = ("work", "program", "seconds of one", "times ours", "value", "standard error")
@@ -160,10 +159,10 @@ def filters(n: int) -> Iterator[Made]:
 
 
 def ours(particles: int, n: int, seed: int) -> Any:
-    """All in one launch a row."""
-    net, data = filter_course.course()
+    """Run all filters in one launch."""
+    net, data = course()
     found = ts.particle_filters(
-        net, data, observe=filter_course.OBSERVE, initial=filter_course.INITIAL, n=particles,
+        net, data, observe=OBSERVE, initial=INITIAL, n=particles,
         parameters={"birth": np.linspace(0.9, 1.1, n)}, seed=seed, threshold=1.0,
         device=ts.CPU(threads=1),
     )  # fmt: skip
@@ -175,8 +174,8 @@ def theirs(size: int) -> Any:
     particles: Any = import_module("particles")
     law: Any = import_module("particles.distributions")
     models: Any = import_module("particles.state_space_models")
-    move, (_, data) = direct_method(), filter_course.course()
-    steps, sd = np.diff(data["time"], prepend=data["time"][0]), filter_course.SD
+    move, (_, data) = direct_method(), course()
+    steps, sd = np.diff(data["time"], prepend=data["time"][0]), SD
     seen = list(np.stack([data["x1"], data["x2"]], axis=1))
 
     class Moved(law.ProbDist):  # type: ignore[misc]

@@ -40,7 +40,7 @@ _FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Row:
-    """What came out for a page: `code` is the hash of what was run, so that a test sees a change."""
+    """Results of a page: `code` is the hash of the code that ran, so that a test sees a change."""
 
     page: str
     code: str
@@ -115,7 +115,7 @@ def by_basico(code: str, n: int) -> list[float]:
 
 
 def by_tellurium(code: str, n: int) -> list[float]:
-    """As written, with a stand-in for `loada` where tellurium is missing; reset before each run."""
+    """Run as written, with a stand-in for `loada` where tellurium is missing; reset before each run."""
     try:
         import tellurium  # noqa: F401
     except ImportError:
@@ -173,7 +173,7 @@ def again(code: str, old: str, new: str, n: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Peer:
-    """How a page is run: `packages` give the versions, `n` trajectories of theirs, 20 n of ours."""
+    """Program of a page: `packages` give the versions, `n` trajectories of theirs, 20 n of ours."""
 
     packages: tuple[str, ...]
     run: Callable[[str, int], list[float]]

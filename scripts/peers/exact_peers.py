@@ -38,7 +38,7 @@ RUNS = {"schlogl": (10.0, "X"), "vilar_oscillator": (50.0, "R"), "dimer_decay": 
 
 
 def mass_action(network: ts.Network, t_end: float, watched: str = "") -> Model:
-    """A network in numbers: a law at one combination of its reactants is its constant."""
+    """A network in numbers: a rate law at one combination of its reactants is its constant."""
     values = network.parameter_values()
     start = network.initial_amounts(values)
 

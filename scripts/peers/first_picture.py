@@ -222,7 +222,7 @@ def program(name: str, job: str) -> str | None:
 
 
 def statements(text: str) -> int:
-    """How many statements a program has, also within loops and functions."""
+    """Number of statements of a program, also within loops and functions."""
     return sum(isinstance(node, ast.stmt) for node in ast.walk(ast.parse(text)))
 
 

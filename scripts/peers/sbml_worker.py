@@ -23,7 +23,7 @@ MOST_STEPS = 20_000
 
 
 def selected(model: Any, names: list[str]) -> list[str]:
-    """Those of `names` that can be selected."""
+    """Select the `names` that can be."""
     found = []
     for name in names:
         try:

@@ -11,7 +11,7 @@ Two comparisons per file, each over 0 .. t_end (of the file, or ``--t-end``) at 
   once in a thousand such comparisons (Bonferroni).  Files with amounts that are not whole, or runs
   that take more than ``--seconds`` are left out, and said to be.
 
-Files with laws of time are left out: run_network 3.0 takes the time of an earlier step for them.
+Files with rate laws of time are left out: run_network 3.0 takes the time of an earlier step for them.
 """
 
 from __future__ import annotations

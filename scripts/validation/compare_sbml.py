@@ -49,7 +49,7 @@ HUGE = 1e100  # a solution that grows without bound is no test
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one file."""
+    """Outcome of one file."""
 
     file: str
     outcome: str  # same, differs, refused, peer failed, failed, not comparable

@@ -6,7 +6,7 @@ Half the cases are of order 1: their means, the variance of particles and what r
 linear equations, solved here.  For the others the sites become a network for `ssa`.  Both are made
 from the case alone: no line of the lattice's lowering, faces, units or rates of hops is used.
 
-A row fails that differs from the law by more than a sampling error and the error of the time step: that
+A row fails that differs from the exact value by more than a sampling error and the error of the time step: that
 of taking hops along x, y, z and reactions in turn.  That of order 0 and 1 is linear and computed
 here; to pairs a share x = a0 tau of the reactions is allowed.  The sampling error is that of normal numbers
 with a false alarm in 1e6 runs; skewness of the rarest counts makes it up to 1e-4.
@@ -38,7 +38,7 @@ SAMPLES = 2  # half the time and all of it
 
 @dataclass(frozen=True)
 class Compared:
-    """What was found beside what was expected, and how far they may be apart."""
+    """Measured and expected values, and how far they may be apart."""
 
     what: str
     found: float
@@ -230,7 +230,7 @@ def compare(
     case: Case, order: int, replicas: int, seed: int, *, step: float = 0.005, t_end: float = 1.0,
     device: Any = "cpu", tested: Case | None = None,
 ) -> list[Compared]:  # fmt: skip
-    """Run a case, or `tested` in its place, and hold it against the law of the case."""
+    """Run a case, or `tested` in its place, and compare it with the exact values of the case."""
     by_type, fired = lattice_runs(tested or case, step, t_end, replicas, seed, device)
     found = by_type.reshape(replicas, SAMPLES, -1)
     groups = _groups(case)
@@ -251,7 +251,7 @@ def compare(
 
 
 def _of_turns(case: Case, groups: FloatArray, t_end: float, step: float) -> FloatArray:
-    """What hops and reactions of order 0 and 1 lose by taking turns, from two lengths of step."""
+    """Loss of hops and reactions of order 0 and 1 by taking turns, from two lengths of step."""
     law = linear(replace(case, reactions=tuple(r for r in case.reactions if len(r.reactants) < 2)))
     groups = groups[:, : len(law.initial)]
     fine = in_turn(law, groups, t_end, step / 8)
@@ -272,7 +272,7 @@ def _groups(case: Case) -> FloatArray:
 
 
 def _of_pairs(case: Case, counts: FloatArray, fired: FloatArray, step: float) -> FloatArray:
-    """What pairs may change by taking turns ``[sample, type and species, then reaction]``.
+    """Bound of pairs by taking turns ``[sample, type and species, then reaction]``.
 
     A share x of the reactions of each kind, x = a0 tau of a site with one set of reactants and what
     else is there on average.

@@ -1,4 +1,4 @@
-"""Results of a check of `scripts/validate.py`, and how they are written."""
+"""Results of a check of `scripts/validate.py`, how they are written, and chi-square of counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.stats
 
 FAIL = "FAIL"
 
@@ -29,11 +32,11 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        """All that fails."""
+        """Names and rows that fail."""
         return [*self.failed, *(" ".join(row) for row in self.rows if row and row[-1] == FAIL)]
 
     def page(self, command: str) -> str:
-        """As Markdown."""
+        """Return the page as Markdown."""
         below = ["", *self.below] if self.below else []
         lines = [f"# {self.title}", "", f"    {command}", "", self.about, "",
                  *table(self.columns, self.rows), *below]  # fmt: skip
@@ -66,3 +69,36 @@ def verdict(*, good: bool) -> str:
 def say(*words: object) -> None:
     """Tell how far it is."""
     print(*words, file=sys.stderr, flush=True)
+
+
+class Goodness(NamedTuple):
+    """Bins, chi-square, and the chance of so much or more."""
+
+    bins: int
+    chi_square: float
+    p_value: float
+
+
+def goodness(observed: Any, expected: Any, fewest: float, most_bins: int | None = None) -> Goodness:
+    """Compare cells, of which neighbours are joined until a bin expects `fewest`.
+
+    `expected` is scaled to what was observed; with `most_bins` bins are of about equal chance. What is
+    seen where nothing can be has no chance.
+    """
+    seen, wanted = np.asarray(observed, np.float64), np.asarray(expected, np.float64)
+    wanted = wanted * (seen.sum() / wanted.sum())
+    if (seen[wanted <= 0] > 0).any():
+        return Goodness(len(seen), np.inf, 0.0)
+    least = max(fewest, seen.sum() / most_bins if most_bins else 0.0)
+    starts, filled = [0], 0.0
+    for cell, weight in enumerate(wanted.tolist()):
+        if filled >= least:
+            starts.append(cell)
+            filled = 0.0
+        filled += weight
+    if filled < fewest and len(starts) > 1:
+        starts.pop()
+    seen, wanted = np.add.reduceat(seen, starts), np.add.reduceat(wanted, starts)
+    chi = float(((seen - wanted) ** 2 / wanted).sum())
+    freedom = len(starts) - 1
+    return Goodness(len(starts), chi, float(scipy.stats.chi2.sf(chi, freedom)) if freedom else 1.0)

@@ -1,4 +1,4 @@
-"""What long runs of the lattice engine against exact laws have in common: rows, models, boxes."""
+"""Rows, models and boxes of long runs of the lattice engine against exact results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy.typing as npt
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice.state import LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState
 from tauslab.model.lattice.lattice import Lattice
 
 SPACING, STEP = 32e-9, 1e-4
@@ -117,7 +116,7 @@ class Boxes:
 
     @property
     def number(self) -> int:
-        """How many boxes."""
+        """Number of boxes."""
         return int(np.prod(self.count))
 
     def model(self, hops: dict[str, float], parts: int = 1) -> Lattice:
@@ -153,7 +152,7 @@ class Boxes:
         return filled(self.shape, sites.ravel(), np.tile(kinds, self.number))
 
     def random_start(self, counts: Sequence[int], seed: int) -> Particles:
-        """So many particles of each species in each box, anywhere in it."""
+        """Place so many particles of each species in each box, anywhere in it."""
         kinds = np.repeat(np.arange(1, len(counts) + 1), counts)
         random = np.random.default_rng(seed)
         places = random.integers(np.prod(self.inner), size=(self.number, len(kinds)))

@@ -60,7 +60,7 @@ def t3(backend: Backend, scale: float) -> Iterator[Row]:
         runs = max(1, round(wanted / (pairs * -np.expm1(-means))))
         at_risk, events = waited(LatticeEngine(backend, lowered(model), seed=1), pairs, runs,
                                  int(means * expected))  # fmt: skip
-        # The law is not quite exponential: pairs that start in one site may react at once.
+        # The decay is not quite exponential: pairs that start in one site may react at once.
         yield Row("T3", f"steps, L={size}, p={p:g}, q={hops[0]:.4g}/{hops[1]:.4g}",
                   at_risk / events, expected, expected / np.sqrt(events),
                   3 * expected / size**3)  # fmt: skip
@@ -96,7 +96,7 @@ def t4(backend: Backend, scale: float) -> Iterator[Row]:
     if scale >= 0.1:
         # 0.002 events in a site and step; what is off goes in 160 steps.
         large = Boxes((10, 10, 10), (6, 6, 6)).scaled(scale)
-        rates = (1.78e-4 * 100, 0.351 * 100)  # the law knows their ratio only
+        rates = (1.78e-4 * 100, 0.351 * 100)  # the expected values know their ratio only
         law = (1000, 1000, 270.186, 155.272)
         for name, value, expected, error in bound(backend, large, law, rates,
                                                   (3000, 600, 5000 * scale)):  # fmt: skip
@@ -107,7 +107,7 @@ def bound(
     backend: Backend, boxes: Boxes, law: tuple[int, int, float, float], rates: tuple[float, float],
     steps: tuple[int, int, float],
 ) -> list[tuple[str, float, float, float]]:  # fmt: skip
-    """Mean and variance of C, their law and sampling errors; rates are of a box."""
+    """Mean and variance of C, their expected values and sampling errors; rates are of a box."""
     model = boxes.model(dict.fromkeys("ABC", 0.25))
     inside = float(np.prod(boxes.inner))
     model.add_reaction("A + B -> C", rate=rates[0] * inside, volume="site", site_types="part0")

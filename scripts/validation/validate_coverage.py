@@ -1,4 +1,4 @@
-"""How often each stated uncertainty holds the exact value, over many seeds.
+"""Coverage of each stated uncertainty: how often it holds the exact value, over many seeds.
 
 A seed is bad where what is stated, 95 % if nothing else is said, does not hold the exact value, or is
 not stated, and no warning came. A case fails where more than 8 % of its seeds are bad beyond what
@@ -24,6 +24,7 @@ import tauslab as ts
 from tauslab import dbn
 from tauslab.analysis.cme.compare import compare
 from tauslab.analysis.filters.chains import Chain, Walk
+from tauslab.cli.bench import schlogl
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.convergence import Sums, UntilSpec, half_width
 from tauslab.store.format import intervals
@@ -64,7 +65,7 @@ def bursts() -> ts.Network:
 
 
 def gene(k_on: float = 1e-3) -> ts.Network:
-    """A slow gene: most trajectories have no messenger."""
+    """A slow gene: most trajectories have no mRNA."""
     net = ts.Network("gene")
     for name, count in (("OFF", 1), ("ON", 0), ("M", 0)):
         net.add_species(name, count)
@@ -82,20 +83,9 @@ def gene_mean(k_on: float, t: float = 10.0) -> float:
     return float((expm(rates * t) @ [0, 0, 1])[1])
 
 
-def schlogl() -> ts.Network:
-    """Two modes."""
-    net = ts.Network("schlogl")
-    net.add_species("X", 250)
-    net.add_reaction("2 X -> 3 X", rate=0.03)
-    net.add_reaction("3 X -> 2 X", rate=1e-4)
-    net.add_reaction("-> X", rate=200.0)
-    net.add_reaction("X ->", rate=3.5)
-    return net
-
-
 @cache
 def schlogl_mean() -> float:
-    """At t = 5, by finite state projection."""
+    """Mean at t = 5, by finite state projection."""
     return float(ts.cme(schlogl(), 5.0).mean("X")[0])
 
 
@@ -150,7 +140,7 @@ def dividing(rate: float = 0.7) -> ts.Network:
 
 
 def within(low: float, exact: float, high: float) -> bool | None:
-    """Whether an interval holds a value."""
+    """Return whether an interval holds a value."""
     return None if math.isnan(low + high) else bool(low <= exact <= high)
 
 
@@ -188,7 +178,7 @@ def derivative(  # noqa: PLR0913 - keywords of a case
 
 
 def gene_derivative(difference: bool) -> float:  # noqa: FBT001 - as `derivative` calls
-    """Of the mean of M by k_on."""
+    """Derivative of the mean of M by k_on."""
     step = 2e-5 if difference else 1e-8
     return (gene_mean(1e-3 + step) - gene_mean(1e-3 - step)) / (2 * step)
 
@@ -224,17 +214,17 @@ def cross_check(
 ) -> bool | None:
     """A p-value of 5 % or more of exact trajectories."""
     found = ts.run(model(), n=n, times=[t], seed=seed, device=device)
-    return compare(law_of(model, t), found)[0].p_value >= 0.05
+    return compare(distribution_of(model, t), found)[0].p_value >= 0.05
 
 
 @cache
-def law_of(model: Callable[[], ts.Network], t: float) -> Any:
-    """The law at t."""
+def distribution_of(model: Callable[[], ts.Network], t: float) -> Any:
+    """The distribution at t."""
     return ts.cme(model(), t)
 
 
 def chain(seed: int, _: Device, *, steps: int) -> bool | None:
-    """The mean of a chain, by its effective size, of a normal law."""
+    """The mean of a chain, by its effective size, of a normal distribution."""
     walk = Walk(
         {"a": Prior.parse("a", "normal(0, 10)")},
         lambda values, _step: -0.5 * (values["a"] - 3.0) ** 2,
@@ -261,12 +251,12 @@ class Case:
     held: Callable[[int, Device], bool | None]
 
     def __str__(self) -> str:
-        """Both."""
+        """Name and settings."""
         return f"{self.name}: {self.settings}"
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """List all cases."""
     yield from _until_cases()
     for n, p in ((20, 0.3), (20, 0.02), (1000, 0.3), (1000, 1e-3), (100_000, 1e-4)):
         yield Case("share", f"n {n}, p {p:g}", partial(share, n=n, p=p))
@@ -369,7 +359,7 @@ class Row:
 
     @property
     def fails(self) -> bool:
-        """Whether more are bad than `WORST`, and than four deviations of 5 %."""
+        """Return whether more are bad than `WORST`, and than four deviations of 5 %."""
         allowed = max(WORST, 0.05 + 4 * math.sqrt(0.05 * 0.95 / self.seeds))
         return self.bad > allowed * self.seeds
 
@@ -403,16 +393,8 @@ def table(chosen: Sequence[int], seeds: int, jobs: int, device: str) -> list[tup
     return [(every[number], row) for number, row in rows.items()]
 
 
-COLUMNS = (
-    "statement",
-    "settings",
-    "seeds",
-    "stated %",
-    "held % of stated",
-    "warned %",
-    "bad %",
-    "verdict",
-)
+COLUMNS = ("statement", "settings", "seeds", "stated %", "held % of stated", "warned %", "bad %",
+           "verdict")  # fmt: skip
 
 
 def line(case: Case, row: Row) -> list[str]:

@@ -150,7 +150,7 @@ def _shares(counts: FloatArray) -> FloatArray:
 
 
 def two_samples(a: FloatArray, b: FloatArray) -> float | None:
-    """P-value of the chi-square test that two histograms are of one law; None: too few cells.
+    """P-value of the chi-square test that two histograms are of one distribution; None: too few cells.
 
     Cells with few trajectories are joined with the next.
     """

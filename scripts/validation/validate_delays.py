@@ -1,13 +1,13 @@
-"""Delayed reactions against known laws, by chi-square.
+"""Delayed reactions against known distributions, by chi-square.
 
-Nine laws at seven times, in one network for each kernel (that of piecewise constant propensities,
+Nine distributions at seven times, in one network for each kernel (that of piecewise constant propensities,
 and that of equations beside reactions); none may have a p-value below 1e-5 / tests:
 
 - X -> Y after d, consuming: X is binomial with exp(-k t), Y with 1 - exp(-k (t - d));
 - -> B after d: Poisson with mean k (t - d); G -> G + M after d, M -> at once: Poisson with mean
   k / g (1 - exp(-g (t - d))); births from 0 on, removed at their end by a chance of their own;
-- Z -> W after d by a constant law, changing at its end: W is min(Z0, Poisson with mean k (t - d));
-- I -> J after an exponential delay: that of an intermediate species, a binomial law;
+- Z -> W after d by a constant propensity, changing at its end: W is min(Z0, Poisson with mean k (t - d));
+- I -> J after an exponential delay: that of an intermediate species, a binomial distribution;
 - D -> E after 0: as without a delay; L -> after a time beyond the end: nothing ever comes back.
 """
 
@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.stats as st
-from goodness import goodness
-from outcome import Outcome, verdict
+from outcome import Outcome, goodness, verdict
 
 import tauslab as ts
 
@@ -28,7 +27,7 @@ ALARM = 1e-5  # of all tests together
 
 
 def network(*, flows: bool = False) -> ts.Network:
-    """All laws in one network; with `flows` an equation stands beside the reactions."""
+    """Network of all delayed reactions; with `flows` an equation stands beside them."""
     net = ts.Network("delays")
     starts = {"X": 30, "Y": 0, "B": 0, "G": 1, "M": 0, "Z": 5, "W": 0, "I": 100, "J": 0}
     for name, amount in {**starts, "D": 40, "E": 0, "L": 50, "V": 0}.items():
@@ -48,7 +47,7 @@ def network(*, flows: bool = False) -> ts.Network:
 
 
 def laws(t: float) -> Iterator[tuple[str, Any, int]]:
-    """Species, its law at time `t`, and a count from which all are one bin (0: none)."""
+    """Species, its distribution at time `t`, and a count from which all are one bin (0: none)."""
     yield "X", st.binom(30, np.exp(-0.5 * t)), 0
     yield "Y", st.binom(30, -np.expm1(-0.5 * max(0.0, t - 2))), 0
     yield "B", st.poisson(8 * max(0.0, t - 3)), 0
@@ -83,7 +82,7 @@ def p_values(
 
 
 def run(given: Any) -> Outcome:
-    """Test all laws by both kernels."""
+    """Test all distributions by both kernels."""
     rows = []
     for flows in (False, True):
         found = p_values(given.n, given.device, flows=flows, seed=given.seed)

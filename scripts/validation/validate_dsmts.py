@@ -25,7 +25,7 @@ what is left. Where hardly anything leaps, tau-leaping must be as right as exact
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ def exclusion(folder: Path) -> str | None:
     settings = settings_of(folder)
     if settings["concentration"]:
         return f"asks for concentrations of {settings['concentration']}"
-    unknown = [o for o in _names(settings["output"]) if not o.endswith(("-mean", "-sd"))]
+    unknown = [o for o in names_of(settings["output"]) if not o.endswith(("-mean", "-sd"))]
     if unknown:
         return f"asks for {settings['output']}"
     network = read_network(model_of(folder))
@@ -129,7 +129,7 @@ def read_case(folder: Path) -> Case:
     table = dict(zip(map(str.strip, header), np.array(rows, np.float64).T, strict=True))
     start, duration = float(settings["start"]), float(settings["duration"])
     times = np.linspace(start, start + duration, int(settings["steps"]) + 1)
-    variables = tuple(_names(settings["variables"]))
+    variables = tuple(names_of(settings["variables"]))
     logarithms = frozenset(v for v in variables if f"ln({v})-mean" in table)
     columns = {v: f"ln({v})" if v in logarithms else v for v in variables}
     if logarithms:  # of 0 at the start there is none
@@ -190,17 +190,11 @@ def compare(case: Case, variable: str, result: ts.Result, epsilon: float = 0.0) 
     z = np.sqrt(n) * _beyond(mean - mu, epsilon * np.abs(mu)) / scale
     forgiven = np.full_like(mu, (1 + 2 * epsilon) ** 2 - 1)
     normal = np.sqrt(n / 2) * _beyond(variance / scale**2 - 1, forgiven)
-    # Samples that never differ have no kurtosis; the factor of a normal law then leaves Y as it is.
+    # Samples that never differ have no kurtosis; the factor of a normal distribution then leaves Y as it is.
     factor = np.sqrt((kurtosis + 2) / 2, out=np.ones_like(z), where=kurtosis > -2)
     y = normal / factor
-    return Comparison(
-        variable,
-        z,
-        y,
-        outside_z=_outside(z[moves], case.z_range),
-        outside_y=_outside(y[moves], case.y_range),
-        inexact=int(inexact.sum()),
-    )
+    both = (_outside(z[moves], case.z_range), _outside(y[moves], case.y_range))
+    return Comparison(variable, z, y, *both, int(inexact.sum()))
 
 
 def _beyond(error: FloatArray, forgiven: FloatArray) -> FloatArray:
@@ -245,12 +239,6 @@ def validate(
     return Validation(comparisons, result.data["profile/device"][()][0].decode(), by_leaps)
 
 
-def eligible(folders: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Every case with the reason why it is excluded, or None."""
-    for folder in sorted(folders):
-        yield folder, exclusion(folder)
-
-
 COLUMNS = ("case", "variable", "points", "max_abs_z", "outside_z", "max_abs_y", "outside_y",
            "inexact", "by_leaps", "verdict")  # fmt: skip
 
@@ -260,10 +248,10 @@ def run(given: Any) -> Outcome:
     excluded: dict[str, list[str]] = {}
     rows: list[list[str]] = []
     device = given.device
-    for folder, reason in eligible(path for path in CASES.iterdir() if path.is_dir()):
+    for folder in sorted(path for path in CASES.iterdir() if path.is_dir()):
         if given.cases and folder.name not in given.cases:
             continue
-        if reason is not None:
+        if (reason := exclusion(folder)) is not None:
             excluded.setdefault(reason, []).append(folder.name)
             continue
         case = read_case(folder)
@@ -288,7 +276,8 @@ def _line(case: Case, c: Comparison, by_leaps: float, *, good: bool) -> list[str
     ]  # fmt: skip
 
 
-def _names(text: str) -> list[str]:
+def names_of(text: str) -> list[str]:
+    """Names with commas between."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

@@ -8,8 +8,7 @@ has passed b by t with the chance P(S > b) + P(S >= b), where S is its place at 
 Columns: errors of mean and standard deviation in % with one standard error; chi-square of counts in at
 most 30 bins of equal chance; the part of events that leaps fired. `ssa` must have p > 1e-4 in each
 row: 50 rows raise a false alarm in one of 200 seeds. `tau` must have means within 1 % and
-standard deviations within 3 %, beyond four standard errors. With --dsmts all cases of the SBML Test
-Suite's stochastic part follow, with their largest Z and Y (`validate_dsmts.py` has the rule).
+standard deviations within 3 %, beyond four standard errors.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.integrate
 import scipy.stats
-import validate_dsmts
-from goodness import goodness
-from outcome import Outcome, say, table, verdict
+from outcome import Outcome, goodness, say, verdict
 
 import tauslab as ts
 from tauslab.model.network.network import Feature
@@ -233,24 +230,6 @@ def _compared(
     ]  # fmt: skip
 
 
-def dsmts(options: Any) -> Iterator[list[str]]:
-    """A row for each case and variable of the stochastic suite, by exact simulation."""
-    folders = [path for path in validate_dsmts.CASES.iterdir() if path.is_dir()]
-    for folder, reason in validate_dsmts.eligible(folders):
-        if reason is not None:
-            say(f"{folder.name}: not run: {reason}")
-            continue
-        case = validate_dsmts.read_case(folder)
-        found = validate_dsmts.validate(
-            case, n=options.n, seed=options.seed, device=options.device,
-            threads=options.threads,
-        )  # fmt: skip
-        word = verdict(good=validate_dsmts.passes(found.comparisons))
-        for one in found.comparisons:
-            z, y = one.worst
-            yield [case.name, one.variable, f"{z:.2f}", f"{y:.2f}", str(one.inexact), word]
-
-
 def run(given: Any) -> Outcome:
     """Compare all laws."""
     rows: list[list[str]] = []
@@ -260,11 +239,5 @@ def run(given: Any) -> Outcome:
                 continue  # steps of an adaptive method for each of many reactions
             rows += rows_of(law, method, scale, given)
             say(*rows[-1])
-    cases = list(dsmts(given)) if given.dsmts else []
-    columns = ("case", "variable", "largest Z", "largest Y", "inexact", "verdict")
-    below = ["## SBML Test Suite, stochastic cases", "", *table(columns, cases)] if cases else []
-    return Outcome(
-        "Events and laws of time against exact laws",
-        f"{given.n} trajectories each, seed {given.seed}, {given.device}.", COLUMNS, rows, below,
-        [" ".join(row) for row in cases if row[-1] != "pass"],
-    )  # fmt: skip
+    about = f"{given.n} trajectories each, seed {given.seed}, {given.device}."
+    return Outcome("Events and laws of time against exact laws", about, COLUMNS, rows)

@@ -31,7 +31,7 @@ _BATCH = 1000  # steps that are done again where a list was too short
 
 
 def digest(states: list[LatticeState]) -> str:
-    """Of the slabs' particles and waiting particles, together."""
+    """Digest of the slabs' particles and waiting particles, together."""
     sha = hashlib.sha256(np.concatenate([s.particles for s in states]).tobytes())
     sha.update(np.concatenate([s.waiting for s in states]).tobytes())
     return sha.hexdigest()[:16]
@@ -40,7 +40,7 @@ def digest(states: list[LatticeState]) -> str:
 def ways(
     planes: int, ranks: int, transports: tuple[str, ...]
 ) -> list[tuple[tuple[int, ...], HaloOptions]]:
-    """For every transport an even cut, edges first or not, and one with thin slabs, deep halos."""
+    """List for every transport an even cut, edges first or not, and thin slabs with deep halos."""
     even = cut_planes(planes, ranks)
     if ranks == 1:
         return [(even, HaloOptions())]

@@ -1,14 +1,14 @@
-"""Exact SSA of large networks: means against mean-field courses, other selectors, another package.
+"""Exact SSA of large networks: means against mean-field time courses, other selectors, another package.
 
 A GPU makes an event of a trajectory in some microseconds, however many run: `--until egfr_net=4`
-cuts long courses. multistate takes 10 times as many trajectories as `--n`, egfr_net 1/10, BCR_ssa 1/16.
+cuts long time courses. multistate takes 10 times as many trajectories as `--n`, egfr_net 1/10, BCR_ssa 1/16.
 
-Courses. Means of the groups of BioNetGen networks, by every selector of tables, at five times
-against the course of the mean-field equations: that of BioNetGen for BCR, from the same start in
+Time courses. Means of the groups of BioNetGen networks, by every selector of tables, at five times
+against the time course of the mean-field equations: that of BioNetGen for BCR, from the same start in
 whole molecules, and SciPy's for the others (tests/data/net). Where the course has 25 molecules or
 more, mean and course may differ by 0.5 % of the course, which is for what mean-field equations
 leave out and for rounding the start, and by the sampling error on top of that: q standard errors of
-the sampled mean. q is the two-sided quantile of Student's law with n - 1 degrees that all tests of
+the sampled mean. q is the two-sided quantile of Student's distribution with n - 1 degrees that all tests of
 this kind together exceed in one of 1000 runs (Bonferroni). And the means of each selector against
 those of `linear`, the engine of small networks, where that can run, within q standard errors alone.
 
@@ -53,7 +53,7 @@ SIZE, MOLECULES, T_END, STEPS = 1024, 100, 0.01, 10  # the random network
 
 @dataclass(frozen=True)
 class Case:
-    """A network of tests/data/net, the file of its course, and its part of ``--n``."""
+    """A network of tests/data/net, the file of its time course, and its part of ``--n``."""
 
     name: str
     course: str
@@ -100,7 +100,7 @@ COLUMNS = tuple(Row.__dataclass_fields__)
 
 
 def course_of(case: Case) -> tuple[FloatArray, tuple[str, ...], FloatArray]:
-    """Times ``[time]``, names of groups, and their course ``[group, time]``."""
+    """Times ``[time]``, names of groups, and their time course ``[group, time]``."""
     path = NETS / case.course
     split = (lambda line: line.split(",")) if path.suffix == ".csv" else str.split
     header, *lines = path.read_text(encoding="utf-8").splitlines()

@@ -52,17 +52,17 @@ class Found:
 
     @property
     def part(self) -> float:
-        """By which part the mean is off."""
+        """Part by which the mean is off."""
         return self.mean / self.case.mean - 1
 
     @property
     def errors(self) -> float:
-        """By how many standard errors."""
+        """Standard errors by which the mean is off."""
         return (self.mean - self.case.mean) / self.error
 
     @property
     def good(self) -> bool:
-        """Whether chance explains it, or it is small."""
+        """Return whether chance explains the difference, or it is small."""
         return abs(self.errors) <= ERRORS or abs(self.part) <= PART
 
 
@@ -142,7 +142,7 @@ def cycle() -> Case:
 
 
 def bursts() -> Case:
-    """A gene in each site that is on or off, makes messengers in bursts, which decay."""
+    """A gene in each site that is on or off, makes mRNA in bursts, which decays."""
     lattice = hopping(0.02, M=0)
     lattice.add_species("off", "on")
     lattice.place("off", count=216)

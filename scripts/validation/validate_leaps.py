@@ -1,11 +1,11 @@
-"""Leaps against exact laws on models chosen to break them: errors, and time beside exact events.
+"""Leaps against exact distributions on models chosen to break them: errors, and time beside exact events.
 
 For every model of `leap_models.py`, with the last time alone (1 sample) and 101 times, and every
 epsilon: relative errors of mean and standard deviation at the last time with their standard errors,
-the Kolmogorov-Smirnov distance from the law (-1 where none is known), events, leaps and exact events a
+the Kolmogorov-Smirnov distance from the distribution (-1 where none is known), events, leaps and exact events a
 trajectory, and microseconds a trajectory of the processor that computes (of a CPU; on a GPU the
 seconds of kernels), compiling excluded; `--timed` exact trajectories give the time of exact
-simulation. Where no law is known, `--exact` of them stand for it, and their sampling is part of the
+simulation. Where no distribution is known, `--exact` of them stand for it, and their sampling is part of the
 standard errors. At the default epsilon means are to be within 1 % and standard deviations within 3 %:
 rows that are not are named, and fail nothing.
 """
@@ -34,7 +34,7 @@ TIMED_EVENTS = 1e7
 
 @dataclass(frozen=True)
 class Row:
-    """One run. Errors are relative, `ks` is -1 where no law is known, `us` are microseconds."""
+    """One run. Errors are relative, `ks` is -1 where no distribution is known, `us` are microseconds."""
 
     model: str
     method: Any
@@ -112,7 +112,7 @@ def errors_of_moments(values: FloatArray) -> tuple[float, float]:
 
 
 def distance(values: FloatArray, law: Law) -> float:
-    """Kolmogorov-Smirnov distance of a sample from a law of counts; -1 where there is none."""
+    """Kolmogorov-Smirnov distance of a sample from a distribution of counts; -1 where there is none."""
     if law.probabilities is None:
         return -1.0
     counted = np.bincount(values.astype(np.int64), minlength=len(law.probabilities))
@@ -134,7 +134,7 @@ def row_of(case: Case, method: Any, samples: int, epsilon: float, found: Sample,
 
 
 def measure(case: Case, args: Any) -> list[Row]:
-    """All rows of a model."""
+    """Measure all rows of a model."""
     exact = simulate(case, "ssa", DEFAULT, 1, args.timed, args, seed=3)
     if exact.events * args.timed < TIMED_EVENTS:  # what a run takes in any case would count
         more = min(20_000, math.ceil(TIMED_EVENTS / exact.events))
@@ -157,7 +157,7 @@ def measure(case: Case, args: Any) -> list[Row]:
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """What the table says of the targets, at the default epsilon."""
+    """Summary of the targets, at the default epsilon."""
     main = [row for row in rows if row.method == "tau" and row.epsilon == DEFAULT]
     timed = {row.model: row for row in rows if row.method == "ssa"}
     off = [

@@ -8,7 +8,7 @@ variances of every species at six times are compared, for models with
 - pairs: three delays of two species, steps of two molecules, a product of pasts in a rule;
 - long: a delay of which the run sees the first part alone.
 
-No difference may have a p-value below 1e-4 / tests, by normal laws of means and variances.
+No difference may have a p-value below 1e-4 / tests, by normal distributions of means and variances.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Past = Callable[[str, float], float]  # species, how long ago
 class Model:
     """A model for both: its network, and its reactions as Python.
 
-    `reactions` are pairs of what changes and a law of the state and its past; `delays` are all that
-    the laws look back by.
+    `reactions` are pairs of changes and a rate law of the state and its past; `delays` are all that
+    the rate laws look back by.
     """
 
     network: ts.Network

@@ -81,7 +81,7 @@ def events_of_one(net: ts.Network, t_end: float, device: str) -> float:
 
 
 def compare(name: str, runs: int, walkers: float, device: str, seed: int) -> list[Comparison]:
-    """All methods on one case; `walkers` multiplies their default numbers."""
+    """Run all methods on one case; `walkers` multiplies their default numbers."""
     case = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     net = model(case, name)
     given = {"target": case["target"], "runs": runs, "seed": seed, "device": device}

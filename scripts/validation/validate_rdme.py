@@ -1,6 +1,6 @@
-"""Long runs of the lattice engine against exact laws: value, expectation, sampling error, z.
+"""Long runs of the lattice engine against exact results: value, expectation, sampling error, z.
 
-Every law holds for any time step unless its row allows a bias.  A row is off where its value is more
+Every result holds for any time step unless its row allows a bias.  A row is off where its value is more
 than 4.5 standard errors, beyond that bias, from the expectation: once in 100,000 rows.  ``--scale``
 multiplies the work (1 suits a GPU; 0.02 a laptop).  T8, 1e12 trials, is done from scale 0.1 or when
 asked for by name; T11, 240 s of model time, from scale 1, with ``--minde`` from a run that there
@@ -18,28 +18,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from lattice_cases import Settings, minde
+from lattice_cases import Settings, exact_swings, minde, pooled_period, swings_of_planes
 from outcome import Outcome, say, verdict
 from rdme_hops import t1, t2, t9, t13
 from rdme_laws import Row, Test, engine_of, model_of
-from rdme_period import exact_swings, pooled_period, swings_of_planes
 from rdme_reacting import t3, t4, t5, t6_t7, t8, t12
 
 from tauslab.kernels.backends import Backend, BackendOptions, choose_backend, get_backend
 from tauslab.model.lattice.lattice import Lattice
 
 Z_LIMIT = 4.5
-HEADER = (
-    "test",
-    "quantity",
-    "value",
-    "expected",
-    "error",
-    "allowed_bias",
-    "z",
-    "seconds",
-    "verdict",
-)
+HEADER = ("test", "quantity", "value", "expected", "error", "allowed_bias", "z", "seconds",
+          "verdict")  # fmt: skip
 
 
 def t10_t14(backend: Backend, scale: float) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 ``--files FOLDER`` holds folders 00001, 00002, ... as in cases/semantic of github.com/sbmlteam/sbml-test-suite,
 each with models, settings and expected results. ``--peer TABLE.csv`` puts another program's verdicts
-beside ours (`semantic_roadrunner.py` writes such a table). Of each case
+beside ours (as docs/validation/semantic-roadrunner.csv has them). Of each case
 the model of the highest level is read, and run by ``--method ode`` with a relative tolerance of
 1e-9. A case passes if every quantity that it asks for meets the suite's rule at every time,
 
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from outcome import FAIL, Outcome, cells, table
+from validate_dsmts import names_of, settings_of
 
 import tauslab as ts
 from tauslab.formats.read import read_network
@@ -98,29 +99,19 @@ def folders_of(folder: Path, names: Sequence[str] = ()) -> list[Path]:
 def read_case(folder: Path) -> Case:
     """Read settings and expected results of a case."""
     name = folder.name
-    lines = (folder / f"{name}-settings.txt").read_text(encoding="utf-8").splitlines()
-    pairs = (line.partition(":") for line in lines if ":" in line)
-    settings = {key.strip(): value.strip() for key, _, value in pairs}
+    settings = settings_of(folder)
     with (folder / f"{name}-results.csv").open(encoding="utf-8") as file:
         header, *rows = [row for row in csv.reader(file) if row]
-    quantities = tuple(word.strip() for word in header[1:] if word.strip())
+    quantities = tuple(names_of(",".join(header[1:])))
     # Not np.loadtxt: some cases hold INF, -INF and NaN.
     table = np.array([[float(word) for word in row[: len(quantities) + 1]] for row in rows])
     models = (folder / f"{name}-sbml-{level}.xml" for level in LEVELS)
     model = next((path for path in models if path.exists()), None)
     if model is None:
         raise SystemExit(f"{folder}: there is no model of SBML level 2 or 3")
-    wanted = settings.get("concentration", "").split(",")
-    return Case(
-        name,
-        model,
-        table[:, 0],
-        quantities,
-        frozenset(word.strip() for word in wanted if word.strip()),
-        table[:, 1:],
-        float(settings["absolute"]),
-        float(settings["relative"]),
-    )
+    concentrations = frozenset(names_of(settings.get("concentration", "")))
+    allowed = (float(settings["absolute"]), float(settings["relative"]))
+    return Case(name, model, table[:, 0], quantities, concentrations, table[:, 1:], *allowed)
 
 
 def validate(folder: Path, device: Any = "cpu") -> Verdict:
@@ -158,7 +149,7 @@ def difference(case: Case, found: FloatArray, expected: FloatArray) -> float:
 
 
 def simulated(case: Case, device: Any) -> dict[str, FloatArray]:
-    """Course of every quantity that can be had, f64 ``[time]``."""
+    """Time course of every quantity that can be had, f64 ``[time]``."""
     network = read_network(case.model)
     asked = dict(ask_for(network, case))
     result = ts.run(
@@ -219,7 +210,7 @@ def compartments_of(model: Path) -> dict[str, str]:
 
 
 def kind_of(message: str) -> str:
-    """What a model is refused for, without names of its own."""
+    """Reason of a refusal, without names of the model."""
     kinds = (
         *("events", "delays", "algebraic rules", "fast reactions", "package", "functions"),
         *("nothing to simulate", "no math", "kinetic law", "reversible", "missing"),

@@ -14,14 +14,13 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from outcome import Outcome, cells, verdict
+from validate_rare import DATA, model
 
 import tauslab as ts
 
-DATA = Path(__file__).resolve().parents[2] / "tests" / "data" / "ensembles"
 CASES = ("dimerisation_sens", "gene_expression_sens")
 Method: TypeAlias = Literal["coupled", "common", "likelihood-ratio"]
 METHODS: tuple[Method, ...] = ("coupled", "common", "likelihood-ratio")
@@ -47,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known of a derivative."""
+    """Exact value of a derivative."""
 
     value: float
     difference: float  # over the sides that are compared
@@ -78,20 +77,8 @@ def cases() -> Iterator[Case]:
             )
             for one in found["exact"].values()
         }
-        yield Case(name.removesuffix("_sens"), network_of(found), output, found["t"], exact)
+        yield Case(name.removesuffix("_sens"), model(found, "case"), output, found["t"], exact)
     yield decay()
-
-
-def network_of(found: dict[str, Any]) -> ts.Network:
-    """The model of a case."""
-    net, model = ts.Network("case"), found["model"]
-    for species, count in model["species"].items():
-        net.add_species(species, count)
-    for parameter, value in model["parameters"].items():
-        net.add_parameter(parameter, value)
-    for reaction in model["reactions"]:
-        net.add_reaction(reaction["equation"], rate=reaction["rate"])
-    return net
 
 
 def decay() -> Case:
@@ -115,7 +102,7 @@ def decay() -> Case:
 
 
 def estimated(case: Case, given: Any) -> Iterator[Row]:
-    """All derivatives of a case by each method."""
+    """Estimate all derivatives of a case by each method."""
     for method in METHODS:
         ratio = method == "likelihood-ratio"
         names = [name for name in case.exact if not ratio or name in case.network.parameters]
@@ -140,7 +127,7 @@ COLUMNS = ("case", "derivative", "method", "exact", "value", "standard_error", "
 
 
 def right(row: Row) -> bool:
-    """Whether an estimate is as it should be."""
+    """Return whether an estimate is as it should be."""
     varies_less = row.method != "coupled" or row.less >= LEAST_GAIN
     return abs(row.errors) <= MOST_ERRORS and varies_less
 

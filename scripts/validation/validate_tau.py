@@ -87,7 +87,7 @@ def against_ssa(name: str, epsilon: float, n: int, device: Any, seed: int) -> li
 
 
 def below_zero(name: str, epsilon: float, n: int, device: Any, seed: int) -> Row:
-    """How many samples of all species have a negative count; every one must have been looked at."""
+    """Number of negative counts in the samples of all species; every sample must have been looked at."""
     make, values, t_end = COUNTED[name]
     network = make()
     record = [f"histogram:{species}:{ANY_COUNT}" for species in network.species]

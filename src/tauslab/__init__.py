@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab import dbn as dbn
     from tauslab import geometry as geometry
     from tauslab import petab as petab
-    from tauslab.analysis.cme.law import CmeResult as CmeResult
+    from tauslab.analysis.cme.result import CmeResult as CmeResult
     from tauslab.analysis.filters.chains import Chain as Chain
     from tauslab.analysis.filters.result import FilterResult as FilterResult
     from tauslab.analysis.filters.result import FilterResults as FilterResults
@@ -50,11 +50,11 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.base.errors import StoppedEarly as StoppedEarly
     from tauslab.base.errors import TauslabError as TauslabError
     from tauslab.base.errors import UnknownKeyword as UnknownKeyword
-    from tauslab.model.generators.networks import colloidal_aggregation as colloidal_aggregation
-    from tauslab.model.generators.networks import cyclic_chain as cyclic_chain
-    from tauslab.model.generators.networks import random_network as random_network
     from tauslab.model.lattice.lattice import Lattice as Lattice
     from tauslab.model.model import Model as Model
+    from tauslab.model.network.generated import colloidal_aggregation as colloidal_aggregation
+    from tauslab.model.network.generated import cyclic_chain as cyclic_chain
+    from tauslab.model.network.generated import random_network as random_network
     from tauslab.model.network.molecules import in_molecules as in_molecules
     from tauslab.model.network.net_laws import with_net_laws as with_net_laws
     from tauslab.model.network.network import Network as Network
@@ -70,72 +70,53 @@ if TYPE_CHECKING:  # for type checkers and editors; the same names as in _HOMES
     from tauslab.store.results.lattice.result import LatticeResult as LatticeResult
     from tauslab.store.results.result import Result as Result
 
-_HOMES = {
-    "tauslab.base.errors": (
-        "ConfigError",
-        "DecompositionError",
-        "DeviceError",
-        "DeviceFailed",
-        "ExecutorError",
-        "InputFileError",
-        "KernelCompileError",
-        "ModelError",
-        "OutputError",
-        "StoppedEarly",
-        "TauslabError",
-        "UnknownKeyword",
+_HOMES = {  # public names by module
+    "base.errors": (
+        "ConfigError DecompositionError DeviceError DeviceFailed ExecutorError InputFileError "
+        "KernelCompileError ModelError OutputError StoppedEarly TauslabError UnknownKeyword"
     ),
-    "tauslab.model.lattice.lattice": ("Lattice",),
-    "tauslab.model.generators.networks": (
-        "colloidal_aggregation",
-        "cyclic_chain",
-        "random_network",
-    ),
-    "tauslab.model.model": ("Model",),
-    "tauslab.model.network.molecules": ("in_molecules",),
-    "tauslab.model.network.net_laws": ("with_net_laws",),
-    "tauslab.model.network.network": ("Network",),
-    "tauslab.api.api": ("open", "read", "run"),
-    "tauslab.api.cme": ("cme",),
-    "tauslab.api.inference.particles": (
-        "exact_filter",
-        "particle_filter",
-        "particle_filters",
-        "pmmh",
-    ),
-    "tauslab.api.populations": ("population",),
-    "tauslab.api.rare": ("multilevel_splitting", "weighted_ensemble"),
-    "tauslab.api.inference.sensitivity": ("expectation", "sensitivity"),
-    "tauslab.api.inference.simulator": ("Simulator", "simulator"),
-    "tauslab.api.any_result": ("AnyResult",),
-    "tauslab.analysis.cme.law": ("CmeResult",),
-    "tauslab.options.hook_view": ("LatticeView",),
-    "tauslab.options.methods": ("Auto", "ODE", "SSA", "TauLeaping"),
-    "tauslab.options.places": ("CPU", "Dask", "GPU", "Output"),
-    "tauslab.analysis.filters.chains": ("Chain",),
-    "tauslab.analysis.particles.ensemble": ("Ensemble",),
-    "tauslab.analysis.filters.result": ("FilterResult", "FilterResults"),
-    "tauslab.analysis.populations.result": ("PopulationResult",),
-    "tauslab.analysis.rare.estimate": ("RareResult",),
-    "tauslab.store.results.lattice.result": ("LatticeResult",),
-    "tauslab.store.results.result": ("Result",),
-    "tauslab.analysis.sensitivity.expectation": ("Expectation",),
-    "tauslab.analysis.sensitivity.result": ("SensitivityResult",),
+    "model.lattice.lattice": "Lattice",
+    "model.network.generated": "colloidal_aggregation cyclic_chain random_network",
+    "model.model": "Model",
+    "model.network.molecules": "in_molecules",
+    "model.network.net_laws": "with_net_laws",
+    "model.network.network": "Network",
+    "api.api": "open read run",
+    "api.cme": "cme",
+    "api.inference.particles": "exact_filter particle_filter particle_filters pmmh",
+    "api.populations": "population",
+    "api.rare": "multilevel_splitting weighted_ensemble",
+    "api.inference.sensitivity": "expectation sensitivity",
+    "api.inference.simulator": "Simulator simulator",
+    "api.any_result": "AnyResult",
+    "analysis.cme.result": "CmeResult",
+    "options.hook_view": "LatticeView",
+    "options.methods": "Auto ODE SSA TauLeaping",
+    "options.places": "CPU Dask GPU Output",
+    "analysis.filters.chains": "Chain",
+    "analysis.particles.ensemble": "Ensemble",
+    "analysis.filters.result": "FilterResult FilterResults",
+    "analysis.populations.result": "PopulationResult",
+    "analysis.rare.estimate": "RareResult",
+    "store.results.lattice.result": "LatticeResult",
+    "store.results.result": "Result",
+    "analysis.sensitivity.expectation": "Expectation",
+    "analysis.sensitivity.result": "SensitivityResult",
 }
 # Methods that show or write themselves by packages above their own (`tauslab.base.door`).
 _FACES = {
     "Lattice.plot": "tauslab.views.lattice_preview:plot_geometry",
-    "Lattice.view": "tauslab.views.lattice_preview:view_geometry",
+    "Lattice.view": "tauslab.views.scene:view_geometry",
     "LatticeResult.movie": "tauslab.views.movie:write_movie",
     "LatticeResult.plot": "tauslab.views.lattice:plot_lattice",
-    "LatticeResult.view": "tauslab.views.lattice_view:view_frame",
+    "LatticeResult.view": "tauslab.views.scene:view_frame",
     "Network.to_antimony": "tauslab.formats.antimony:write_antimony",
     "Network.to_sbml": "tauslab.formats.sbml.writer:write_sbml",
     "Result.plot": "tauslab.views.ensemble:plot_result",
 }
 _fill_door(_FACES)
 
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME = {name: f"tauslab.{home}" for home, names in _HOMES.items() for name in names.split()}
 _MODULES = ("dbn", "geometry", "petab")
 
 __all__ = [*sorted((*_HOME, *_MODULES)), "__version__"]  # noqa: PLE0604 - all of them texts

@@ -26,8 +26,7 @@ from tauslab.analysis.dbn.results.estimate import (
 from tauslab.analysis.dbn.results.export import to_bif, to_pgmpy
 from tauslab.analysis.dbn.results.file import load, save
 from tauslab.analysis.dbn.results.inference import Beliefs, exact, factored_frontier
-from tauslab.analysis.dbn.results.model_checking import SequentialTest, Verdict, check
-from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.results.model_checking import Monitor, SequentialTest, Verdict, check
 from tauslab.analysis.dbn.results.network import DynamicNetwork, Structure, from_trajectories
 from tauslab.api.dbn import build, check_property
 from tauslab.model.network.dependencies import parents, right_sides

@@ -66,7 +66,7 @@ def test_what_killed_ranks_had_counted_is_kept(mpirun, same_ranks, tmp_path, alo
     program.write_text(
         "import os, signal, sys\nfrom tauslab.cli import main as cli\n"
         "from tauslab.analysis.dbn import parts as dbn_parts\n"
-        "from tauslab.decomposition.ranks.shared_blocks import SharedBlocks\n"
+        "from tauslab.decomposition.blocks import SharedBlocks\n"
         "begin = SharedBlocks.__init__\n"
         "SharedBlocks.__init__ = lambda self, numbers, **_: begin(\n"
         "    self, numbers, smallest=1, room=1, largest=1)\n"  # a block for each launch

@@ -15,7 +15,7 @@ from tauslab.decomposition.ranks.launcher import (
     mpich_settings,
     under_launcher,
 )
-from tauslab.decomposition.ranks.mpi import SerialCommunicator, host_name, world
+from tauslab.decomposition.ranks.mpi import Communicator, host_name, world
 
 mpi = pytest.mark.mpi
 RANKS = (1, 2, 3)
@@ -190,7 +190,7 @@ def test_a_plain_process_starts_no_mpi(monkeypatch):
     for name in ("PMI_RANK", "PMI_FD", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID",
                  "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS"):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
-    assert isinstance(world(), SerialCommunicator)
+    assert isinstance(world(), Communicator)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_short_addresses_where_slurm_would_cut_long_ones(library, environment, s
 
 
 def test_one_rank_without_mpi():
-    comm = SerialCommunicator()
+    comm = Communicator()
     counter = comm.counter()
     assert [counter.next() for _ in range(3)] == [0, 1, 2]
     counter.free()

@@ -50,11 +50,11 @@ def test_the_command_speaks_once(same_ranks, tmp_path):
 GOING_ON = """
 import hashlib, shutil, sys
 import tauslab as ts
-from tauslab.analysis.particles.checkpoints import Checkpoint
+from tauslab.analysis.particles.store import StateCheckpoint
 from tauslab.decomposition.ranks.all_ranks import ranks
 
 folder, first = sys.argv[1], sys.argv[2] == "first"
-save, number = Checkpoint.save, [0]
+save, number = StateCheckpoint.save, [0]
 
 
 def saving(self, kept, *, last=False):
@@ -64,7 +64,7 @@ def saving(self, kept, *, last=False):
         shutil.copy(self.path, str(self.path) + ".third")
 
 
-Checkpoint.save = saving
+StateCheckpoint.save = saving
 net = ts.Network("immigration")
 net.add_species("X", 20)
 net.add_reaction("-> X", rate=10.0)

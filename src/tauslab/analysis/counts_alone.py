@@ -1,4 +1,4 @@
-"""Whether counts alone tell what happens next, so that a process may begin anew in any of them."""
+"""A check that counts alone say what happens next, so that a process may begin in any state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MORE_THAN_COUNTS = ("event", "timed event", "state event", "rate rule", "time",
 
 
 def require_counts_alone(network: Network, what: str) -> None:
-    """Refuse events, equations, delays and laws that depend on time.
+    """Refuse events, equations, delays and rate laws that depend on time.
 
     Parameters
     ----------

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from tauslab.analysis.cme.keywords import ProjectionChoices
 from tauslab.analysis.cme.projection import Projection
 from tauslab.analysis.cme.propensities import observables_of
 from tauslab.analysis.cme.solve import projection_of
-from tauslab.analysis.filters.observing import Observations
+from tauslab.analysis.filters.keywords import DataKeywords
 from tauslab.analysis.filters.result import FilterResult
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.network.network import Network
+from tauslab.options.python_values import one_number_each
+from tauslab.options.values.definition import declared, option
 
 _LARGEST = 709.0  # exp of more is no number
 
 
-def exactly_filtered(
-    network: Network,
-    data: Observations,
-    values: Mapping[str, float],
-    laws: Mapping[str, FloatArray],
-    *,
-    tolerance: float,
-    max_states: int | None,
-    max_seconds: float,
-) -> FilterResult:
+@declared
+@dataclass(frozen=True)
+class ExactFilterKeywords(DataKeywords, ProjectionChoices):
+    """Keywords of `tauslab.exact_filter`."""
+
+    _: KW_ONLY
+    parameters: Mapping[str, float] | None = option(
+        None, doc="Values of parameters and initial amounts by name."
+    )  # fmt: skip
+
+
+def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResult:
     """Predict by the master equation, weigh by the density of each row.
 
     With e the probability that is in no state, relative to what is, a row of which no state has a
@@ -37,10 +43,10 @@ def exactly_filtered(
     by the factor 1 + e at most. Of a function m is not known, and taken over the states there are.
     Rounding changes each probability by a part of itself, and only adds up.
     """
-    projection, lowered = projection_of(
-        network, values, laws, end=max(float(data.times[-1]), 1e-300), tolerance=tolerance,
-        max_states=max_states, max_seconds=max_seconds,
-    )  # fmt: skip
+    values = one_number_each("parameters", given.parameters, "a distribution has no particles")
+    data = given.observations()
+    end = max(float(data.times[-1]), 1e-300)
+    projection, lowered = projection_of(network, values, given, end)
     constants = {**network.parameter_values(), **values}
     rows, species = len(data), lowered.species
     terms, missing = np.zeros(rows), projection.lost
@@ -71,7 +77,7 @@ def exactly_filtered(
 
 
 def _times(missing: float, log_factor: float) -> float:
-    """What is missing, multiplied; of none none is left."""
+    """The missing probability times a factor; 0 stays 0."""
     if not missing:
         return 0.0
     return missing * math.exp(log_factor) if log_factor < _LARGEST else math.inf
@@ -94,10 +100,10 @@ class _Values:
 
 def _moments(projection: Projection, lowered: LoweredNetwork) -> tuple[FloatArray, FloatArray]:
     now = projection.snapshot()
-    law = now.probabilities / now.probabilities.sum()
+    shares = now.probabilities / now.probabilities.sum()
     counts = now.states.astype(np.float64)
     for name, values in observables_of(lowered, now.states).items():
-        if name in lowered.species:  # held at an amount that is not whole, which no state tells
+        if name in lowered.species:  # held at an amount that is not whole, which no state has
             counts[:, lowered.species.index(name)] = values
-    means = law @ counts
-    return means, np.sqrt(law @ (counts - means) ** 2)
+    means = shares @ counts
+    return means, np.sqrt(shares @ (counts - means) ** 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tauslab.analysis.cme.law import CmeResult
+from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.result import FilterResult, FilterResults

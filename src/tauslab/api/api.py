@@ -152,7 +152,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
 
     Returns
     -------
-    The result; for a file, opened for reading. A warning tells where no trajectory, or none of a
+    The result; for a file, opened for reading. A warning says where no trajectory, or none of a
     point, reached its last sample time; `Result.status` says how each ended.
 
     Raises

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,20 @@ from tauslab.analysis.dbn.build import build_network
 from tauslab.analysis.dbn.lane import DbnLane, engine_of
 from tauslab.analysis.dbn.plan import with_seed
 from tauslab.analysis.dbn.results.model_checking import MOST_SAMPLES, SequentialTest, Verdict, check
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.dbn.task import DbnTask, prepare_dbn
 from tauslab.api.api import run_ensemble
+from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
 from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.formats import read as readers
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
-from tauslab.options.dbn import DEFAULT_INTERVALS, DbnChoices, DbnOptions
-from tauslab.options.dbn_keywords import DbnKeywords
+from tauslab.options.dbn import DEFAULT_INTERVALS, DbnChoices, DbnKeywords, DbnOptions
 from tauslab.options.keywords import Numbers, Values
 from tauslab.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.options.places import Device, device_settings, file_settings
@@ -61,7 +60,7 @@ def build(model: Network | str | os.PathLike[str], **options: Any) -> DynamicNet
     """
     given = chosen(DbnKeywords, options, "dbn.build")
     ranks = ranks_of(given.comm, "dbn.build", model=model, **options)
-    network = _network(model)
+    network = network_of(model, "dbn.build")
     intervals = given.intervals
     settings = DbnOptions(
         times=sample_times(given.times, given.t_end, given.points, model_t_end=network.t_end),
@@ -131,7 +130,7 @@ def check_property(  # noqa: PLR0913
         unknown=unknown, ranges=ranges, t_end=t_end, points=points, times=times, set=set, seed=seed,
         most=most,
     )  # fmt: skip
-    network, parsed = _network(model), parse_property(formula)
+    network, parsed = network_of(model, "dbn.check_property"), parse_property(formula)
     at = sample_times(times, t_end, points, model_t_end=network.t_end)
     ahead = at[0] + horizon(parsed)
     needed = int(np.searchsorted(at, ahead * (1 - 1e-12)))
@@ -199,16 +198,14 @@ class _StochasticRuns:
         words = hashlib.sha256(f"{self._seed} {first}".encode()).digest()
         seed = int.from_bytes(words[:8], "little")
         result = run_ensemble(self._network, n=count, times=self._times, seed=seed, **self._options)
-        columns = {name: _numbers_of(result.counts(name)) for name in result.species}
+        columns: dict[str, FloatArray] = {}
+        for name in result.species:
+            counts = result.counts(name)  # NaN after an early end satisfies no comparison
+            columns[name] = np.where(counts < 0, np.nan, counts)
         for index, name in enumerate(result.observables):
             columns[name] = result.data["observables"][:, :, index]
         for k in range(len(self._times)):
             yield {name: column[:, k] for name, column in columns.items()}
-
-
-def _numbers_of(counts: npt.NDArray[Any]) -> FloatArray:
-    """Counts, and NaN from where on a trajectory has ended early: it satisfies no comparison."""
-    return np.where(counts < 0, np.nan, counts)
 
 
 def _listed(name: str, texts: Sequence[str]) -> tuple[str, ...]:
@@ -249,7 +246,3 @@ def _by_name(name: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
     if values is not None and not isinstance(values, Mapping):
         raise ConfigError(f"{name}={values!r}: pairs of numbers by name are expected")
     return dict(values or {})
-
-
-def _network(model: Network | str | os.PathLike[str]) -> Network:
-    return model if isinstance(model, Network) else readers.read_network(Path(model))

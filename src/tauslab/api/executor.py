@@ -1,4 +1,4 @@
-"""Who runs an ensemble: the MPI ranks, or the workers of ``--executor dask``."""
+"""A run of an ensemble by the MPI ranks, or by the workers of ``--executor dask``."""
 
 from __future__ import annotations
 

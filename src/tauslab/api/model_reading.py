@@ -1,11 +1,13 @@
-"""Read a model where several ranks run: what only one may do is done by one."""
+"""The model of a call: the one that is given, or the one in a file, read by all ranks or by one."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.formats import read as readers
@@ -28,9 +30,9 @@ def read_together(comm: Communicator, path: str | Path) -> Network | Lattice:
     path = Path(path)
     if path.suffix.lower() != ".bngl":
         return readers.read(path)
-    from tauslab.formats.bionetgen.generate import generate, network_of
+    from tauslab.formats.bionetgen import generate as bionetgen
 
-    return network_of(on_root(comm, lambda: generate(path)), path)
+    return bionetgen.network_of(on_root(comm, lambda: bionetgen.generate(path)), path)
 
 
 def read_telling(path: str | Path, tell: Callable[[str], object]) -> Network:
@@ -44,3 +46,35 @@ def read_telling(path: str | Path, tell: Callable[[str], object]) -> Network:
     if Path(path).suffix.lower() == ".bngl":
         tell(f"{path}: BioNetGen generates the network")
     return readers.read_network(path)
+
+
+def network_of(model: Network | str | os.PathLike[str], what: str) -> Network:
+    """The network that is given, or in the file.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    if isinstance(model, Network):
+        return model
+    if not isinstance(model, str | os.PathLike):
+        raise ConfigError(f"{what} takes a network or its file, not {model!r:.80}")
+    return readers.read_network(Path(model))
+
+
+def model_of(model: Network | Lattice | str | os.PathLike[str], what: str) -> Network | Lattice:
+    """The network or lattice that is given, or in the file.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    from tauslab.model.lattice.lattice import Lattice  # a run of a network does without
+
+    if isinstance(model, Network | Lattice):
+        return model
+    if not isinstance(model, str | os.PathLike):
+        raise ConfigError(f"{what} takes a network, a lattice or a file, not {model!r:.80}")
+    return readers.read(Path(model))

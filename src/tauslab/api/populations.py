@@ -12,7 +12,7 @@ from tauslab.analysis.populations.division import Division, Fraction
 from tauslab.analysis.populations.growth import Population
 from tauslab.analysis.populations.keywords import FOLLOW, PopulationKeywords
 from tauslab.analysis.populations.result import PopulationResult
-from tauslab.api.cme import network_of
+from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt, warn
@@ -86,13 +86,13 @@ def population(
             f"{events}"
         )
     dividing = Division(network, given.division, given.partition or {})
-    laws = start_laws(given.initial, network)
+    initial = start_laws(given.initial, network)
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
     rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
     for name, row in rows.items():
         if np.shape(row) not in ((), (given.cells,)):
             raise ConfigError(f"parameters {name}: one value, or one per cell ({given.cells})")
-    if not laws and all(np.ndim(row) == 0 for row in rows.values()):
+    if not initial and all(np.ndim(row) == 0 for row in rows.values()):
         own = {name: float(row) for name, row in rows.items() if name in network.parameters}
         if begins_true(network, given.division, network.parameter_values(own)):
             warn(
@@ -106,7 +106,7 @@ def population(
     )  # fmt: skip
     grown = Population(
         dividing, settings, rows, fraction=Fraction.parse(given.fraction), follow=given.follow,
-        most=given.most, laws=laws, comm=ranks,
+        most=given.most, initial=initial, comm=ranks,
     )  # fmt: skip
     try:
         return grown.run(looks.tolist())

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import SplittingKeywords, WeightedKeywords
 from tauslab.analysis.rare.run import run_splitting, run_weighted
 from tauslab.analysis.rare.spatial import run_spatial
-from tauslab.api.cme import network_of
+from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.decomposition.ranks.all_ranks import ranks_of
-from tauslab.formats import read as readers
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import writing_result
 
 
 @takes(WeightedKeywords)
@@ -37,9 +35,10 @@ def weighted_ensemble(
     ----------
     model
         A network, or a model file, that ``ssa`` can run and whose counts say what happens next: no
-        events, delays and laws of time. Or a lattice: a walker is then the whole lattice, and the
-        target and the coordinate read the number of particles of a species, ``A``, or of those in
-        sites of a type, ``A_in_membrane``, after every step of the model; it should be small.
+        events, delays and rate laws of time. Or a lattice: a walker is then the whole lattice, and
+        the target and the coordinate read the number of particles of a species, ``A``, or of
+        particles in sites of a type, ``A_in_membrane``, after every step of the model; it should be
+        small.
     {options}
 
     Returns
@@ -67,11 +66,11 @@ def weighted_ensemble(
     given = chosen(WeightedKeywords, options, "weighted_ensemble")
     ranks = ranks_of(given.comm, "ts.weighted_ensemble", model=model, **options)
     with writing_result(given.output, ranks) as write:
-        checked = model if isinstance(model, Lattice) else _read(model)
+        checked = model_of(model, "ts.weighted_ensemble")
         if isinstance(checked, Lattice):
             found = run_spatial(checked, given, ranks)
         else:
-            found = run_weighted(network_of(checked, "ts.weighted_ensemble"), given, ranks)
+            found = run_weighted(checked, given, ranks)
         write(found.save)
     return found
 
@@ -82,9 +81,9 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
 
     Cerou and Guyader, Stoch. Anal. Appl. 25, 417 (2007); for discrete coordinates as Brehier,
     Gazeau, Goudenege, Lelievre and Rousset, Ann. Appl. Probab. 26, 3559 (2016). Paths are simulated
-    to the end. Those that came least far give way, with all that came equally far, to branches of
-    the others, from where these first went further; until enough reach the target. Levels need not
-    be chosen. The estimate has no bias, whatever the coordinate.
+    to the end. The paths that came least far, and all that came equally far, give way to branches
+    of the others, from where these first went further; until enough reach the target. Levels need
+    not be chosen. The estimate has no bias, whatever the coordinate.
 
     Parameters
     ----------
@@ -120,10 +119,3 @@ def multilevel_splitting(model: Network | str | os.PathLike[str], **options: Any
         found = run_splitting(network_of(model, "ts.multilevel_splitting"), given, ranks)
         write(found.save)
     return found
-
-
-def _read(model: Network | str | os.PathLike[str]) -> Network | Lattice:
-    """What a file holds; of anything else `network_of` says what is wrong."""
-    if isinstance(model, str | os.PathLike):
-        return readers.read(Path(model))
-    return model

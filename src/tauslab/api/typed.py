@@ -31,10 +31,10 @@ Q = ParamSpec("Q")
 _SETTINGS = (*METHOD_CLASSES, CPU, GPU, Dask, Output)
 
 
-class Run(Protocol[P, Q]):
+class RunFunction(Protocol[P, Q]):
     """The type of `tauslab.run`: the keywords depend on the kind of model.
 
-    A file may hold either.  Keywords that only one kind has tell which result comes; with keywords
+    A file may hold either.  Keywords that only one kind has say which result comes; with keywords
     that both have, a type checker knows no more than that it is one of two.
     """
 
@@ -95,31 +95,19 @@ def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
 
 def runs(
     network: Callable[P, object], lattice: Callable[Q, object]
-) -> Callable[[Callable[..., Any]], Run[P, Q]]:
-    """Type a function as `Run`, and tell its keywords: those of `network`, then of `lattice`."""
-
-    def decorate(function: Callable[..., Any]) -> Run[P, Q]:
-        made: Run[P, Q] = documented(function, network, lattice)
-        return made
-
-    return decorate
+) -> Callable[[Callable[..., Any]], RunFunction[P, Q]]:
+    """Type a function as `RunFunction`, with the keywords of `network`, then of `lattice`."""
+    return lambda function: _documented(function, network, lattice)
 
 
 def takes(
     keywords: Callable[P, object],
 ) -> Callable[[Callable[Concatenate[M_contra, ...], R_co]], OfModel[M_contra, P, R_co]]:
     """Type a function of a model as one with the fields of `keywords` as its keywords."""
-
-    def decorate(
-        function: Callable[Concatenate[M_contra, ...], R_co],
-    ) -> OfModel[M_contra, P, R_co]:
-        made: OfModel[M_contra, P, R_co] = documented(function, keywords)
-        return made
-
-    return decorate
+    return lambda function: _documented(function, keywords)
 
 
-def documented(function: Callable[..., Any], *classes: Callable[..., object]) -> Any:
+def _documented(function: Callable[..., Any], *classes: Callable[..., object]) -> Any:
     """Write the keywords of dataclasses into signature and docstring."""
     own = inspect.signature(function)
     found = {n: one for n, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,51 @@ IntArray = npt.NDArray[np.int64]
 UintArray = npt.NDArray[np.uint64]
 Int32Array = npt.NDArray[np.int32]
 Uint32Array = npt.NDArray[np.uint32]
+
+
+class DeviceArray(Protocol):
+    """An array in the memory of a device: what is used of NumPy's arrays and of CuPy's."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its numbers."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes these take."""
+
+    @property
+    def data(self) -> Any:
+        """Where it lies, as its own library says."""
+
+    def __len__(self) -> int:
+        """Length of the first axis."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """A part, in the same memory where a slice gives it."""
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        """Set a part."""
+
+    def reshape(self, shape: Any, /, *more: Any) -> Any:
+        """The same numbers with other axes."""
+
+    def view(self, dtype: Any, /) -> Any:
+        """The same memory as numbers of another type."""
+
+    def fill(self, value: Any, /) -> None:
+        """Set all numbers."""
+
+    def copy(self) -> Any:
+        """A copy, on the same device."""
 
 
 def doubles(values: Any) -> FloatArray:

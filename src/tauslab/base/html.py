@@ -1,4 +1,4 @@
-"""Pieces of HTML for notebooks and reports; every text is escaped."""
+"""Pieces of HTML for notebooks and reports, with every text escaped; lists of lines."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def folded(title: str, inner: str) -> str:
 def card(title: str, facts: Mapping[str, object], parts: Sequence[str] = ()) -> str:
     """What a notebook shows of an object: its name, facts, and parts that are HTML already."""
     return f"<div><b>{escape(title)}</b>{definitions(facts)}{''.join(parts)}</div>"
+
+
+class Listing(str):
+    """A text that is shown as it is, not as a quoted one."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"

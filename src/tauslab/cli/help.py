@@ -1,4 +1,4 @@
-"""How the command line tells its help, and what is wrong with what was typed."""
+"""Help texts of the command line, and messages for wrong words."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ EXAMPLES: Mapping[str, str] = {
 
 
 def examples(command: str) -> str | None:
-    """What follows the options of a command."""
+    """Examples, which follow the options of a command."""
     return f"examples:\n{EXAMPLES[command]}" if command in EXAMPLES else None
 
 
@@ -104,7 +104,7 @@ _AFTER = 1.0
 
 
 def speaks() -> bool:
-    """Whether this rank tells the error: those that reach the end are the same on all ranks."""
+    """Return whether this rank prints an error: one that reaches the end is that of all ranks."""
     if not under_launcher():
         return True
     from tauslab.decomposition.ranks.all_ranks import ranks
@@ -146,10 +146,10 @@ def _path(text: str) -> Path:
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells help once, whatever the number of ranks, and what is wrong as all bad input is told."""
+    """Prints help once, whatever the number of ranks, and wrong words as any bad input."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
-        """Of what is no number, say what is one; of an empty name, that a file has none."""
+        """Reword two messages: of a text that is no number, and of an empty name of a file."""
         super().__init__(*args, **given)
         self.register("type", Path, _path)
         self.register("type", float, _number)
@@ -207,7 +207,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse._StoreAction):  # noqa: SLF001 - its only name
-    """Stores a value, and tells where a flag is given another one: the last is taken."""
+    """Stores a value, and warns of a flag that is given twice: the last is taken."""
 
     def __call__(
         self,

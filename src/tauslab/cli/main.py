@@ -82,7 +82,7 @@ def _main(argv: list[str] | None, out: SafeStream) -> int:
 
 
 def _has_company() -> bool:
-    """Whether this is one of several ranks."""
+    """Return whether this is one of several ranks."""
     if not under_launcher():
         return False
     from tauslab.decomposition.ranks.all_ranks import ranks
@@ -103,7 +103,7 @@ def _begin_context(words: Sequence[str]) -> None:
 
 
 def _parsed(words: Sequence[str], *, alone: bool) -> argparse.Namespace:
-    """What a command line asks for.
+    """Parse a command line.
 
     A process that is `alone` with it ends with it, and keeps its modules until then: the garbage
     collector leaves them out, for it would go through them again and again.
@@ -141,7 +141,7 @@ def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
 
 
 def write_batch_script(arguments: argparse.Namespace) -> None:
-    """``tauslab slurm``; a misspelt option is refused here, not when the job starts."""
+    """``tauslab slurm``; a misspelt option is refused now, not when the job starts."""
     from tauslab.cli.slurm import process_slurm
 
     if arguments.command[:1] in (["run"], ["rdme"]):

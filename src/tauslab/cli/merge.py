@@ -7,7 +7,7 @@ from typing import Any
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.text import plain
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.record import Record
 from tauslab.store.format.layout import Layout
 from tauslab.store.format.statistics import stored_accumulators
@@ -38,7 +38,7 @@ def merge(path: Path, compress: int = 0) -> str:
         raise ConfigError(f"--compress {compress} is not allowed: a whole number from 0 to 9")
     if not path.is_file():
         raise InputFileError(f"{path}: there is no such file")
-    with written_by_us(path, SerialCommunicator()), open_result(path) as result:
+    with written_by_us(path, Communicator()), open_result(path) as result:
         if not result.complete:
             raise InputFileError(f"{path} is unfinished: --resume completes it")
         run = str(result.attributes["run"])

@@ -10,7 +10,7 @@ from typing import Any
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.methods import method_class
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.stored import taken
+from tauslab.options.values.definition import taken
 from tauslab.options.values.texts import drawn_again
 from tauslab.runner.ensemble.from_file import sweep_of
 from tauslab.store.results.open import open_result
@@ -20,7 +20,7 @@ _POINTS = ("sweep", "design", "table")
 
 
 def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
-    """What a result file says of options that are not `asked` for, and the points of its sweep.
+    """Read options that are not `asked` for from a result file, and the points of its sweep.
 
     A file of another kind says nothing.
     """
@@ -43,7 +43,7 @@ def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def own_output(arguments: argparse.Namespace) -> Path:
-    """Where the result goes without ``-o``: to the file that grows, or into this folder."""
+    """Path of the result without ``-o``: the file that grows, or one in this folder."""
     model: Path = arguments.model
     grows = arguments.append is not None or arguments.append_to is not None
     if grows and model.suffix.lower() == ".h5":

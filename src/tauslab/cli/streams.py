@@ -27,7 +27,7 @@ class SafeStream:
         self._stream, self._escapes, self.forgiving = stream, escapes, forgiving
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the stream's."""
+        """Take any other attribute from the stream."""
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:

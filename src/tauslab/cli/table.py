@@ -84,23 +84,6 @@ _PICTURES = (
     _writes(".png (the default), .svg or .pdf; a movie is .gif or .mp4"),
     _OVERWRITE,
 )  # fmt: skip
-_JOB = (
-    *(_takes(f"--{name}", type=int, metavar="N", help=text) for name, text in (
-        ("nodes", "nodes (1)"),
-        ("gpus-per-node", "GPUs, and ranks, of a node (0)"),
-        ("tasks-per-node", "ranks of a node (one per GPU)"),
-        ("cpus-per-task", "cores of a rank (8)"),
-        ("array", "jobs that share the rows of --table"),
-    )),
-    _takes("--time", metavar="LIMIT", help="of a job (04:00:00)"),
-    _takes("--requeue", action="store_true", default=None,
-           help="stop before the limit, go back into the queue, and go on there"),
-    _takes("--mpi", metavar="TYPE", help="of srun: pmix, pmi2 (by mpi4py's MPI)"),
-    _takes("--sbatch", metavar="OPTIONS", default="", help="more, such as '--partition=gpu'"),
-    _writes("instead of printing it", metavar="FILE"),
-    _OVERWRITE,
-    _takes("command", nargs="*", metavar="-- run MODEL ...", help="what to run"),
-)  # fmt: skip
 
 
 def _of_petab() -> Iterable[Argument]:
@@ -153,6 +136,18 @@ def _of_check() -> Iterable[Argument | Definition]:
         *on_command_line(MoleculesFlag),
         _JSON,
     )  # fmt: skip
+
+
+def _of_slurm() -> Iterable[Argument | Definition]:
+    from tauslab.cli.slurm import BatchJob
+    from tauslab.options.values.definition import on_command_line
+
+    return (
+        *on_command_line(BatchJob),
+        _writes("instead of printing it", metavar="FILE"),
+        _OVERWRITE,
+        _takes("command", nargs="*", metavar="-- run MODEL ...", help="what to run"),
+    )
 
 
 def _of_bench() -> Iterable[Argument | Definition]:
@@ -241,7 +236,7 @@ COMMANDS: Mapping[str, Command] = {
         "measure the speed of this machine on known models", "commands.machine:process_bench",
         _of_bench,
     ),
-    "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _JOB),
+    "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),
     "completion": Command(
         "print a script that completes commands", "main:print_completion",
         (_takes("shell", choices=SHELLS, help="the shell that it is for"),),

@@ -1,4 +1,4 @@
-"""What the functions of several commands share: settings, signals, warnings."""
+"""Settings, signals and warnings of several commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.cli.streams import discard, printable
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.targets import (
@@ -48,7 +48,7 @@ def require_text(words: Sequence[str]) -> None:
 
 @contextmanager
 def reading_result(arguments: argparse.Namespace) -> Iterator[None]:
-    """For a command that reads a result: a sentence says what is damaged, or what means lack."""
+    """Turn a damaged result, or means that lack samples, into a sentence."""
     file = getattr(arguments, "file", None)
     if file is None:
         yield
@@ -140,17 +140,17 @@ def making_new(path: Path | None, *, overwrite: bool) -> Iterator[None]:
     ConfigError
         As `require_new`, or another command makes it.
     """
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.store.locks import written_by_us
 
-    with written_by_us(path, SerialCommunicator()):
+    with written_by_us(path, Communicator()):
         if path is not None:
             require_new(path, overwrite=overwrite)
         yield
 
 
 def tell_what_begins(output: Path, *, resume: bool, quiet: bool) -> None:
-    """Where nothing is there to be resumed, say so: a batch job means it, a slip does not.
+    """Say that there is nothing to resume: a batch job means it, a slip does not.
 
     What a run keeps until its file is made lies beside it, under names that begin with the file's.
     """

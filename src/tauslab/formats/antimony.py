@@ -13,9 +13,12 @@ from typing import Any
 
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.formats.limited import Limits, run_limited
+from tauslab.formats.sbml.reader import read_sbml_text
+from tauslab.formats.sbml.text import read_text
 from tauslab.formats.sbml.writer import sbml_text
 from tauslab.formats.text_files import write_text
-from tauslab.model.network.data import NetworkData
+from tauslab.model.network.network import Network
+from tauslab.model.network.parts import NetworkData
 
 _SECONDS, _STATEMENTS = 8, 400  # of a core; statements for each second more
 _MEMORY = 8 << 30
@@ -46,6 +49,24 @@ def import_antimony() -> Any:
             "Antimony needs the package antimony, which is not installed: "
             'pip install "tauslab[antimony]"'
         ) from None
+
+
+def read_antimony(path: str | Path) -> Network:
+    """Read an Antimony file, as the SBML that it stands for.
+
+    Raises
+    ------
+    ModelError
+        The file is missing or is no Antimony (the package's message, with the line), or as
+        `tauslab.formats.sbml.reader.read_sbml`.
+    ConfigError
+        The package ``antimony`` is not installed.
+    """
+    path = Path(path)
+    text = read_text(path)
+    network = read_sbml_text(sbml_of_antimony(text, str(path)), path)
+    network.source_text = text
+    return network
 
 
 def write_antimony(network: NetworkData, path: str | Path | None = None) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ModelError
-from tauslab.base.files.damaged import reading
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5, reading
 from tauslab.base.files.seals import require_undamaged
 from tauslab.formats.toml.lattice import Stored, digest_of_sites, read_lattice_text
 from tauslab.model.lattice.file import GROUP

@@ -24,7 +24,7 @@ _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PERL5LIB", "PERLLIB")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may take: seconds on the clock, bytes of memory, bytes of each file.
+    """Limits of a program: seconds on the clock, bytes of memory, bytes of each file.
 
     `computing` are its seconds of a core; a few more than `seconds` if they are not given.
     """
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended: its exit code, negative for a signal, and what it wrote."""
+    """End of a program: its exit code, negative for a signal, and its output."""
 
     code: int
     out: str

@@ -5,14 +5,13 @@ The reader of a format is imported when a file of that format is read.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.base.errors import ModelError
-from tauslab.base.files.alike import beside
-from tauslab.base.files.damaged import reading
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import beside, open_h5, reading
 from tauslab.base.files.seals import require_format, require_undamaged, safe_attributes
 from tauslab.base.files.text import plain
 from tauslab.model.expressions.expression import DEEPEST
@@ -84,34 +83,17 @@ def well_stirred(model: Network | Lattice, path: str | Path) -> Network:
     return model
 
 
-def _read_sbml(path: Path) -> Network:
-    from tauslab.formats.sbml.reader import read_sbml
+def _by(place: str) -> Callable[[Path], Network | Lattice]:
+    """The reader ``module:function`` of a format, imported when it is called."""
 
-    return read_sbml(path)
+    def read_file(path: Path) -> Network | Lattice:
+        module, _, function = place.partition(":")
+        model: Network | Lattice = getattr(
+            importlib.import_module(f"tauslab.formats.{module}"), function
+        )(path)
+        return model
 
-
-def _read_antimony(path: Path) -> Network:
-    from tauslab.formats.antimony_reader import read_antimony
-
-    return read_antimony(path)
-
-
-def _read_net(path: Path) -> Network:
-    from tauslab.formats.bionetgen.net import read_net
-
-    return read_net(path)
-
-
-def _read_bngl(path: Path) -> Network:
-    from tauslab.formats.bionetgen.generate import read_bngl
-
-    return read_bngl(path)
-
-
-def _read_lm(path: Path) -> Network | Lattice:
-    from tauslab.formats.lattice_microbes.lattice import read_lm
-
-    return read_lm(path)
+    return read_file
 
 
 def _read_own_toml(path: Path) -> Network | Lattice:
@@ -187,12 +169,12 @@ def _decoded(value: Any) -> str:
 
 
 READERS: Mapping[str, Callable[[Path], Network | Lattice]] = {
-    ".xml": _read_sbml,
-    ".sbml": _read_sbml,
-    ".ant": _read_antimony,
-    ".net": _read_net,
-    ".bngl": _read_bngl,
+    ".xml": _by("sbml.reader:read_sbml"),
+    ".sbml": _by("sbml.reader:read_sbml"),
+    ".ant": _by("antimony:read_antimony"),
+    ".net": _by("bionetgen.net:read_net"),
+    ".bngl": _by("bionetgen.generate:read_bngl"),
     ".toml": _read_own_toml,
-    ".lm": _read_lm,
+    ".lm": _by("lattice_microbes.lattice:read_lm"),
     ".h5": _read_hdf5,
 }

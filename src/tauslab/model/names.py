@@ -7,7 +7,9 @@ from typing import Any
 
 from tauslab.base.errors import ModelError
 
+AVOGADRO = 6.02214076e23  # 1/mol, exact since 2019 (SI brochure, 9th edition)
 LONGEST_NAME = 1000  # characters; every result, table and message repeats names
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 

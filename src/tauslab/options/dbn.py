@@ -10,16 +10,23 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.dbn.count_tables import MOST_BINS
 from tauslab.kernels.ode.settings import COUNTINGS, OdeSettings
 from tauslab.options.ensemble import MOST_TRAJECTORIES, FloatArray
+from tauslab.options.keywords import Numbers, Times, device_option, sample_option
 from tauslab.options.methods import ODE
-from tauslab.options.values.checks import within
-from tauslab.options.values.definition import Stored, declared, option
-from tauslab.options.values.recurring import quiet_option
-from tauslab.options.values.texts import add_once, whole_number
+from tauslab.options.places import Device, Name, Output, check_threads
+from tauslab.options.values.checks import whole, within, word
+from tauslab.options.values.definition import Stored, check_values, declared, option
+from tauslab.options.values.recurring import comm_option, quiet_option
+from tauslab.options.values.texts import (
+    add_once,
+    assignments,
+    by_name,
+    whole_number,
+)
 
 Spacing: TypeAlias = Literal["equal", "quantile"]
 Counts: TypeAlias = Literal["auto", "inside", "after"]
@@ -27,7 +34,7 @@ SPACINGS: tuple[str, ...] = get_args(Spacing)
 DEFAULT_SAMPLES = 100_000
 DEFAULT_SOLVER = "dopri5"
 DEFAULT_INTERVALS = 5  # as in Hagiescu et al. (2013)
-MOST_TIMES, MOST_SUBSTEPS, MOST_THREADS = 20_000, 1_000_000, 4096
+MOST_TIMES, MOST_SUBSTEPS = 20_000, 1_000_000
 PILOT = 4096  # trajectories that decide ranges which are not given
 
 
@@ -46,14 +53,17 @@ class DbnChoices:
 
     samples: int = option(
         DEFAULT_SAMPLES, "trajectories (1e5)", flag="--samples", group="sampling", metavar="N",
-        stored=Stored(always=True, read=int), read=parse_samples, doc="Number of trajectories.",
+        stored=Stored(always=True, read=int), read=parse_samples,
+        check=whole(1, MOST_TRAJECTORIES), doc="Number of trajectories.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
-        metavar="S", stored=Stored(always=True), doc="64 bits; drawn and stored by default.",
+        metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
+        doc="64 bits; drawn and stored by default.",
     )  # fmt: skip
     spacing: Spacing = option(
         "equal", "of intervals (equal)", flag="--spacing", group="method", choices=SPACINGS,
+        check=word(*SPACINGS),
         doc="Of intervals: ``equal`` widths, or ``quantile``: equally many samples of the pilot.",
     )  # fmt: skip
     resume: bool = option(
@@ -63,12 +73,13 @@ class DbnChoices:
     quiet: bool = quiet_option()
     counting: Counts = option(
         "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
+        check=word(*COUNTINGS),
         doc="Who counts on a GPU, with fixed steps: ``inside``, what integrates, at once; "
         "``after``, kernels of their own; ``auto``. Changes no count.",
     )  # fmt: skip
     block: int | None = option(
         None, "trajectories that a rank takes at once", flag="--block", type=int, metavar="N",
-        doc="Trajectories that a rank takes at once.",
+        check=whole(1, MOST_TRAJECTORIES), doc="Trajectories that a rank takes at once.",
     )  # fmt: skip
 
 
@@ -123,18 +134,12 @@ class DbnOptions(DbnChoices):
                 f"a dynamic Bayesian network has 2 to {MOST_TIMES} time points, each with tables "
                 f"of its own; {len(self.times)} are given"
             )
-        within("threads", self.threads, 0, MOST_THREADS)
+        check_values(self)
+        check_threads("threads", self.threads)
         if self.integration.substeps is not None:
             within("substeps", self.integration.substeps, 1, MOST_SUBSTEPS)
-        within("samples", self.samples, 1, MOST_TRAJECTORIES)
-        if self.block is not None:
-            within("block", self.block, 1, MOST_TRAJECTORIES)
-        if self.seed is not None:
-            within("seed", self.seed, 0, 2**64 - 1)
         for name, value in [("", self.intervals), *self.own_intervals.items()]:
             within("intervals", value, 1, MOST_BINS, key=name)
-        one_of("spacing", self.spacing, SPACINGS)
-        one_of("counting", self.counting, COUNTINGS)
         if len(set(self.unknown)) < len(self.unknown):
             raise ConfigError(f"{opt('unknown')} names {_twice(self.unknown)} twice")
         if self.overwrite and self.resume:
@@ -151,14 +156,14 @@ class DbnOptions(DbnChoices):
             listed = isinstance(texts, tuple | list)
             if not listed or not all(isinstance(text, str) for text in texts):
                 raise ConfigError(f"{assigned(name)}{texts!r}: a list of texts is expected")
-        for given, by_name, kind in (
+        for given, values, kind in (
             ("ranges", self.ranges, "pairs of numbers"),
             ("intervals", self.own_intervals, "whole numbers"),
             ("edges", self.edges, "lists of numbers"),
             ("set", self.set, "numbers"),
         ):
-            if not isinstance(by_name, Mapping) or not all(isinstance(n, str) for n in by_name):
-                raise ConfigError(f"{assigned(given)}{by_name!r}: {kind} by name are expected")
+            if not isinstance(values, Mapping) or not all(isinstance(n, str) for n in values):
+                raise ConfigError(f"{assigned(given)}{values!r}: {kind} by name are expected")
         for name, pair in self.ranges.items():
             if len(_numbers(opt("ranges", key=name), pair)) != 2:
                 raise ConfigError(
@@ -187,32 +192,17 @@ def check_edges(name: str, edges: FloatArray) -> None:
         )
 
 
-def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Read ``NAME=LO:HI`` texts."""
-    found: dict[str, tuple[float, float]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        try:
-            low, high = (float(word) for word in values.split(":"))
-        except ValueError:
-            raise ConfigError(
-                f"{opt('ranges', key=text)}: write NAME=LO:HI with two numbers"
-            ) from None
-        add_once(found, name.strip(), (low, high), "ranges")
-    return found
+def _pair(text: str) -> tuple[float, float]:
+    low, high = (float(word) for word in text.split(":"))
+    return low, high
 
 
-def parse_edges(texts: Sequence[str]) -> dict[str, FloatArray]:
-    """Read ``NAME=a,b,c`` texts."""
-    found: dict[str, FloatArray] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        try:
-            edges = np.array([float(word) for word in values.split(",")])
-        except ValueError:
-            raise ConfigError(f"{opt('edges', key=text)}: write NAME=a,b,c with numbers") from None
-        add_once(found, name.strip(), edges, "edges")
-    return found
+def _row(text: str) -> FloatArray:
+    return np.array([float(word) for word in text.split(",")])
+
+
+parse_ranges = by_name("ranges", "NAME=LO:HI with two numbers", _pair)
+parse_edges = by_name("edges", "NAME=a,b,c with numbers", _row)
 
 
 def parse_intervals(texts: Sequence[str]) -> tuple[int, dict[str, int]]:
@@ -244,3 +234,49 @@ def _numbers(option: str, values: Any) -> FloatArray:
 
 def _twice(names: Sequence[str]) -> str:
     return next(name for name in names if list(names).count(name) > 1)
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class DbnKeywords(Times, DbnChoices):
+    """What `tauslab.dbn.build` takes."""
+
+    unknown: Sequence[str] = option(
+        (), "parameters, or initial amounts of species", flag="--unknown", group="model",
+        metavar="A,B", stored=Stored(apart=True),
+        doc="Parameters, and species whose initial amounts are unknown.",
+    )  # fmt: skip
+    ranges: Mapping[str, tuple[float, float]] | None = option(
+        None, "where an unknown is drawn; what is cut into intervals", flag="--range",
+        group="model", action="append", metavar="NAME=LO:HI",
+        read=parse_ranges,
+        doc="Of unknowns, which are drawn uniformly; half to twice the model's value by default. "
+        "Of variables: what is cut into intervals, by default the range of a pilot of 4096 "
+        "trajectories.",
+    )  # fmt: skip
+    sample: Sequence[str] = sample_option(
+        'Other distributions of unknowns, such as ``["k1=lognormal(0,0.3)"]``.'
+    )
+    set: Mapping[str, float] | None = option(
+        None, "value of a parameter or initial amount; @FILE: of many", flag="--set",
+        group="model", action="append", metavar="NAME=VALUE", read=assignments,
+        doc="Values by name.",
+    )  # fmt: skip
+    method: ODE | None = option(
+        None, doc="How the equations are integrated, `tauslab.ODE`; by ``dopri5`` by default.",
+    )  # fmt: skip
+    intervals: int | Mapping[str, int] = option(
+        DEFAULT_INTERVALS, "intervals of all nodes (5), or of one", flag="--intervals",
+        group="method", action="append", metavar="[NAME=]K",
+        doc="Intervals of every node, or by name (5 for the others).",
+    )  # fmt: skip
+    edges: Mapping[str, Numbers] | None = option(
+        None, "intervals of a node", flag="--edges", group="method", action="append",
+        metavar="NAME=a,b,c", read=parse_edges, doc="Increasing edges of intervals, by name.",
+    )  # fmt: skip
+    output: Name | Output | None = option(
+        None, "(MODEL's stem + .dbn.h5)", flag=("-o", "--output"), group="output", type=Path,
+        metavar="OUT.h5", doc="File to write, or `tauslab.Output`.",
+    )  # fmt: skip
+    device: Device = device_option()
+    comm: Any = comm_option()

@@ -18,7 +18,7 @@ from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.options.dask import DaskOptions
 from tauslab.options.keywords import CommonChoices, EnsembleChoices
 from tauslab.options.methods import ODE, SSA, Method, given_in
-from tauslab.options.places import WRITERS, check_compress, check_threads
+from tauslab.options.places import check_compress, check_threads, check_writer
 from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import MOST_POINTS, Design, Sweep
@@ -141,7 +141,7 @@ class Options(CommonChoices, EnsembleChoices):
         """Check every value that needs no model."""
         within("n", self.n, 1, MOST_TRAJECTORIES)
         check_values(self)
-        check_threads(self.threads)
+        check_threads("threads", self.threads)
         self._check_sample()
         one_of("device", self.device, ("auto", *backend_names()))
         if self.species is not None and not self.species:
@@ -150,12 +150,12 @@ class Options(CommonChoices, EnsembleChoices):
             raise ConfigError(f"{opt('resume')} needs the output file of the run to go on with")
         if self.output is not None:
             require_h5py(self.output)
-        one_of("writer", self.writer, WRITERS)
+        check_writer("writer", self.writer)
         if self.hints and self.writer == "parts":
             raise ConfigError(
                 f"{opt('mpi_hints')} is for {opt('writer', 'mpio')}, not {self.writer}"
             )
-        check_compress(self.compress)
+        check_compress("compress", self.compress)
         within("first", self.first, 0, MOST_TRAJECTORIES - self.n)
         if isinstance(self.method, ODE) and (self.grows or self.until is not None):
             raise ConfigError(

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.state import Samples, Slab
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, Samples, Slab
 from tauslab.model.lattice.parts import as_positions
 
 _HOOK_ORDER = 0xF000  # in an age: after all passes of a step

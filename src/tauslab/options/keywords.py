@@ -44,6 +44,17 @@ def device_option(*, python: bool = True) -> Device:
     )  # fmt: skip
 
 
+def sample_option(doc: str, *, follows: str = "") -> Any:
+    """Distributions of what is drawn for each trajectory of equations."""
+    return option(
+        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
+        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
+        "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
+        action="append", metavar="NAME=FORM",
+        stored=Stored(apart=True, read=drawn, follows=follows), doc=doc,
+    )  # fmt: skip
+
+
 _RECORD = (
     "trajectories,statistics,final,histogram:SPECIES:LO:HI:BINS,summary:KIND:SPECIES[:...]; "
     "sampled: the values that were drawn"
@@ -63,7 +74,7 @@ class _Count:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class _Times:
+class Times:
     """Sample times, said in one of two ways."""
 
     t_end: float | None = option(
@@ -188,14 +199,10 @@ class _CommonKeywords:
         "`sample` drew; as a list or separated by commas. By default trajectories while they stay "
         "below 1 GiB, else statistics and final.",
     )  # fmt: skip
-    sample: Sequence[str] | str = option(
-        (), "drawn for each trajectory of ode: uniform(LO,HI), loguniform(LO,HI), "
-        "normal(MEAN,SD), lognormal(MU,SIGMA) with mean and deviation of the logarithm, "
-        "lognormal(median=M,sigma=S), table(FILE)", flag="--sample", group="model",
-        action="append", metavar="NAME=FORM",
-        stored=Stored(apart=True, read=drawn, follows="method"),
-        doc='Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
-    )  # fmt: skip
+    sample: Sequence[str] | str = sample_option(
+        'Of ``ode``: what is drawn for every trajectory, such as ``"k1=uniform(0.1,2)"``.',
+        follows="method",
+    )
     device: Device = device_option()
     executor: Dask | None = option(
         None, group="cluster",
@@ -234,7 +241,7 @@ class PointsKeywords:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class NetworkKeywords(
-    PointsKeywords, _CommonKeywords, CommonChoices, EnsembleChoices, _Times, _Count
+    PointsKeywords, _CommonKeywords, CommonChoices, EnsembleChoices, Times, _Count
 ):
     """What `tauslab.run` takes for a network."""
 
@@ -253,7 +260,7 @@ class NetworkKeywords(
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class SimulatorKeywords(_CommonKeywords, CommonChoices, _Times):
+class SimulatorKeywords(_CommonKeywords, CommonChoices, Times):
     """What `tauslab.simulator` takes."""
 
     seed: int | None = option(

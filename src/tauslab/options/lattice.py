@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -17,12 +16,12 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, ModelError, TauslabError
 from tauslab.base.option_names import assigned, opt, warn
-from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.model.lattice.parts import MAX_HOP
 from tauslab.options.keywords import PointsKeywords, device_option
-from tauslab.options.places import Device, Name, Output
-from tauslab.options.python_values import whole
+from tauslab.options.places import Device, Name, Output, check_threads
 from tauslab.options.sweep import Design, Sweep, column_of
-from tauslab.options.values.definition import Stored, declared, option
+from tauslab.options.values.checks import number, whole, word
+from tauslab.options.values.definition import Stored, check_values, declared, option
 from tauslab.options.values.recurring import comm_option, quiet_option
 from tauslab.options.values.texts import assignments, count
 
@@ -57,63 +56,70 @@ class LatticeChoices:
 
     t_end: float | None = option(
         None, "seconds of model time", flag="--t-end", group="sampling", type=float, metavar="T",
-        unit="s", stored=Stored(apart=True), doc="End of model time; by default the model's own.",
+        unit="s", stored=Stored(apart=True),
+        check=number(lambda t: math.isfinite(t) and t > 0, "a finite number above 0"),
+        doc="End of model time; by default the model's own.",
     )  # fmt: skip
     count_every: int | None = option(
         None, "steps between counts (a 1000th)", flag="--count-every", group="sampling",
-        type=count, metavar="N", stored=Stored(always=True),
+        type=count, metavar="N", stored=Stored(always=True), check=whole(1, MOST_STEPS),
         doc="Steps between counts (about a thousand counts by default).",
     )  # fmt: skip
     frame_every: int = option(
         0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
-        metavar="N", stored=Stored(always=True),
+        metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS),
         doc="Steps between frames, which hold every particle (none by default).",
     )  # fmt: skip
     replicas: int = option(
-        1, "independent runs (1)", flag="--replicas", group="sampling", type=int, metavar="R",
-        stored=Stored(always=True),
+        1, "independent runs (1)", flag="--replicas", group="sampling", type=count, metavar="R",
+        stored=Stored(always=True), check=whole(1, MOST_REPLICAS),
         doc="Independent runs: as many at a time as gain speed on a device, and side by side on "
         "several ranks.",
     )  # fmt: skip
     max_hop: float = option(
         MAX_HOP, "hop probability at most (1/6)", flag="--max-hop", group="method", type=float,
-        metavar="Q", stored=Stored(always=True),
+        metavar="Q", stored=Stored(always=True), check=number(lambda _: True, "a number"),
         doc="Largest hop probability to one side (1/6), below 1/2: a longer step is divided into "
         "passes.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
-        metavar="S", stored=Stored(always=True),
+        metavar="S", stored=Stored(always=True), check=whole(0, 2**64 - 1),
         doc="64 bits: the same seed gives the same bits on any device. Drawn and stored in the "
         "result by default.",
     )  # fmt: skip
     slabs: int | None = option(
-        None, "ranks that share each lattice", flag="--slabs", group="cluster", type=int,
-        metavar="N", doc="Ranks that share each lattice, a slab of planes each; by default as the "
+        None, "ranks that share each lattice", flag="--slabs", group="cluster", type=count,
+        metavar="N", check=whole(1, MOST_STEPS),
+        doc="Ranks that share each lattice, a slab of planes each; by default as the "
         "sizes suggest.",
     )  # fmt: skip
     halo: Halo = option(
         "auto", "how planes travel (auto)", flag="--halo", choices=HALOS,
+        check=word(*HALOS),
         doc="How edge planes travel between ranks: ``auto``, ``self`` (one rank), ``peer``, "
         "``shared``, ``host``, ``mpi``. Changes no result.",
     )  # fmt: skip
     halo_depth: int = option(
-        0, "planes at a time (by size and transport)", flag="--halo-depth", type=int,
-        metavar="K", doc="How many planes travel at a time (0: by size and transport). Changes no "
+        0, "planes at a time (by size and transport)", flag="--halo-depth", type=count,
+        metavar="K", check=whole(0, MOST_STEPS),
+        doc="How many planes travel at a time (0: by size and transport). Changes no "
         "result.",
     )  # fmt: skip
     rebalance_every: float | None = option(
         None, "seconds between new cuts; 0: never", flag="--rebalance-every", type=float,
-        metavar="S", unit="s", doc="Time between new cuts into slabs, made where their times "
+        metavar="S", unit="s", check=number(lambda s: s >= 0, "a number of 0 or more"),
+        doc="Time between new cuts into slabs, made where their times "
         "differ; 0: never. By default with checkpoints.",
     )  # fmt: skip
     checkpoint_every: float = option(
         10.0, "minutes between checkpoints (10)", flag="--checkpoint-every", group="output",
-        type=float, metavar="M", unit="minutes",
+        type=float, metavar="M", unit="minutes", check=number(lambda m: m > 0, "above 0"),
         doc="Time between checkpoints; frames are checkpoints too.",
     )  # fmt: skip
     checkpoint_steps: int = option(
         0, "steps (none)", flag="--checkpoint-steps", group="output", type=count, metavar="N",
+        check=whole(0, MOST_STEPS),
         doc="Steps between checkpoints; 0: none.",
     )  # fmt: skip
     resume: bool = option(
@@ -182,19 +188,8 @@ class LatticeOptions(LatticeChoices):
 
     def __post_init__(self) -> None:
         """Check what needs no model."""
-        self._check_numbers()
-        if self.t_end is not None and not (math.isfinite(self.t_end) and self.t_end > 0):
-            raise ConfigError(f"{assigned('t_end')}{self.t_end:g}: it must be finite and above 0")
-        if not self.checkpoint_every > 0:
-            raise ConfigError(
-                f"{assigned('checkpoint_every')}{self.checkpoint_every:g}: it must be above 0"
-            )
-        if self.rebalance_every is not None and not self.rebalance_every >= 0:
-            raise ConfigError(
-                f"{assigned('rebalance_every')}{self.rebalance_every:g}: it must be 0 or more"
-            )
-        if self.halo not in HALOS:
-            raise ConfigError(f"{opt('halo', self.halo)}: it must be one of {', '.join(HALOS)}")
+        check_values(self)
+        check_threads("threads", self.threads)
         if self.sweep is not None:
             self._check_sweep(self.sweep)
         for one in self.hooks:
@@ -205,29 +200,6 @@ class LatticeOptions(LatticeChoices):
             )
             if not pair or one[0] < 1 or not callable(one[1]):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
-
-    def _check_numbers(self) -> None:
-        """Types, and ranges of whole numbers; 1e3 is one too."""
-        for name, least, most in (
-            ("count_every", 1, MOST_STEPS),
-            ("frame_every", 0, MOST_STEPS),
-            ("replicas", 1, MOST_REPLICAS),
-            ("threads", 0, 4096),
-            ("seed", 0, 2**64 - 1),
-            ("checkpoint_steps", 0, MOST_STEPS),
-            ("slabs", 1, MOST_STEPS),
-            ("halo_depth", 0, MOST_STEPS),
-        ):
-            value = whole(getattr(self, name))
-            object.__setattr__(self, name, value)
-            if value is not None and not isinstance(value, int | np.integer):
-                raise ConfigError(f"{assigned(name)}{value!r}: a whole number is expected")
-            if value is not None and not least <= value <= most:
-                raise ConfigError(f"{assigned(name)}{value}: it must be {least} to {most}")
-        for name in ("t_end", "checkpoint_every", "rebalance_every", "max_hop"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, Real):
-                raise ConfigError(f"{assigned(name)}{value!r}: a number is expected")
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.runs > MOST_RUNS:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
-import numpy as np
-
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_DELAYED
@@ -19,9 +17,15 @@ from tauslab.kernels.ode.settings import (
     SOLVERS,
     OdeSettings,
 )
-from tauslab.options.values.checks import within
-from tauslab.options.values.definition import Stored, declared, definitions, option
-from tauslab.options.values.stored import taken
+from tauslab.options.values.checks import number, whole
+from tauslab.options.values.definition import (
+    Stored,
+    check_values,
+    declared,
+    definitions,
+    option,
+    taken,
+)
 from tauslab.options.values.texts import count
 
 MethodWord: TypeAlias = Literal["ssa", "tau", "auto", "ode"]
@@ -36,21 +40,48 @@ DEFAULT_EPSILON = 0.03
 _OF_EQUATIONS = "needs {ode}"
 
 
+def _check_team(option: str, threads: object) -> None:
+    """Refuse a number of threads that no kernel is made for."""
+    if threads not in (0, *TEAMS):
+        allowed = ", ".join(map(str, TEAMS))
+        raise ConfigError(f"{opt(option, threads)} is not allowed; allowed are {allowed}")
+
+
+def _check_selector(option: str, selector: object) -> None:
+    """Refuse a selector that is not known."""
+    if selector == "cr":  # of files and commands of earlier versions
+        raise ConfigError(
+            f"{opt(option, 'cr')} is not in this version: use tree or pdm. They draw other "
+            "trajectories of the same distribution, so a file with cr can be neither completed nor "
+            f"added to: give another {opt('output')}"
+        )
+    one_of(option, selector, SELECTORS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked:
+    """Settings that are checked one by one."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_values(self)
+
+
 @declared
 @dataclass(frozen=True, kw_only=True)
-class _Pilot:
+class _Pilot(_Checked):
     """What exact simulation of large networks has."""
 
     team: int = option(
         0, "threads a trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
-        elsewhere="is of exact simulation: use it with {ssa} or auto",
+        elsewhere="is of exact simulation: use it with {ssa} or auto", check=_check_team,
         doc="Of large networks: threads that run one trajectory, 1, 8, 32 or 128; 0 chooses by "
         "device and number of trajectories. Changes no result.",
     )  # fmt: skip
     presimulation: int | None = option(
         None, "events of a pilot", flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
-        elsewhere="is of exact simulation: use it with {ssa} or auto",
+        elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
         doc="Of large networks: events of the pilot that orders reactions and species by how "
         "often they fire and change, and may choose the selector; 0 for none. By default by "
         "network and number of trajectories.",
@@ -59,13 +90,14 @@ class _Pilot:
 
 @declared
 @dataclass(frozen=True, kw_only=True)
-class _Leaps:
+class _Leaps(_Checked):
     """What leaps have."""
 
     epsilon: float = option(
         DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
         metavar="E", stored=Stored(always=True),
         elsewhere="is the error of leaps: use it with {tau} or auto",
+        check=number(lambda epsilon: 0 < epsilon <= 1, "above 0, at most 1"),
         doc="Bound on the expected relative change of every propensity in a leap.",
     )  # fmt: skip
     post_leap_check: bool = option(
@@ -95,7 +127,7 @@ class SSA(_Pilot):
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
         None, "how ssa finds the next reaction", flag="--selector", group="method",
-        choices=SELECTORS, stored=Stored(always=True),
+        choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
         doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
         "all draw from the same law. By default the network decides, or its pilot: see "
@@ -104,19 +136,12 @@ class SSA(_Pilot):
 
     delay_queue: int = option(
         DELAY_QUEUE, "delayed reactions that may wait (1024)", flag="--delay-queue", metavar="N",
-        type=count, stored=Stored(),
+        type=count, stored=Stored(), check=whole(1, MOST_DELAYED),
         elsewhere="is of delayed reactions, which exact simulation has: use {ssa}",
         doc="Delayed reactions, and changes that formulas look back at, that may wait in a "
         "trajectory, 16 bytes each; one more ends it with status ``delay_queue``. A model without "
         "delays has no queue.",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        check_selector(self.selector)
-        check_team(self.team)
-        check_presimulation(self.presimulation)
-        check_delay_queue(self.delay_queue)
 
 
 @declared
@@ -135,10 +160,6 @@ class TauLeaping(_Leaps):
     """
 
     word: ClassVar[MethodWord] = "tau"
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        check_epsilon(self.epsilon)
 
 
 @declared
@@ -159,12 +180,6 @@ class Auto(_Leaps, _Pilot):
     """
 
     word: ClassVar[MethodWord] = "auto"
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        check_epsilon(self.epsilon)
-        check_team(self.team)
-        check_presimulation(self.presimulation)
 
 
 @declared
@@ -214,13 +229,14 @@ class ODE:
     layout: Layout | None = option(
         None, "how rk4 uses a GPU (auto)", flag="--ode-layout",
         elsewhere=_OF_EQUATIONS, choices=LAYOUTS,
-        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. This and what "
-        "follows changes no result.",
+        doc="How ``rk4`` uses a GPU: ``thread``, ``warps``, ``global`` or ``auto``. "
+        "Changes no result.",
     )  # fmt: skip
     warps: int | None = option(
         None, "of layout warps (2)", flag="--ode-warps",
         elsewhere=_OF_EQUATIONS, type=int, metavar="C",
-        doc="Of layout ``warps``: over how many the equations are spread (2).",
+        doc="Of layout ``warps``: over how many the equations are spread (2). Changes no "
+        "result.",
     )  # fmt: skip
     delay_history: int | None = option(
         None, "steps kept where equations look back (4096)", flag="--delay-history", metavar="N",
@@ -343,39 +359,3 @@ def turned_into(word: str, method: Method) -> Method:
     kind = method_class(word)
     names = {one.name for one in fields(kind)} & {one.name for one in fields(method)}
     return kind(**{name: getattr(method, name) for name in names})
-
-
-def check_epsilon(epsilon: object) -> None:
-    """Refuse what is no bound on a relative change."""
-    if not (isinstance(epsilon, int | float | np.number) and 0 < epsilon <= 1):
-        raise ConfigError(f"{opt('epsilon', epsilon)} is not allowed: above 0, at most 1")
-
-
-def check_team(team: int) -> None:
-    """Refuse a number of threads that no kernel is made for."""
-    if team not in (0, *TEAMS):
-        allowed = ", ".join(map(str, TEAMS))
-        raise ConfigError(f"{opt('team', team)} is not allowed; allowed are {allowed}")
-
-
-def check_presimulation(events: int | None) -> None:
-    """Refuse what is no number of events."""
-    if events is not None:
-        within("presimulation", events, 0, 2**31 - 1)
-
-
-def check_delay_queue(length: int) -> None:
-    """Refuse a queue of delayed reactions that is empty, or that no machine holds."""
-    if not 1 <= length <= MOST_DELAYED:
-        raise ConfigError(f"{opt('delay_queue', length)} is not allowed: 1 to {MOST_DELAYED}")
-
-
-def check_selector(selector: str | None) -> None:
-    """Refuse a selector that is not known."""
-    if selector == "cr":  # of files and commands of earlier versions
-        raise ConfigError(
-            f"{opt('selector', 'cr')} is not in this version: use tree or pdm, which draw other "
-            "trajectories of the same law"
-        )
-    if selector is not None:
-        one_of("selector", selector, SELECTORS)

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from tauslab.base.errors import ConfigError, one_of
+from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
 from tauslab.options.dask import EXECUTORS, DaskOptions, dask_options
-from tauslab.options.values.checks import within
-from tauslab.options.values.definition import declared, option
+from tauslab.options.values.checks import whole, word
+from tauslab.options.values.definition import check_values, declared, option
 from tauslab.options.values.result_name import require_result_name
 
 DeviceWord: TypeAlias = Literal["auto", "cpu", "cuda"]
 Writer: TypeAlias = Literal["auto", "parts", "mpio"]
 WRITERS: tuple[str, ...] = get_args(Writer)
 Name: TypeAlias = str | os.PathLike[str]
+check_threads, check_compress, check_writer = whole(0, 4096), whole(0, 9), word(*WRITERS)
 
 
 @declared
@@ -39,12 +40,13 @@ class CPU:
     word: ClassVar[DeviceWord] = "cpu"
     threads: int = option(
         0, "CPU threads per rank", flag="--threads", group="cluster", type=int, metavar="N",
+        check=check_threads,
         doc="CPU threads per rank; 0 for all that the rank may use.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the number."""
-        check_threads(self.threads)
+        check_values(self)
 
 
 @declared
@@ -149,10 +151,12 @@ class Output:
     )  # fmt: skip
     compress: int = option(
         0, "gzip level (none)", flag="--compress", group="output", type=int, metavar="1-9",
+        check=check_compress,
         doc="Of a network: level of gzip for the samples, 1 to 9; 0 for none.",
     )  # fmt: skip
     writer: Writer = option(
         "auto", "how ranks write (auto)", flag="--writer", group="cluster", choices=WRITERS,
+        check=check_writer,
         doc="Of a network: how several ranks write: ``mpio`` (together), ``parts``, or ``auto``; "
         "see docs/clusters.md.",
     )  # fmt: skip
@@ -166,8 +170,7 @@ class Output:
         """Check the values."""
         if not isinstance(self.path, str | os.PathLike):
             raise ConfigError(f"{assigned('output')}{self.path!r}: the name of a file is expected")
-        check_compress(self.compress)
-        one_of("writer", self.writer, WRITERS)
+        check_values(self)
 
     @property
     def plain(self) -> bool:
@@ -225,16 +228,6 @@ def executor_settings(executor: Dask | None) -> DaskOptions | None:
     if executor is not None and not isinstance(executor, Dask):
         raise ConfigError(f"executor={executor!r} is not allowed: None, or ts.Dask(...)")
     return None if executor is None else executor.settings()
-
-
-def check_threads(threads: int) -> None:
-    """Refuse what is no number of threads."""
-    within("threads", threads, 0, 4096)
-
-
-def check_compress(level: int) -> None:
-    """Refuse what is no level of gzip."""
-    within("compress", level, 0, 9)
 
 
 @declared

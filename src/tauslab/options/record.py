@@ -11,12 +11,26 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
-from tauslab.options.summary import PREFIX, SummarySpec
+from tauslab.kernels.ensemble.summaries import KINDS, Summary
 
 FloatArray = npt.NDArray[np.float64]
 
 SAMPLED = "sampled"  # of what an ODE ensemble draws: the dataset /summary/sampled:NAME
 _WORDS = ("trajectories", "statistics", "final", SAMPLED)
+PREFIX = "summary:"
+LEAST_SAMPLES = 16  # in the window of an oscillation
+_DIRECTIONS = {"up": 1, "down": -1}
+# Of each kind: how it is written, and the fewest and most numbers after the species.
+_FORMS = {
+    "amplitude": ("SPECIES[:AFTER]", 0, 1),
+    "period": ("SPECIES[:AFTER]", 0, 1),
+    "first-passage": ("SPECIES:LEVEL[:up|down]", 1, 1),
+    "time-above": ("SPECIES:LEVEL[:FROM[:TO]]", 1, 3),
+    "extinction": ("SPECIES", 0, 0),
+    "mean": ("SPECIES[:FROM[:TO]]", 0, 2),
+    "maximum": ("SPECIES[:FROM[:TO]]", 0, 2),
+    "minimum": ("SPECIES[:FROM[:TO]]", 0, 2),
+}
 
 
 @dataclass(frozen=True)
@@ -100,3 +114,114 @@ def _histogram(word: str) -> HistogramSpec:
     if not 1 <= spec.bins <= 2**20:
         raise ConfigError(f"{assigned('record')}{word!r}: the number of bins must be 1 to {2**20}")
     return spec
+
+
+@dataclass(frozen=True)
+class SummarySpec:
+    """A summary as the user spells it; definitions in docs/summaries.md.
+
+    Parameters
+    ----------
+    kind
+        What is computed: a key of the forms above.
+    quantity
+        A species or an observable.
+    numbers
+        What follows: of a level first this, then the window's ends, as far as they are given.
+    direction
+        Of ``first-passage``: ``up``, ``down`` or empty.
+    """
+
+    kind: str
+    quantity: str
+    numbers: tuple[float, ...] = ()
+    direction: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> SummarySpec:
+        """Read ``KIND:SPECIES[:...]``, with or without ``summary:`` before it.
+
+        Raises
+        ------
+        ConfigError
+            An unknown kind, a wrong number of fields, or one that is not a finite number.
+        """
+        kind, *fields = text.removeprefix(PREFIX).split(":")
+        option = opt("record", PREFIX + text.removeprefix(PREFIX))
+        if kind not in _FORMS:
+            raise ConfigError(
+                f"{option}: {kind!r} is not a summary; allowed are {', '.join(KINDS)}"
+            )
+        form, fewest, most = _FORMS[kind]
+        direction = ""
+        if kind == "first-passage" and len(fields) == 3 and fields[-1] in _DIRECTIONS:
+            direction = fields.pop()
+        try:
+            numbers = tuple(float(field) for field in fields[1:])
+        except ValueError:
+            numbers = (math.nan,)
+        good = fields and fields[0] and fewest <= len(fields) - 1 <= most
+        if not good or not all(math.isfinite(value) for value in numbers):
+            raise ConfigError(f"{option}: write {PREFIX}{kind}:{form}, with finite numbers")
+        return cls(kind, fields[0], numbers, direction)
+
+    @property
+    def name(self) -> str:
+        """Normal form, also the name of its dataset: ``amplitude:cAMP:500``."""
+        words = [self.kind, self.quantity, *(_short(value) for value in self.numbers)]
+        return ":".join([*words, self.direction] if self.direction else words)
+
+    def summary(
+        self, times: FloatArray, species: Sequence[str], observables: Sequence[str]
+    ) -> Summary:
+        """What the device computes, for the sample times and recorded quantities of a run.
+
+        Raises
+        ------
+        ConfigError
+            The quantity is not recorded, or the window holds too few samples, or of an
+            oscillation unevenly spaced ones.
+        """
+        option = opt("record", PREFIX + self.name)
+        real = self.quantity not in species
+        names = observables if real else species
+        if self.quantity not in names:
+            known = [*species, *observables]
+            listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+            raise ConfigError(
+                f"{option}: {self.quantity} is not a recorded species or observable; "
+                f"recorded are {listed}"
+            )
+        leveled = _FORMS[self.kind][1]
+        begin, end = self._window(times, self.numbers[leveled:])
+        level = self.numbers[0] if leveled else 0.0
+        direction = _DIRECTIONS.get(self.direction, 0)
+        self._check_window(option, times[begin:end])
+        return Summary(self.kind, names.index(self.quantity), real, begin, end, level, direction)
+
+    def _window(self, times: FloatArray, ends: Sequence[float]) -> tuple[int, int]:
+        """Samples from the first end to the second, both included; as far as they are given."""
+        begin = int(np.searchsorted(times, ends[0], side="left")) if ends else 0
+        end = int(np.searchsorted(times, ends[1], side="right")) if len(ends) > 1 else len(times)
+        return begin, end
+
+    def _check_window(self, option: str, times: FloatArray) -> None:
+        wave = self.kind in ("amplitude", "period")
+        least = LEAST_SAMPLES if wave else 2 if self.kind == "time-above" else 1
+        if len(times) < least:
+            raise ConfigError(
+                f"{option}: its window holds {len(times)} sample times; it needs {least} or more"
+            )
+        steps = np.diff(times)
+        if wave and not np.allclose(steps, steps[0], rtol=1e-6, atol=0):
+            raise ConfigError(f"{option}: it needs evenly spaced sample times in its window")
+
+
+def _short(value: float) -> str:
+    """The shortest text that gives the number back: 500, 0.1, 1e-07."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def quantity_of(name: str) -> str:
+    """Species or observable of a summary's name."""
+    return name.split(":")[1]

@@ -18,7 +18,7 @@ from tauslab.base.arrays import doubles
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.files.extras import installing
 from tauslab.base.option_names import assigned, opt
-from tauslab.options.values.texts import add_once
+from tauslab.options.values.texts import by_name
 
 FloatArray = npt.NDArray[np.float64]
 Values = Sequence[float] | FloatArray
@@ -183,21 +183,8 @@ def choose_points(
     return Sweep(tuple(axes), np.stack([m.ravel() for m in mesh], axis=1), grid)
 
 
-def parse_sweep(texts: Iterable[str]) -> dict[str, str]:
-    """``NAME=FORM`` of every ``--sweep``, in order.
-
-    Raises
-    ------
-    ConfigError
-        A text without a name, or a name that is given twice.
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, form = (part.strip() for part in text.partition("="))
-        if not name or not equals:
-            raise ConfigError(f"{opt('sweep', key=text)}: write NAME= and then {_FORMS}")
-        add_once(found, name, form, "sweep")
-    return found
+# Forms by name, of every ``--sweep``.
+parse_sweep = by_name("sweep", f"NAME= and then {_FORMS}", str)
 
 
 def parse_design(text: str) -> tuple[str, int]:

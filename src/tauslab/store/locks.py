@@ -11,22 +11,26 @@ import fcntl
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
-from tauslab.base.files.locking import NO_LOCKS, tell_of_no_locks
+from tauslab.base.files.opening import NO_LOCKS, tell_of_no_locks
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.options.values.result_name import require_result_name
+from tauslab.store.hdf5.disk import Disk
 from tauslab.store.targets import require_place
 
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
 
 _MOST_TEXT = 500
+_LEAST_ROOM = 1 << 18  # bytes; a full disk is noticed before all is computed, not after
 
 
 def lock_path(output: Path) -> Path:
@@ -127,3 +131,58 @@ def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
         f"{output} is being written by {holder or 'another run'}: wait until that has ended, or "
         f"choose another {opt(option)}"
     )
+
+
+# ---------------------------------------------------------------- results written at the end
+
+
+def require_new_file(path: Path, *, overwrite: bool) -> None:
+    """Refuse, before anything is computed, a place where no file can be made, and a file.
+
+    Raises
+    ------
+    ConfigError
+        The name is that of a table or a picture, no file can be made there, or one is there.
+    OutputError
+        The disk is full.
+    """
+    require_result_name(path)
+    require_place(path)
+    if path.exists() and not overwrite:
+        raise ConfigError(f"{path} exists: give {opt('overwrite')} or another {opt('output')}")
+    free = Disk().free_bytes(path.parent)
+    if free < _LEAST_ROOM:
+        raise OutputError(
+            f"{path} cannot be written: {in_bytes(free)} are free there; free some space or choose "
+            f"another {opt('output')}"
+        )
+
+
+@contextmanager
+def writing_result(
+    path: str | os.PathLike[str] | None, comm: Communicator, *, overwrite: bool = False
+) -> Iterator[Callable[[Callable[[Path], object]], None]]:
+    """Be the only one that writes a new result, until the end of a `with` statement. Collective.
+
+    Gives a function that lets rank 0 write the file; it does nothing where `path` is None. What
+    another program puts there meanwhile is kept, too.
+
+    Raises
+    ------
+    ConfigError
+        As `require_new_file` and `written_by_us`.
+    """
+    where = None if path is None else Path(path)
+
+    def on_file(action: Callable[[Path], object]) -> None:
+        if where is not None:
+            on_root(comm, lambda: bool(action(where)))
+
+    with written_by_us(where, comm):
+        on_file(lambda new: require_new_file(new, overwrite=overwrite))
+
+        def write(save: Callable[[Path], object]) -> None:
+            on_file(lambda new: require_new_file(new, overwrite=overwrite))
+            on_file(save)
+
+        yield write

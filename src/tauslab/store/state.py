@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tauslab._version import __version__
 from tauslab.base.arrays import Array
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, safe_attributes, seal
 from tauslab.base.files.text import put_attributes, put_text
 from tauslab.store.checking.opening import ended_by_signals, open_hdf5

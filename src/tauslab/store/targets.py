@@ -1,4 +1,7 @@
-"""Where a file may be written: never over what is no plain file, nor over what the run reads."""
+"""Where a file may be written, and the files that a run keeps beside its result.
+
+Nothing is written over what is no plain file, nor over what the run reads.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.files.drafts import what_is_not_a_file
+from tauslab.base.files.drafts import remove_drafts, require_no_link, what_is_not_a_file
 from tauslab.base.option_names import opt
+from tauslab.store.hdf5.disk import Disk
 
 # Arguments that name files that a command reads.
 _READ = ("model", "times", "table", "file", "problem", "parameters")
@@ -72,3 +76,49 @@ def inputs_of(arguments: Mapping[str, Any]) -> Iterator[str]:
     for text in arguments.get("sample") or ():
         if match := _TABLE.search(text):
             yield match[1].strip()
+
+
+def parts_folder(path: Path) -> Path:
+    """Folder beside a result that holds its parts.
+
+    Raises
+    ------
+    InputFileError
+        A link is there: parts are written and removed by their names.
+    """
+    folder = path.with_name(f"{path.name}.parts")
+    require_no_link(folder)
+    return folder
+
+
+def part_files(folder: Path, names: str = "*.h5") -> list[Path]:
+    """Parts in a folder of them, in order; an `InputFileError` for a link among them."""
+    found = sorted(folder.glob(names))
+    for part in found:
+        require_no_link(part)
+    return found
+
+
+def remove_parts(path: Path, disk: Disk) -> None:
+    """Remove the parts of a result that needs them no more; other files stay."""
+    folder = parts_folder(path)
+    if not folder.is_dir():
+        return
+    for part in sorted(folder.glob("*.h5")):
+        disk.remove(part)
+    remove_drafts(folder)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def portions(path: Path) -> list[Path]:
+    """Files beside a result that hold the beginning of what is to be added to it."""
+    name = re.compile(rf"{re.escape(path.name)}\.(append|until-\d+)")
+    return sorted(p for p in path.parent.glob("*") if name.fullmatch(p.name) and p.is_file())
+
+
+def remove_portions(path: Path, disk: Disk) -> None:
+    """Remove what an earlier run was to add to a result that is replaced."""
+    for portion in portions(path):
+        remove_parts(portion, disk)
+        disk.remove(portion)

@@ -40,14 +40,9 @@ from tauslab.views.figures import (
     BLUE,
     GREY,
     VERMILION,
-    headline,
+    drawing,
     limit_counts,
     line_style,
-    one_legend,
-    panels_for,
-    plot_style,
-    require_suffix,
-    save_figure,
     shown_name,
     span_times,
     with_unit,
@@ -64,7 +59,7 @@ _OVER_TIME = {"trajectories", "mean", "heatmap", "share"}
 _MOST_LINES = 30
 _MOST_PANELS = 36
 _DEFAULT_PANELS = 4
-_DEFAULT_COURSES = 10  # of differential equations, which share a panel
+_DEFAULT_LINES = 10  # of differential equations, which share a panel
 _LOOKED_AT = 64  # trajectories that tell which quantities are constant
 _MANY = 200  # from this many trajectories on, "auto" draws a distribution
 
@@ -111,27 +106,22 @@ def plot_result(
     """
     together = _share_a_panel(result, kind, t)
     names = list(species or _default_names(result, together=together))
-    _check(kind, names, path, colour)
-    with plot_style():
-        if together and all(name in foremost(result) for name in names):
-            figure, panels = panels_for([None], ax)
-            _courses(panels[0], result, names)
-        else:
-            kinds = [_kind_of(result, name, kind, t) for name in names]
-            if t is not None and not result.swept and {*kinds} <= _OVER_TIME:
-                raise ConfigError(
-                    f"{opt('t', f'{t:g}')}: a plot of {kind} shows all times: leave it out, or "
-                    f"choose {opt('kind', 'histogram')}"
-                )
-            figure, panels = panels_for([_projection(result, drawn) for drawn in kinds], ax)
-            at = float(result.times[-1]) if t is None else t
-            for name, drawn, axes in zip(names, kinds, panels, strict=True):
-                _panel(axes, result, name, drawn, at, colour)
-        one_legend(figure, panels, ax)
-        if ax is None:
-            headline(figure, result.unfinished)
-        if path is not None:
-            save_figure(figure, path)
+    _check(kind, names, colour)
+    together = together and all(name in foremost(result) for name in names)
+    kinds = [] if together else [_kind_of(result, name, kind, t) for name in names]
+    if t is not None and not result.swept and {*kinds} <= _OVER_TIME:
+        raise ConfigError(
+            f"{opt('t', f'{t:g}')}: a plot of {kind} shows all times: leave it out, or "
+            f"choose {opt('kind', 'histogram')}"
+        )
+    projections = [_projection(result, drawn) for drawn in kinds] or [None]
+    with drawing(path, projections, ax, result.unfinished) as (figure, panels):
+        if together:
+            _time_courses(panels[0], result, names)
+            return figure
+        at = float(result.times[-1]) if t is None else t
+        for name, drawn, axes in zip(names, kinds, panels, strict=True):
+            _panel(axes, result, name, drawn, at, colour)
     return figure
 
 
@@ -149,7 +139,7 @@ def _panel(axes: Axes, result: EnsembleData, name: str, drawn: str, t: float, co
         _LINES[drawn](axes, result, name)
 
 
-def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
+def _check(kind: str, names: list[str], colour: str) -> None:
     kinds = ("auto", "heatmap", "histogram", "modes", "trajectories", "mean")
     if kind not in kinds and kind in _OF_LATTICES:
         raise ConfigError(f"a plot of {kind} is of a lattice; here kinds are {', '.join(kinds)}")
@@ -159,7 +149,6 @@ def _check(kind: str, names: list[str], path: Path | None, colour: str) -> None:
         raise ConfigError(f"{colour!r} is not a colour scale; scales: auto, linear, log")
     if not 1 <= len(names) <= _MOST_PANELS:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} species, not {len(names)}")
-    require_suffix(path)
 
 
 def _share_a_panel(result: EnsembleData, kind: str, t: float | None) -> bool:
@@ -174,7 +163,7 @@ def _default_names(result: EnsembleData, *, together: bool) -> tuple[str, ...]:
         key in result.data for key in ("counts", "amounts", "observables", "statistics/n")
     )
     histograms = any(key.startswith("statistics/histogram/") for key in result.data)
-    quantities, most = foremost(result), _DEFAULT_COURSES if together else _DEFAULT_PANELS
+    quantities, most = foremost(result), _DEFAULT_LINES if together else _DEFAULT_PANELS
     if not (sampled or histograms):
         return (result.summaries or quantities)[:most]
     moving = islice((name for name in quantities if _moves(result, name)), most)
@@ -225,7 +214,7 @@ def _time_axes(axes: Axes, result: EnsembleData, name: str) -> None:
         limit_counts(axes, whole=is_whole(result, name))
 
 
-def _courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
+def _time_courses(axes: Axes, result: EnsembleData, names: list[str]) -> None:
     """The only trajectory of differential equations: a line per quantity, in one panel."""
     times = result.times
     dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(times) == 1 else {}

@@ -15,13 +15,9 @@ from tauslab.views.figures import (
     BLUE,
     GREY,
     VERMILION,
+    drawing,
     line_style,
-    new_panels,
-    one_legend,
     plain_text,
-    plot_style,
-    require_suffix,
-    save_figure,
     shown_name,
     span_times,
     whole_ticks,
@@ -82,15 +78,10 @@ def plot_rare(result: Rare, path: Path | None = None) -> Figure:
     OutputError
         The picture cannot be written.
     """
-    require_suffix(path)
-    with plot_style():
-        figure, panels = new_panels([None] * (2 if result.reached.size else 1))
+    with drawing(path, [None] * (2 if result.reached.size else 1)) as (figure, panels):
         if result.reached.size:
             _by_time(panels[0], result)
         _by_run(panels[-1], result)
-        one_legend(figure, panels)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 
@@ -115,10 +106,8 @@ def plot_derivatives(
             raise ConfigError(f"{name!r} is not among the outputs {', '.join(result.outputs)}")
     if len(chosen) > _MOST_PANELS:
         raise ConfigError(f"a plot shows 1 to {_MOST_PANELS} outputs, not {len(chosen)}")
-    require_suffix(path)
     scale = np.where(result.values != 0, np.abs(result.values), 1.0)[:, None]
-    with plot_style():
-        figure, panels = new_panels([None] * len(chosen))
+    with drawing(path, [None] * len(chosen)) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=True):
             number = result.outputs.index(name)
             value = result.value[:, :, number] * scale
@@ -128,9 +117,6 @@ def plot_derivatives(
             else:
                 _bars(axes, result, value[:, 0], error[:, 0])
             axes.set_title(shown_name(name))
-        one_legend(figure, panels)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 

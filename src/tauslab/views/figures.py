@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,6 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.extras import installing
-from tauslab.views.picture import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,64 @@ _LONG_NUMBERS = 1e5  # whose ticks need room
 _SINGLE_TICKS = 12  # of a colour bar, at most, where each whole number has one
 _LETTER = 0.068  # inches that a letter of a legend takes, about
 _HANDLE = 0.55  # and its line, with the space behind it
+_SCREEN_DPI = 192  # of a notebook's picture, which is shown at half its pixels: sharp on any screen
+
+
+@cache
+def picture_class() -> type[Figure]:
+    """The class `Picture`; made when it is first used, so that matplotlib is loaded then."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        """A matplotlib `Figure`, apart from pyplot's: nothing global changes, no window opens.
+
+        As the last value of a notebook's cell it is shown.
+        """
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            buffer = BytesIO()
+            self.savefig(buffer, format="png", dpi=_SCREEN_DPI)
+            width, height = (round(96 * inches) for inches in self.get_size_inches())
+            return buffer.getvalue(), {"width": width, "height": height}
+
+    Picture.__qualname__ = "Picture"  # a pickled figure finds its class by `__getattr__` below
+    return Picture
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Picture":
+        return picture_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@contextmanager
+def drawing(
+    path: Path | None,
+    projections: Sequence[str | None],
+    ax: Axes | None = None,
+    unfinished: str = "",
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Panels to draw in within a `with` statement: new ones, or the axes that a user gave.
+
+    In the end they have one legend, new ones a title that says how much of an unfinished run there
+    is, and the picture is written to `path`, if there is one.
+
+    Raises
+    ------
+    ConfigError
+        The suffix is not that of a picture, `ax` cannot take the panels, or there is no matplotlib.
+    OutputError
+        The picture cannot be written.
+    """
+    require_suffix(path)
+    with plot_style():
+        figure, panels = panels_for(projections, ax)
+        yield figure, panels
+        one_legend(figure, panels, ax)
+        if ax is None:
+            headline(figure, unfinished)
+        if path is not None:
+            save_figure(figure, path)
 
 
 def plot_style() -> AbstractContextManager[None]:

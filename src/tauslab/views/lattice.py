@@ -12,20 +12,16 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, said
-from tauslab.store.results.lattice.recorded import AXES, RecordedLattice
+from tauslab.store.results.lattice.frames import AXES, axis_number
+from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import ensemble_of
 from tauslab.views.distributions import LEVELS
 from tauslab.views.ensemble import plot_result
 from tauslab.views.figures import (
     colour_bar,
-    headline,
+    drawing,
     limit_counts,
     line_style,
-    one_legend,
-    panels_for,
-    plot_style,
-    require_suffix,
-    save_figure,
     shown_name,
     span_times,
 )
@@ -100,7 +96,6 @@ def plot_lattice(
     if kind not in kinds:
         movie = said(", movie", "; result.movie(path) writes a movie")
         raise ConfigError(f"{kind!r} is not a plot of a lattice; kinds: {', '.join(kinds)}{movie}")
-    require_suffix(path)
     if result.whole_sweep:
         return _sweep(result, kind, species, t, path, ax)
     over_time = kind in ("auto", "counts", "mean")
@@ -110,18 +105,13 @@ def plot_lattice(
     most = _MOST_LINES if over_time else _MOST_PANELS
     if not 1 <= len(names) <= most:
         raise ConfigError(f"this plot shows 1 to {most} species, not {len(names)}")
-    with plot_style():
-        figure, panels = panels_for([None] * (1 if over_time else len(names)), ax)
+    projections = [None] * (1 if over_time else len(names))
+    with drawing(path, projections, ax, result.unfinished) as (figure, panels):
         if over_time:
             _counts(panels[0], result, names, several=several)
-            one_legend(figure, panels, ax)
         else:
             for name, axes in zip(names, panels, strict=True):
                 _PANELS[kind](axes, result, name, t, axis)
-        if ax is None:
-            headline(figure, result.unfinished)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 
@@ -184,7 +174,7 @@ def _kymograph(
 ) -> None:
     del t
     lines = result.kymograph(name, axis)
-    along = result.axis(axis, longest=True)
+    along = axis_number(axis, result.shape, longest=True)
     times, length = result.frame_times, result.shape[along] * result.spacing * 1e6
     image = axes.pcolormesh(
         _edges(times),
@@ -203,9 +193,9 @@ def _kymograph(
 
 def slice_of(result: RecordedLattice, name: str, frame: int, axis: str | None) -> Slice:
     """The middle plane of a frame; the longer of its axes lies flat."""
-    across = result.axis(axis, longest=False)
+    across = axis_number(axis, result.shape, longest=False)
     middle = result.shape[across] // 2
-    values = result.plane(name, frame, across, middle)
+    values = result.frames.plane(name, frame, across, middle)
     sites = result.sites(frame)
     types = None if sites is None else np.take(sites, middle, axis=across)
     kept = [i for i in range(3) if i != across]
@@ -251,7 +241,7 @@ def slice_title(result: RecordedLattice, name: str, frame: int, found: Slice) ->
 def _slice(
     axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None
 ) -> None:
-    frame = result.frame_at(t)
+    frame = result.frames.at(t)
     found = slice_of(result, name, frame, axis)
     draw_slice(axes, result, found)
     axes.set_title(slice_title(result, name, frame, found))

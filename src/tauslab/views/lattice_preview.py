@@ -1,4 +1,4 @@
-"""Pictures of a lattice before it is run: planes through its site types, and all of it in 3-D."""
+"""Pictures of a lattice before it is run: planes through its site types."""
 
 from __future__ import annotations
 
@@ -9,18 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.view3d import View3d
 from tauslab.model.lattice.data import LatticeData
-from tauslab.views.figures import (
-    COLOURS,
-    one_legend,
-    panels_for,
-    plot_style,
-    require_suffix,
-    save_figure,
-    shown_name,
-)
-from tauslab.views.scene import MOST_PARTICLES, Sample, draw_scene
+from tauslab.views.figures import COLOURS, drawing, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,23 +28,18 @@ def plot_geometry(
     ax: Axes | None = None,
 ) -> Figure:
     """Site types in a plane across each axis, or across one; see `Lattice.plot`."""
-    require_suffix(path)
     if axis is not None and axis not in _AXES:
         raise ConfigError(f"{axis!r} is not an axis; axes: {', '.join(_AXES)}")
     if at is not None and axis is None:
         raise ConfigError("at= is the number of a plane across axis=: name that too")
     chosen = range(3) if axis is None else [_AXES.index(axis)]
-    with plot_style():
-        figure, panels = panels_for([None] * len(chosen), ax)
+    with drawing(path, [None] * len(chosen), ax) as (figure, panels):
         for across, axes in zip(chosen, panels, strict=True):
             size = lattice.shape[across]
             number = size // 2 if at is None else at
             if not 0 <= number < size:
                 raise ConfigError(f"plane {number} is not in the lattice: 0 to {size - 1}")
             _draw_plane(axes, lattice, across, number)
-        one_legend(figure, panels, ax)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 
@@ -96,21 +81,3 @@ def _plane(lattice: LatticeData, across: int, at: int) -> npt.NDArray[np.uint8]:
         for first in range(0, z, step)
     ])  # fmt: skip
     return plane
-
-
-def view_geometry(lattice: LatticeData) -> View3d:
-    """Site types as surfaces, and particles that are placed one by one; see `Lattice.view`."""
-    samples: dict[str, Sample] = {}
-    for placed in lattice.placements:
-        if placed.positions is not None:
-            sample = samples.setdefault(placed.species, Sample(MOST_PARTICLES))
-            sample.add_sites(placed.positions)
-    several = len(lattice.type_names) > 1
-    return draw_scene(
-        lattice.shape,
-        lattice.spacing,
-        title=f"{lattice.name}: {' x '.join(map(str, lattice.shape))} sites",
-        sites=lattice.sites.planes(0, lattice.shape[0]) if several else None,
-        site_types=lattice.type_names,
-        particles=samples,
-    )

@@ -53,7 +53,7 @@ def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     means = result.summary_moments(name).mean
     label = shown_name(name) if result.n == 1 else f"mean {shown_name(name)}"
     if len(names) <= 1:
-        swept = names[0] if names else next(iter(result.points))
+        swept = (names or list(result.points))[0]
         values, points = sorted_points(result, swept)
         mean = means[points]
         axes.plot(values, mean, color=BLUE, marker=".", markersize=4, label="mean")
@@ -127,8 +127,7 @@ def _numbers(axes: Axes, result: EnsembleData, name: str) -> None:
 
 
 def _positions(axes: Axes, result: EnsembleData, name: str, found: Modes) -> None:
-    names = varied(result)
-    swept = names[0] if names else next(iter(result.points))
+    swept = (varied(result) or list(result.points))[0]
     values, points = sorted_points(result, swept)
     positions, weights = found.positions[points], found.weights[points]
     across = np.broadcast_to(values[:, None], positions.shape)

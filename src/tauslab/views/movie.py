@@ -49,8 +49,7 @@ def write_movie(
         raise ConfigError(f"{path}: movies are written as {' or '.join(SUFFIXES)}")
     if not seconds > 0:
         raise ConfigError(f"a movie cannot take {seconds:g} seconds: it must be more than 0")
-    result.frame_at(None)  # refuses a run without frames
-    count = len(result.frame_times)
+    count = len(result.frames.times)
     every = -(-count // _MOST_FRAMES)
     frames = range(0, count, every)
     speed = round(min(_FASTEST, max(_SLOWEST, len(frames) / seconds)))

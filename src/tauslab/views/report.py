@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.errors import TauslabError
-from tauslab.base.files.drafts import write_whole
 from tauslab.base.html import definitions, escape, folded, table
 from tauslab.formats import read as readers
 from tauslab.model.lattice.describe import lattice_html
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.model.network.text import network_html
-from tauslab.store.results.digest import digest_lines, digest_total
-from tauslab.store.results.display import span_text
-from tauslab.store.results.info import described
+from tauslab.store.results.digest import Lines, digest_lines, digest_total
+from tauslab.store.results.info import described, span_text
 from tauslab.store.results.lattice.digest import lattice_digest_lines
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import span
@@ -69,11 +68,6 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
     )
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write a page, under another name first; an `OutputError` if it cannot be."""
-    write_whole(path, text)
-
-
 def ensemble_report(result: Result) -> str:
     """The page about an ensemble.
 
@@ -82,33 +76,18 @@ def ensemble_report(result: Result) -> str:
     ConfigError
         No matplotlib.
     """
-    path = result.path
-    assert path is not None
     pictures = [_picture("what was recorded", lambda: plot_result(result))]
     if not result.swept and len(result.times) > 1 and result.n > 1:
-        pictures.append(_picture("means", lambda: plot_result(result, "mean")))
-        pictures.append(
-            _picture("distributions at the end", lambda: plot_result(result, "histogram"))
-        )
+        for caption, kind in (("means", "mean"), ("distributions at the end", "histogram")):
+            pictures.append(_picture(caption, partial(plot_result, result, kind)))
     at = f"{result.times[-1]:g} {result.time_unit}".rstrip()
     at += f" ({result.unfinished})" if result.unfinished else ""
-    return page(
-        f"{path.name}",
-        f"{result.n:,} trajectories"
-        + (f" at each of {result.n_points:,} points" if result.swept else "")
-        + f" by {result.method}, seed {result.seed}",
-        [
-            ("State", _state(result.unfinished)),
-            ("Pictures", "".join(pictures)),
-            (
-                f"Numbers at t = {at}",
-                _told(lambda: _numbers(result)),
-            ),
-            ("Model", _told(lambda: _model(path))),
-            ("Settings", _settings(result.attributes)),
-            ("Provenance", _provenance(path, result.attributes, _ensemble_digest(result))),
-            ("File", definitions({k: v for k, v in described(result) if k not in _ELSEWHERE})),
-        ],
+    points = f" at each of {result.n_points:,} points" if result.swept else ""
+    subtitle = f"{result.n:,} trajectories{points} by {result.method}, seed {result.seed}"
+    numbers = f"Numbers at t = {at}", _part(lambda: _numbers(result))
+    file = {k: v for k, v in described(result) if k not in _ELSEWHERE}
+    return _page_of_run(
+        result, subtitle, pictures, numbers, lambda: digest_lines(result), definitions(file)
     )
 
 
@@ -123,13 +102,10 @@ def lattice_report(result: RecordedLattice) -> str:
     ConfigError
         No matplotlib.
     """
-    path, attributes = result.path, result.attributes
     pictures = [_picture("particles over time", lambda: plot_lattice(result))]
     if len(result.frame_times) and not result.whole_sweep:
-        pictures.append(_picture("the last frame", lambda: plot_lattice(result, "slice")))
-        pictures.append(
-            _picture("along the longest axis", lambda: plot_lattice(result, "kymograph"))
-        )
+        for caption, kind in (("the last frame", "slice"), ("along the longest axis", "kymograph")):
+            pictures.append(_picture(caption, partial(plot_lattice, result, kind)))
     rows = []
     several = result.n_replicas > 1
     for name in result.species[:_MOST_ROWS] if len(result.times) else ():
@@ -141,16 +117,36 @@ def lattice_report(result: RecordedLattice) -> str:
     numbers = table(header, rows, more=len(result.species) - _MOST_ROWS)
     replicas = f"{result.n_replicas} replicas, " if several else ""
     replicas = f"{result.n_points} points, {replicas}" if result.swept else replicas
+    subtitle = f"a lattice run, {replicas}seed {result.seed}"
+    lines = partial(lattice_digest_lines, result.path)
+    return _page_of_run(result, subtitle, pictures, ("Particles", numbers), lines)
+
+
+def _page_of_run(
+    result: Result | RecordedLattice,
+    subtitle: str,
+    pictures: Sequence[str],
+    numbers: Section,
+    lines: Callable[[], Lines],
+    file: str = "",
+) -> str:
+    path, attributes = result.path, result.attributes
+    assert path is not None
+    digest = "none before the run is complete"
+    if result.complete:
+        small = path.stat().st_size <= _DIGESTED
+        digest = digest_total(lines()) if small else "tauslab digest gives it"
     return page(
         path.name,
-        f"a lattice run, {replicas}seed {attributes['seed']}",
+        subtitle,
         [
             ("State", _state(result.unfinished)),
             ("Pictures", "".join(pictures)),
-            ("Particles", numbers),
-            ("Model", _told(lambda: _model(path))),
+            numbers,
+            ("Model", _part(lambda: _model(path))),
             ("Settings", _settings(attributes)),
-            ("Provenance", _provenance(path, attributes, _lattice_digest(result))),
+            ("Provenance", _provenance(path, attributes, digest)),
+            ("File", file),
         ],
     )
 
@@ -159,11 +155,11 @@ def _state(unfinished: str) -> str:
     """What an unfinished run lacks; nothing where it is complete."""
     if not unfinished:
         return ""
-    told = f"This run is unfinished: the page shows what is there so far, {unfinished}."
-    return f'<p class="note">{escape(told)}</p>'
+    note = f"This run is unfinished: the page shows what is there so far, {unfinished}."
+    return f'<p class="note">{escape(note)}</p>'
 
 
-def _told(make: Callable[[], str]) -> str:
+def _part(make: Callable[[], str]) -> str:
     """A part of the page, or why it is not there."""
     try:
         return make()
@@ -183,7 +179,7 @@ def _picture(caption: str, draw: Callable[[], Figure]) -> str:
             f'src="data:image/png;base64,{data}"></figure>'
         )
 
-    return f"<h3>{escape(caption)}</h3>{_told(image)}"
+    return f"<h3>{escape(caption)}</h3>{_part(image)}"
 
 
 def _numbers(result: Result) -> str:
@@ -240,34 +236,13 @@ def _provenance(path: Path, attributes: Mapping[str, Any], digest: str) -> str:
     )
 
 
-def _ensemble_digest(result: Result) -> str:
-    assert result.path is not None
-    return _digest(result.path, result.complete, lambda: digest_total(digest_lines(result)))
-
-
-def _lattice_digest(result: RecordedLattice) -> str:
-    path = result.path
-    return _digest(path, result.complete, lambda: digest_total(lattice_digest_lines(path)))
-
-
-def _digest(path: Path, complete: bool, make: Callable[[], str]) -> str:  # noqa: FBT001
-    if not complete:
-        return "none before the run is complete"
-    return make() if path.stat().st_size <= _DIGESTED else "tauslab digest gives it"
-
-
-def network_report(path: Path, lines: Sequence[str], draw: Callable[[], Figure]) -> str:
-    """The page about a dynamic Bayesian network: what ``tauslab info`` says, and its picture."""
-    return picture_report(path, "a dynamic Bayesian network", lines, draw, "marginals over time")
-
-
 def picture_report(
     path: Path,
-    told: str,
+    kind: str,
     lines: Sequence[str],
     draw: Callable[[], Figure],
     drawn: str = "what was found",
 ) -> str:
-    """The page about a result that `told` names: what ``tauslab info`` says, and its picture."""
+    """The page about a result of a `kind`: what ``tauslab info`` says, and its picture."""
     text = f"<pre>{escape(chr(10).join(lines))}</pre>"
-    return page(path.name, told, [("Pictures", _picture(drawn, draw)), ("File", text)])
+    return page(path.name, kind, [("Pictures", _picture(drawn, draw)), ("File", text)])

@@ -1,4 +1,4 @@
-"""Pictures in three dimensions, to be turned with the mouse; drawn with plotly.
+"""A lattice, or a frame of its run, in three dimensions, to be turned with the mouse, by plotly.
 
 A page holds all that it needs, so that it opens without a network. What would make it slow is
 thinned out: particles at random, sites by taking one of several along each axis.
@@ -17,11 +17,14 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.extras import installing
 from tauslab.base.view3d import View3d
+from tauslab.model.lattice.data import LatticeData
+from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.views.figures import COLOURS
 
 MOST_PARTICLES = 40_000  # of a picture, over all species
 MOST_CELLS = 96  # along an axis
 MOST_FACES = 60_000  # of a type of site
+_MOST_SPECIES = 7
 Sites = npt.NDArray[np.uint8]
 Faces = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
@@ -190,3 +193,50 @@ def _site_traces(
 
 def _others(sites: Sites) -> Iterable[int]:
     return [int(number) for number in np.unique(sites) if number > 0]
+
+
+def view_geometry(lattice: LatticeData) -> View3d:
+    """Site types as surfaces, and particles that are placed one by one; see `Lattice.view`."""
+    samples: dict[str, Sample] = {}
+    for placed in lattice.placements:
+        if placed.positions is not None:
+            sample = samples.setdefault(placed.species, Sample(MOST_PARTICLES))
+            sample.add_sites(placed.positions)
+    several = len(lattice.type_names) > 1
+    return draw_scene(
+        lattice.shape,
+        lattice.spacing,
+        title=f"{lattice.name}: {' x '.join(map(str, lattice.shape))} sites",
+        sites=lattice.sites.planes(0, lattice.shape[0]) if several else None,
+        site_types=lattice.type_names,
+        particles=samples,
+    )
+
+
+def view_frame(
+    result: RecordedLattice, t: float | None = None, names: Sequence[str] | None = None
+) -> View3d:
+    """Particles and site types of the last frame at or before `t`; see `LatticeResult.view`.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name, too many of them, no frames, or no plotly.
+    """
+    chosen = list(names or result.species[:_MOST_SPECIES])
+    if not 1 <= len(chosen) <= _MOST_SPECIES:
+        raise ConfigError(f"a view shows 1 to {_MOST_SPECIES} species, not {len(chosen)}")
+    frame = result.frames.at(t)
+    samples = {}
+    for name in chosen:
+        samples[name] = Sample(MOST_PARTICLES // len(chosen))
+        for first, density in result.frames.slabs(name, frame):
+            samples[name].add(density, first)
+    return draw_scene(
+        result.shape,
+        result.spacing,
+        title=f"t = {result.frame_times[frame]:g} s",
+        sites=result.sites(frame),
+        site_types=result.site_types or ("default",),
+        particles=samples,
+    )

@@ -12,16 +12,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned
 from tauslab.options.values.texts import some
-from tauslab.views.figures import (
-    BLUE,
-    GREY,
-    new_panels,
-    plot_style,
-    require_suffix,
-    save_figure,
-    shown_name,
-    span_times,
-)
+from tauslab.views.figures import BLUE, GREY, drawing, shown_name, span_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,9 +60,8 @@ def plot_moments(
         The picture cannot be written.
     """
     chosen = _chosen(names, list(moments))
-    require_suffix(path)
-    with plot_style():
-        figure, panels = new_panels([None] * (len(chosen) + (particles is not None)))
+    count = len(chosen) + (particles is not None)
+    with drawing(path, [None] * count) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=False):
             mean, deviation = moments[name]
             least = 0.0 if np.nanmin(mean, initial=0.0) >= 0 else -np.inf
@@ -84,8 +74,6 @@ def plot_moments(
             axes.set_ylim(bottom=0)
             axes.set_xlabel("time")
             span_times(axes, times)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 
@@ -105,15 +93,11 @@ def plot_traces(
         The picture cannot be written.
     """
     chosen = _chosen(names, list(rows))
-    require_suffix(path)
-    with plot_style():
-        figure, panels = new_panels([None] * len(chosen))
+    with drawing(path, [None] * len(chosen)) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=True):
             axes.plot(np.where(np.isfinite(rows[name]), rows[name], np.nan).T, linewidth=0.8)
             axes.set_ylabel(shown_name(name))
             axes.set_xlabel(over)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 
@@ -132,10 +116,8 @@ def plot_population(
         The picture cannot be written.
     """
     chosen = _chosen(names, result.snapshots[0].names)
-    require_suffix(path)
     at = _time_of(result.times, t)
-    with plot_style():
-        figure, panels = new_panels([None] * (len(chosen) + (at is None)))
+    with drawing(path, [None] * (len(chosen) + (at is None))) as (figure, panels):
         for name, axes in zip(chosen, panels, strict=False):
             if at is None:
                 columns = [one[name] for one in result.snapshots]
@@ -155,8 +137,6 @@ def plot_population(
             axes.set_ylabel("log10 of the number of cells")
             axes.set_xlabel("time")
             span_times(axes, result.times)
-        if path is not None:
-            save_figure(figure, path)
     return figure
 
 

@@ -26,7 +26,7 @@ from tauslab.kernels.backends.cpu import CpuBackend
 from tauslab.kernels.dbn import count_tables as dbn
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Family
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem
@@ -106,15 +106,10 @@ def inside(backend: Backend, tables: CountTables, precision: str, **options: Any
     if tables.grows:
         planes = backend.empty((parameters + len(TIMES) * variables, ROWS), np.uint8)
     for first, rows in ((0, 40), (40, ROWS - 40)):
-        buffers = SampleBuffers(
-            counts=None, observables=None, final=None, status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
-            work=backend.empty((len(WORK),), np.uint64), scratch=None,
-            drawn=backend.empty((parameters, rows), np.float64),
-        )  # fmt: skip
-        launch = Launch(first, rows, None, backend.upload(np.zeros((1, 2))))
-        arguments = tables.arguments(planes)
-        engine.start_columns(launch, buffers, stream, seed=1, counting=arguments)
+        drawn = backend.empty((parameters, rows), np.float64)
+        buffers = SampleBuffers.of(backend, rows, drawn=drawn)
+        launch = Launch(first, rows, None, backend.upload(np.zeros((1, 2))), seed=1)
+        engine.start_columns(launch, buffers, stream, tables.arguments(planes))
         stream.record().wait()
         for time in range(1, len(TIMES) * tables.grows):
             tables.add_binned(planes, time, rows, stream)

@@ -29,9 +29,9 @@ from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
 from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, LoweredNetwork, lower
-from tauslab.model.generators.networks import colloidal_aggregation
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.placement import ParticleStart
+from tauslab.model.network.generated import colloidal_aggregation
 from tauslab.model.network.network import Network
 
 DATA = TESTS / "data" / "sbml"
@@ -72,7 +72,7 @@ def model(name: str) -> Network:
 # The most functions, the most reactions; `schlogl` and `vilar_oscillator` stand below.
 @pytest.mark.parametrize("name", ordinary(UNROLLED, "toggle_switch", "heat_shock_mass_action"))
 def test_unrolled_kernels_stay_in_registers(name, architecture):
-    header = unrolled_header(lowered(model(name)), CudaBackend.style, numbers=True)
+    header = unrolled_header(lowered(model(name)), CudaBackend.style, literals=8)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"}, SOME)
 
@@ -144,14 +144,14 @@ def test_a_network_with_varying_constants_stays_in_registers(architecture):
     network = model("vilar_oscillator")
     network = lowered(network, tuple(network.parameter_values()))
     assert len(network.constants) > 10
-    header = unrolled_header(network, CudaBackend.style, numbers=True)
+    header = unrolled_header(network, CudaBackend.style, literals=8)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"})
 
 
 def test_a_swept_rate_costs_no_registers(architecture):
     """A register more than 72 would mean fewer threads at a time."""
-    header = unrolled_header(lowered(model("schlogl"), ("c3",)), CudaBackend.style, numbers=True)
+    header = unrolled_header(lowered(model("schlogl"), ("c3",)), CudaBackend.style, literals=8)
     usage = compile_usage("ensemble/ssa.cc", csrc_texts() | {"model.h": header}, architecture)
     check(usage, {"ssa"}, SOME)
     assert usage["ssa"][-1] <= 72
@@ -379,7 +379,7 @@ def test_the_oldest_device_takes_every_file():
         "coupled/score_paths.cc": scores_of(small),
         "dbn/count.cc": "",
         "ensemble/gather.cc": "",
-        "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style, numbers=True),
+        "ensemble/ssa.cc": unrolled_header(small, CudaBackend.style, literals=8),
         "ensemble/statistics.cc": "",
         "ensemble/summaries.cc": "",
         "events/divide.cc": "",

@@ -16,7 +16,7 @@ def test_reciprocals_of_all_numbers(backend):
     program, stream = backend.compile(source), backend.stream()
     wrong = backend.empty((1,), np.uint64)
     backend.clear(wrong, stream)
-    stride = 1 if backend.style.warps else 1009
+    stride = 1 if backend.style.warp > 1 else 1009
     count = (1 << 32) // stride
     every = program.arguments("check_reciprocals", stride=stride, count=count, wrong=wrong)
     program.launch("check_reciprocals", 1 << 24, every, stream)

@@ -14,10 +14,10 @@ from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.codegen import shape
 from tauslab.kernels.events.tables import kept_words
-from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.exact import plans
 from tauslab.kernels.exact.selectors import LARGEST_WITH_EVENTS, SELECTORS, selector_of
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.store.results.digest import digest_lines
@@ -157,18 +157,19 @@ def test_a_trajectory_goes_on_from_a_state_that_was_kept(selector):
     for times, kept in (([1.5, 2.5], None), ([3.5, 7.0], keep)):
         engine = exact_engine(backend, network, times, selector=selector)
         recorded = len(network.recorded)
-        buffers = SampleBuffers(
-            empty((n, 2, recorded), np.int32), empty((n, 2, 1), np.float64),
-            empty((n, recorded), np.int32), empty((n,), np.uint8),
-            empty((CONTROL_WORDS,), np.uint64), empty((5,), np.uint64), engine.scratch(n),
-            keep=keep,
+        buffers = SampleBuffers.of(
+            backend, n, counts=empty((n, 2, recorded), np.int32),
+            reals=empty((n, 2, 1), np.float64), final_counts=empty((n, recorded), np.int32),
+            scratch=engine.scratch(n), keep=keep,
         )  # fmt: skip
         stream = backend.stream()
-        launch = Launch(0, n, initial, backend.upload(np.zeros((1, 1))), kept=kept)
-        engine.start(launch, buffers, stream, seed=len(times) + (kept is None))
+        constants = backend.upload(np.zeros((1, 1)))
+        seed = len(times) + (kept is None)
+        launch = Launch(0, n, initial, constants, kept=kept, seed=seed)
+        engine.start(launch, buffers, stream)
         stream.record().wait()
         assert not buffers.status.any()
-        assert (buffers.observables[:, :, 0] == (5.5 if kept is None else [5.5, 20])).all()
+        assert (buffers.reals[:, :, 0] == (5.5 if kept is None else [5.5, 20])).all()
         for k, t in enumerate(times):
             for i, number in enumerate(network.recorded):
                 counts[network.species[number], t] = buffers.counts[:, k, i].copy()

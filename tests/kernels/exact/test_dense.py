@@ -10,9 +10,9 @@ from sampling import ordinary
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.exact import sums as large
-from tauslab.kernels.exact.fast_memory import fast_parts
+from tauslab.kernels.exact import tree_pdm as large
 from tauslab.kernels.exact.table_network import TEAMS, Expected, tables_of
+from tauslab.kernels.exact.table_selector import fast_parts
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.network.network import Network
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from engine_runs import compiler
+from engine_runs import compiler, recording
 from quick_compiling import quick_flags
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch
 from tauslab.kernels.exact import rejection
 from tauslab.kernels.exact.rejection import rejection_layout
 from tauslab.kernels.exact.ssa import TableSsa
@@ -55,24 +55,18 @@ class Run:
         initial = np.array([[counts[s] for s in lowered.species]], np.int32)
         launch = Launch(
             3, self.rows, backend.upload(initial.repeat(self.rows, 0) if self.varying else initial),
-            backend.upload(np.zeros((1, 1)) if constants is None else constants),
+            backend.upload(np.zeros((1, 1)) if constants is None else constants), seed=11,
         )  # fmt: skip
         found = [self._launched(backend, engine, lowered, launch, most) for most in self.limits]
         backend.close()
         return found
 
     def _launched(self, backend, engine, lowered, launch, limit):
-        n, times, empty = self.rows, len(self.times), backend.empty
-        buffers = SampleBuffers(
-            empty((n, times, len(lowered.recorded)), np.int32),
-            empty((n, times, len(lowered.observables)), np.float64),
-            empty((n, len(lowered.recorded)), np.int32), empty((n,), np.uint8),
-            empty((CONTROL_WORDS,), np.uint64), empty((len(WORK),), np.uint64), engine.scratch(n),
-        )  # fmt: skip
+        buffers = recording(backend, engine, lowered, len(self.times), self.rows)
         stream = backend.stream()
-        engine.start(launch, buffers, stream, seed=11, max_steps=limit)
+        engine.start(replace(launch, max_steps=limit), buffers, stream)
         stream.record().wait()
-        found = [buffers.counts, buffers.observables, buffers.final, buffers.status,
+        found = [buffers.counts, buffers.reals, buffers.final_counts, buffers.status,
                  buffers.work[:1]]  # fmt: skip
         found += [engine.firings] if self.pilot else []
         return [np.array(a.get() if hasattr(a, "get") else a) for a in found]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_runs import recording
 from places import TESTS
 
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.network.lowering import lower
@@ -24,17 +25,12 @@ def simulate(network, times, n, seed, threads=2, max_steps=MAX_STEPS, selector=N
     counts = {name: round(x) for name, x in network.initial_amounts(values).items()}
     lowered = lower(network, parameters=values, counts=counts)
     engine = exact_engine(backend, lowered, times, selector=selector)
-    species = len(lowered.species)
-    empty = backend.empty
-    buffers = SampleBuffers(
-        empty((n, len(times), species), np.int32), None, empty((n, species), np.int32),
-        empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64), empty((1,), np.uint64),
-        engine.scratch(n),
-    )  # fmt: skip
+    buffers = recording(backend, engine, lowered, len(times), n)
     initial = backend.upload(np.array([[counts[s] for s in lowered.species]], np.int32))
-    launch = Launch(0, n, initial, backend.upload(np.zeros((1, 1))))
+    constants = backend.upload(np.zeros((1, 1)))
+    launch = Launch(0, n, initial, constants, seed=seed, max_steps=max_steps)
     stream = backend.stream()
-    engine.start(launch, buffers, stream, seed=seed, max_steps=max_steps)
+    engine.start(launch, buffers, stream)
     stream.record().wait()
     backend.close()
     return buffers.counts, buffers.status

@@ -9,7 +9,7 @@ from engine_runs import compiler, lowered, simulate
 from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.exact import plans
 from tauslab.kernels.exact.selectors import SELECTORS
 from tauslab.kernels.exact.table_network import TEAMS, Expected, tables_of
 from tauslab.kernels.network.tables import LANES

@@ -8,7 +8,7 @@ from emulation import EmulatedLattices
 from lattice_factory import binding, digest, engine_on, lowered, typed
 
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.sharing import replicas_at_a_time
+from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 
 REPLICAS = (0, 3, 4)

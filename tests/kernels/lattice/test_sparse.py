@@ -19,8 +19,7 @@ from sampling import ordinary
 
 from tauslab.kernels.backends import BackendOptions, get_backend
 from tauslab.kernels.lattice.codegen import SECTION, may_be_sparse, sparse_threads
-from tauslab.kernels.lattice.filling import Filling, filling_of
-from tauslab.kernels.lattice.plan import Way, Wishes
+from tauslab.kernels.lattice.plan import Filling, Way, Wishes, filling_of
 
 
 def walled():

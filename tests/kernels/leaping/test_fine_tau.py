@@ -10,6 +10,7 @@ from engine_runs import leap as simulate
 
 import tauslab as ts
 from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.backends.cuda import CudaBackend
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import TauLeap
 from tauslab.model.network.network import Network
@@ -111,8 +112,7 @@ def test_crews_share_a_device(items, rows):
     engine._block_threads, engine._given_blocks, engine._items_of_network = 512, 0, items
     engine.entry, engine._sizes = "fine_tau", (items, items, items)
     engine.program = SimpleNamespace(resident_blocks=lambda entry, threads: 264)
-    style = SimpleNamespace(warps=True)
-    engine.backend = SimpleNamespace(style=style, free_memory=lambda: 1 << 37)
+    engine.backend = SimpleNamespace(style=CudaBackend.style, free_memory=lambda: 1 << 37)
     grids = engine._in_flight(rows)
     assert 1 <= grids <= rows
     assert grids * engine.blocks(grids) <= 264

@@ -40,7 +40,7 @@ def network() -> Network:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("check")
-    header = leap_header(lowered(network()), Style(branches=True, warps=False), checked=True)
+    header = leap_header(lowered(network()), Style(branches=True), checked=True)
     (folder / "model.h").write_text(header)
     compiler, path = host_compiler(), folder / "probe.so"
     command = [*compiler.command, *compiler.flags(), *STRICT, f"-I{folder}", f"-I{CSRC}"]

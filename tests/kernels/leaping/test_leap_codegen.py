@@ -33,7 +33,7 @@ def lowered(network):
 def probe(network, states, folder):
     """Step limits [n] and propensities left to leap with [n, channels]."""
     low = lowered(network)
-    (folder / "model.h").write_text(leap_header(low, Style(branches=True, warps=False)))
+    (folder / "model.h").write_text(leap_header(low, Style(branches=True)))
     compiler = host_compiler()
     library = folder / "probe.so"
     command = [*compiler.command, *compiler.flags(), *STRICT, f"-I{folder}", f"-I{CSRC}"]

@@ -63,22 +63,25 @@ def _run(work, trajectories):
     assert engine.entry == ("tau_leap" if trajectories == 1 else "tau_lanes")
     n, k, species = work.n, len(work.times), len(lowered.species)
     buffers = SampleBuffers(
-        np.full((n, k, species), -7, np.int32),
-        np.full((n, k, len(lowered.observables)), -7.0),
-        np.full((n, species), -7, np.int32), np.full(n, 77, np.uint8),
-        np.zeros(CONTROL_WORDS, np.uint64), np.zeros(len(WORK), np.uint64), engine.scratch(n),
+        counts=np.full((n, k, species), -7, np.int32),
+        reals=np.full((n, k, len(lowered.observables)), -7.0),
+        final_counts=np.full((n, species), -7, np.int32), status=np.full(n, 77, np.uint8),
+        row_counter=np.zeros(CONTROL_WORDS, np.uint64), work=np.zeros(len(WORK), np.uint64),
+        scratch=engine.scratch(n),
     )  # fmt: skip
     rows = -(-n // work.per_point) + 1 if work.per_point else n if work.varying else 1
     constants = np.zeros((rows, max(1, len(lowered.constants))))
     constants[:] = np.linspace(0.5, 2.0, rows)[:, None]
     initial = np.tile(np.array([[counts[s] for s in lowered.species]], np.int32), (rows, 1))
-    launch = Launch(3, n, initial, constants, work.per_point, work.before)
+    launch = Launch(
+        3, n, initial, constants, work.per_point, work.before, seed=11, max_steps=work.max_steps
+    )
     stream = backend.stream()
-    engine.start(launch, buffers, stream, seed=11, max_steps=work.max_steps)
+    engine.start(launch, buffers, stream)
     stream.record().wait()
     backend.close()
     return {
-        "counts": buffers.counts, "observables": buffers.observables, "final": buffers.final,
+        "counts": buffers.counts, "observables": buffers.reals, "final": buffers.final_counts,
         "status": buffers.status, "work": buffers.work,
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from emulation import EmulatedBackend
-from engine_runs import compiler, leap, lowered
+from engine_runs import compiler, leap, lowered, recording
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +15,8 @@ from tauslab.cli.bench import michaelis_menten, schlogl
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.backends.cache import CSRC
 from tauslab.kernels.backends.cpu import CpuBackend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, Launch, SampleBuffers
+from tauslab.kernels.backends.cuda import CudaBackend
+from tauslab.kernels.ensemble.launch import Launch
 from tauslab.kernels.leaping import tau_leap
 from tauslab.kernels.leaping.tau_leap import TauLeap
 
@@ -62,15 +63,11 @@ def test_a_launch_of_fewer_rows_stays_in_its_buffer(tmp_path, monkeypatch) -> No
     slots, words = engine.scratch(room).shape
     guard, mark = 2048, np.uint32(0xABCDABCD)
     memory = np.full((slots + guard, words), mark, np.uint32)
-    empty, species = device.empty, len(model.species)
-    buffers = SampleBuffers(
-        empty((room, len(TIMES), species), np.int32), empty((room, len(TIMES), 0), np.float64),
-        empty((room, species), np.int32), empty((room,), np.uint8),
-        empty((CONTROL_WORDS,), np.uint64), empty((4,), np.uint64), memory[:slots],
-    )  # fmt: skip
+    buffers = recording(device, engine, model, len(TIMES), room)
+    buffers.scratch = memory[:slots]
     stream = device.stream()
-    launch = Launch(0, rows, device.upload(initial), device.upload(np.zeros((1, 1))))
-    engine.start(launch, buffers, stream, seed=1)
+    launch = Launch(0, rows, device.upload(initial), device.upload(np.zeros((1, 1))), seed=1)
+    engine.start(launch, buffers, stream)
     stream.record().wait()
     assert np.any(memory[:slots] != mark)
     assert np.all(memory[slots:] == mark)
@@ -79,7 +76,7 @@ def test_a_launch_of_fewer_rows_stays_in_its_buffer(tmp_path, monkeypatch) -> No
 class _Device:
     """A GPU as far as the sizes of launches ask for it; it gives shapes, not memory."""
 
-    style = SimpleNamespace(warps=True, lanes=False)
+    style = CudaBackend.style
 
     def __init__(self, multiprocessors: int) -> None:
         self.multiprocessors = multiprocessors

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from ode_probe import CLOCK, DATA, integrate, system_of
 from scipy.integrate import solve_ivp
+from synthetic_equations import synthetic_equations
 
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.ode.graph import RUNNING
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.kernels.ode.settings import OdeSettings
 from tauslab.model.expressions.expression import Call, Expression, Number, Symbol
-from tauslab.model.generators.equations import synthetic_equations
 from tauslab.model.network.network import Network
 
 CLOCK_TIMES = [0.0, 3.0, 20.0, 50.0]

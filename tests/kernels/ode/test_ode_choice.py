@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ode_cases import equations
+from measure_equations import equations
 from ode_probe import CLOCK, system_of
 
 from tauslab.base.errors import ConfigError

@@ -7,28 +7,31 @@ NumPy picks for it. `machine_bits.py` prints them too.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import tauslab as ts
-from tauslab.analysis.dbn.intervals import rounded_range
-from tauslab.analysis.dbn.results.model_checking import SequentialTest
-from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.plan import rounded_range
+from tauslab.analysis.dbn.results.model_checking import Monitor, SequentialTest
 from tauslab.kernels.leaping.estimate import leap_reach
 from tauslab.kernels.network.lowering import lower
 from tauslab.model.expressions.array_math import apply
-from tauslab.model.expressions.trees import FUNCTIONS
-from tauslab.model.generators.equations import synthetic_equations
+from tauslab.model.expressions.expression import FUNCTIONS
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
 from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.properties import parse_property
-from tauslab.model.portable.random_words import RandomWords
+from tauslab.model.portable import RandomWords
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Range
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "scripts" / "benchmarks"))
+from synthetic_equations import synthetic_equations
 
 FloatArray = npt.NDArray[np.float64]
 Found = npt.ArrayLike

@@ -17,7 +17,7 @@ from typing import Any
 from tauslab.api.api import ranks
 from tauslab.cli.main import main as command_line
 from tauslab.decomposition.ranks import job
-from tauslab.runner.ensemble import lanes
+from tauslab.kernels.backends import cpu
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.writers.mpio import MpioWriter
 
@@ -65,7 +65,7 @@ def main() -> None:
     """Put the fault in place and run the command."""
     kind, moment, victim = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     fault = Fault(kind, moment)
-    lanes.LEAST_EVENTS = 0.0  # small launches: many writes, so that a fault has its moment
+    cpu.LEAST_EVENTS = 0.0  # small launches: many writes, so that a fault has its moment
     if ranks().rank == victim and kind == "device":
         real: Any = job.open_backend
         job.open_backend = lambda *given, **more: Failing(real(*given, **more), fault)

@@ -160,7 +160,7 @@ def _make(how: Kind, path: Path) -> None:
             changed.enter_context(mock.patch(place, return_value=sizes))
         if how.unfinished:
             answers = [False] * how.unfinished
-            small = mock.patch("tauslab.runner.ensemble.lanes.LEAST_EVENTS", 0.0)
+            small = mock.patch("tauslab.kernels.backends.cpu.LEAST_EVENTS", 0.0)
             changed.enter_context(small)  # a whole run would else be one launch
             for command in ("run", "lattice"):
                 place = f"tauslab.cli.commands.{command}.stop_in_order"

@@ -16,7 +16,7 @@ from tauslab.kernels.backends.arguments import (
     layouts_of,
     with_layout_checks,
 )
-from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid, Style
+from tauslab.kernels.backends.base import BackendOptions, KernelSource, LaunchGrid
 from tauslab.kernels.backends.cache import (
     compiled,
     content_key,
@@ -25,6 +25,7 @@ from tauslab.kernels.backends.cache import (
 )
 from tauslab.kernels.backends.compilers import chosen_flags, find_compilers
 from tauslab.kernels.backends.cpu import CpuBackend, CpuStream
+from tauslab.kernels.backends.cuda import CudaBackend
 
 PRELUDE = TESTS / "support" / "kernels" / "emulated_prelude.h"
 BYTES = TESTS / "support" / "kernels" / "csrc_bytes.h"
@@ -111,11 +112,13 @@ class EmulatedBackend(CpuBackend):
     `order` is 1 or -1; any other number is the seed of an order by chance.
     """
 
-    style = Style(branches=False, warps=True)
+    style = CudaBackend.style
     fast_memory = 227 * 1024
+    launch_seconds, sites_beside = CudaBackend.launch_seconds, CudaBackend.sites_beside
 
     def __init__(self, folder: Path, block: int, order: int = 1, blocks: int = 1) -> None:
         super().__init__(BackendOptions(threads=1))
+        self.lattices_together = CudaBackend.lattices_together
         self._folder, self._block, self._order, self._blocks = folder, block, order, blocks
 
     def compile(self, source: KernelSource) -> Any:

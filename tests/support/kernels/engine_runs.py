@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN
 from tauslab.kernels.leaping.fine_tau import FineTau
@@ -20,6 +20,16 @@ compiler = pytest.mark.skipif(
 )
 
 
+def recording(backend, engine, network, times, n) -> SampleBuffers:
+    """Buffers that take all that an engine can record of `n` trajectories."""
+    empty, species = backend.empty, len(network.recorded)
+    return SampleBuffers.of(
+        backend, n, counts=empty((n, times, species), np.int32),
+        reals=empty((n, times, len(network.observables)), np.float64),
+        final_counts=empty((n, species), np.int32), scratch=engine.scratch(n),
+    )  # fmt: skip
+
+
 def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOWN):
     """Counts [n, time, species], observables, status and events."""
     values = network.parameter_values()
@@ -29,21 +39,15 @@ def simulate(backend, network, times, n, selector, team=0, expected=NOTHING_KNOW
     forward, pasts = with_pasts(network)
     lowered = lower(forward, parameters=values, counts=counts, reals=reals, pasts=pasts)
     engine = exact_engine(backend, lowered, times, selector=selector, team=team, expected=expected)
-    empty, species = backend.empty, len(lowered.recorded)
-    buffers = SampleBuffers(
-        empty((n, len(times), species), np.int32),
-        empty((n, len(times), len(lowered.observables)), np.float64),
-        empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
-        empty((4,), np.uint64), engine.scratch(n),
-    )  # fmt: skip
+    buffers = recording(backend, engine, lowered, len(times), n)
     given = [counts.get(name, 0) for name in lowered.species]  # what is looked back at has none
     initial = backend.upload(np.array([given], np.int32))
     stream = backend.stream()
-    launch = Launch(3, n, initial, backend.upload(np.zeros((1, 1))))
-    engine.start(launch, buffers, stream, seed=11)
+    launch = Launch(3, n, initial, backend.upload(np.zeros((1, 1))), seed=11)
+    engine.start(launch, buffers, stream)
     stream.record().wait()
     backend.close()
-    found = (buffers.counts, buffers.observables, buffers.final, buffers.status, buffers.work[:1])
+    found = (buffers.counts, buffers.reals, buffers.final_counts, buffers.status, buffers.work[:1])
     return [array.copy() for array in found]
 
 
@@ -59,18 +63,13 @@ def leap(backend, network, times, n, *, engine=FineTau, epsilon=0.03, max_steps=
     """Counts [n, time, species], observables, final, status and work."""
     model, initial = lowered(network)
     simulator = engine(backend, model, times, epsilon, **options)
-    empty, species = backend.empty, len(model.species)
-    buffers = SampleBuffers(
-        empty((n, len(times), species), np.int32),
-        empty((n, len(times), len(model.observables)), np.float64),
-        empty((n, species), np.int32), empty((n,), np.uint8), empty((CONTROL_WORDS,), np.uint64),
-        empty((4,), np.uint64), simulator.scratch(n),
-    )  # fmt: skip
+    buffers = recording(backend, simulator, model, len(times), n)
     stream = backend.stream()
-    launch = Launch(3, n, backend.upload(initial), backend.upload(np.zeros((1, 1))))
-    simulator.start(launch, buffers, stream, seed=11, max_steps=max_steps)
+    constants = backend.upload(np.zeros((1, 1)))
+    launch = Launch(3, n, backend.upload(initial), constants, seed=11, max_steps=max_steps)
+    simulator.start(launch, buffers, stream)
     stream.record().wait()
-    found = [buffers.counts, buffers.observables, buffers.final, buffers.status, buffers.work]
+    found = [buffers.counts, buffers.reals, buffers.final_counts, buffers.status, buffers.work]
     found = [array.get() if hasattr(array, "get") else array.copy() for array in found]
     backend.close()
     return found

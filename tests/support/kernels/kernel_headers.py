@@ -6,6 +6,8 @@ from event_models import everything, growing, many
 from places import TESTS
 
 from tauslab.formats.sbml.reader import read_sbml
+from tauslab.kernels.backends.base import Style
+from tauslab.kernels.backends.cuda import CudaBackend
 from tauslab.kernels.coupled.codegen import Slopes, common_header, coupled_header, score_header
 from tauslab.kernels.events.codegen import events_header
 from tauslab.kernels.events.large import behind_counts
@@ -18,7 +20,7 @@ from tauslab.kernels.lattice.lowering import lower_lattice
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
-from tauslab.kernels.network.codegen import Style, table_header, unrolled_header
+from tauslab.kernels.network.codegen import table_header, unrolled_header
 from tauslab.kernels.network.lowering import Count, lower, real_species
 from tauslab.kernels.ode.codegen import ode_header
 from tauslab.kernels.ode.codegen_parts import jacobian_functions
@@ -58,9 +60,9 @@ def headers(models=MODELS):
         yield f"{name}.cc", ""
     for model in models:
         network = lowered(model)
-        yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True, warps=False))
-        yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=False, warps=True))
-        for style in (Style(branches=True), Style(branches=False, warps=True)):
+        yield "ensemble/ssa.cc", unrolled_header(network, Style(branches=True))
+        yield "ensemble/ssa.cc", unrolled_header(network, CudaBackend.style)
+        for style in (Style(branches=True), CudaBackend.style):
             yield "coupled/coupled_pairs.cc", coupled_header(network, style)
             yield "coupled/common_paths.cc", common_header(network, style)
             slopes = Slopes(2, ((0, 1, Count(0)), (1, 0, Count(0))), ((0, 0, Count(0)),))
@@ -76,11 +78,11 @@ def headers(models=MODELS):
 
     for model in ("schlogl", "lac_two_state"):
         network = lowered(model)
-        yield "leaping/tau_leap.cc", leap_header(network, Style(branches=True, warps=False))
+        yield "leaping/tau_leap.cc", leap_header(network, Style(branches=True))
         yield "leaping/lanes/tau_lanes.cc", leap_header(network, Style(branches=False))
         yield (
             "leaping/tau_leap_checked.cc",
-            leap_header(network, Style(branches=True, warps=False), checked=True),
+            leap_header(network, Style(branches=True), checked=True),
         )
 
     network = read_sbml(SBML / "toggle_switch.xml")

@@ -12,7 +12,7 @@ from places import TESTS
 
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, MAX_STEPS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.lowering import OdeSystem, lower_ode
 from tauslab.kernels.ode.priors import Priors
@@ -70,22 +70,20 @@ def integrate(
     rows = rows or len(table)
     shape = [rows, len(times), len(system.quantities)]
     drawn = (rows, len(engine.priors.priors))
-    buffers = SampleBuffers(
-        counts=None,
-        observables=backend.empty(
+    buffers = SampleBuffers.of(
+        backend,
+        rows,
+        reals=backend.empty(
             shape if not columns else [shape[1], shape[2], rows], engine.sample_dtype
         ),
-        final=None if columns else backend.empty((rows, system.species), np.float64),
-        status=backend.empty((rows,), np.uint8),
-        row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
-        work=backend.empty((len(WORK),), np.uint64),
+        final_amounts=None if columns else backend.empty((rows, system.species), np.float64),
         scratch=engine.scratch(rows),
         drawn=backend.empty(drawn[::-1] if columns else drawn, np.float64) if drawn[1] else None,
     )
     stream = backend.stream()
     start = engine.start_columns if columns else engine.start
-    launch = Launch(first, rows, None, backend.upload(table))
-    start(launch, buffers, stream, seed=seed, max_steps=max_steps)
+    launch = Launch(first, rows, None, backend.upload(table), seed=seed, max_steps=max_steps)
+    start(launch, buffers, stream)
     stream.record().wait()
 
     def fetch(buffer: Any) -> Array:
@@ -97,8 +95,8 @@ def integrate(
         return np.array(mirror)
 
     return Course(
-        fetch(buffers.observables),
-        fetch(buffers.final),
+        fetch(buffers.reals),
+        fetch(buffers.final_amounts),
         fetch(buffers.drawn),
         fetch(buffers.status),
         fetch(buffers.work),

@@ -84,7 +84,7 @@ def test_a_type_checker_names_results_and_refuses_misspelt_options(tmp_path):
 def test_a_file_may_hold_either_kind_of_model():
     """Keywords that both kinds have are those of the overload that says so."""
     both = {one.name for one in fields(NetworkKeywords)} & {f.name for f in fields(LatticeKeywords)}
-    (run,) = ast.parse(inspect.getsource(typed.Run)).body
+    (run,) = ast.parse(inspect.getsource(typed.RunFunction)).body
     listed = [{one.arg for one in node.args.kwonlyargs} for node in ast.walk(run)
               if isinstance(node, ast.FunctionDef)]  # fmt: skip
     assert both in listed

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.analysis.cme import compare as comparing
 from tauslab.analysis.cme.compare import compare, verdict
-from tauslab.api import cross_check
 from tauslab.cli.main import main
 
 
@@ -46,15 +46,18 @@ def test_what_is_said(command, more, told, capsys):
 
 
 def test_a_large_model_is_not_checked(command, monkeypatch, capsys):
-    monkeypatch.setattr(cross_check, "_MOST_STATES", 10)
+    monkeypatch.setattr(comparing, "_MOST_STATES", 10)
     assert main(command) == 0
-    assert "not cross-checked: turnover: its law takes 11 states or more" in capsys.readouterr().err
+    assert (
+        "not cross-checked: turnover: its distribution takes 11 states or more"
+        in capsys.readouterr().err
+    )
 
 
 def test_another_law_fails(command, monkeypatch, capsys):
-    proper = cross_check.solve
+    proper = comparing.solve
     monkeypatch.setattr(
-        cross_check, "solve", lambda net, times, values, *a, **k: proper(
+        comparing, "solve", lambda net, times, values, *a, **k: proper(
             net, times, {**values, "k": 11.0}, *a, **k
         )
     )  # fmt: skip

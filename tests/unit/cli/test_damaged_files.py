@@ -14,7 +14,7 @@ from places import ROOT, TESTS
 from result_factory import reseal, samples, write
 
 from tauslab.base.errors import InputFileError, ModelError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.cli.main import main
 from tauslab.cli.tools import code_alone
 from tauslab.store.results.lattice.result import LatticeResult

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 import tauslab as ts
-from tauslab.analysis.particles.checkpoints import Checkpoint
+from tauslab.analysis.particles.store import StateCheckpoint
 from tauslab.cli.main import main
 
 MODEL = """
@@ -164,7 +164,7 @@ def _own_signals():
 )
 def test_a_signal_is_answered_by_a_last_checkpoint(tmp_path, monkeypatch, capsys, words):
     """The same command goes on from there, and gives what one that was never ended gives."""
-    looked, save = [], Checkpoint.save
+    looked, save = [], StateCheckpoint.save
 
     def asked(self, kept, **options):
         looked.append(1)
@@ -174,7 +174,7 @@ def test_a_signal_is_answered_by_a_last_checkpoint(tmp_path, monkeypatch, capsys
 
     command = [*words, "--quiet", "--checkpoint", "c.h5", "-o", "a.h5"]
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "save", asked)
+        patch.setattr(StateCheckpoint, "save", asked)
         assert main(command) == 75
     assert "the same command goes on from what is in c.h5" in capsys.readouterr().err
     assert len(looked) == 2

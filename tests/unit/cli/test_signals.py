@@ -90,7 +90,7 @@ ASKED = """
 import os, signal, sys
 from tauslab.cli.main import main
 from tauslab.runner.ensemble.driver import Ensemble
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
+from tauslab.decomposition.blocks import SharedBlocks
 begin, deliver, written = SharedBlocks.__init__, Ensemble._deliver, []
 def one_block(self, numbers, **_):
     begin(self, numbers, smallest=1, room=1, largest=1)

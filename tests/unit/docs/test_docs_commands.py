@@ -39,7 +39,7 @@ _REACTION = (
 )
 # Need workers, ranks, a file that takes a minute to make, or are long: their options are read only.
 ONLY_READ = (
-    "--executor", "lac_two_state.h5", "cell.h5 --replicas", "swept.h5", "synthetic4",
+    "--executor", "lac_two_state.h5", "cell.h5 --replicas", "swept.h5",
     "ras_camp_pka", "egfr_net", "model.bngl", "bench",
 )  # fmt: skip
 # Fragments that speak of ranks or workers.

@@ -132,5 +132,5 @@ def test_options_of_programs_that_pages_name():
 
 
 def test_an_unknown_option_is_found():
-    text = "`python scripts/make_network.py chain 3 -o a --seed 1 --sede 2` --other"
-    assert list(unknown_options(None, text)) == [("scripts/make_network.py", "--sede")]
+    text = "`python scripts/validate.py cme -o a --seed 1 --sede 2` --other"
+    assert list(unknown_options(None, text)) == [("scripts/validate.py", "--sede")]

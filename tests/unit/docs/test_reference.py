@@ -7,7 +7,6 @@ import re
 
 import pytest
 import reference
-import reference_text
 from reference_pages import HIDDEN, PAGES
 
 import tauslab as ts
@@ -71,7 +70,7 @@ def test_a_docstring_becomes_markdown():
         "\nReturns\n-------\nA ``[time]`` of `Result`.\n\n>>> 1 + 1\n2\n"
     )
     places = {"tauslab.run": "running.md#tauslabrun", "Result": "results.md#tauslabresult"}
-    assert reference_text.markdown(docstring, places, "running", "tauslab.f") == (
+    assert reference.markdown(docstring, places, "running", "tauslab.f") == (
         "Count `x`, as [`tauslab.run`](#tauslabrun) does.\n\n**Parameters**\n\n"
         "- **`a`, `b`**: First line.\n\n**Returns**\n\nA `[time]` of "
         "[`Result`](results.md#tauslabresult).\n\n```pycon\n>>> 1 + 1\n2\n```"

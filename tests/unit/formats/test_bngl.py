@@ -19,8 +19,9 @@ from tauslab.kernels.backends.base import Style
 from tauslab.kernels.exact.table_network import tables_of
 from tauslab.kernels.network.codegen import table_header, unrolled_header, weighted_sums
 from tauslab.kernels.network.lowering import lower
-from tauslab.model.expressions.expression import Number, parse, symbols
+from tauslab.model.expressions.expression import Number, symbols
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 from tauslab.model.network.diagnosis.check import mass_action_reactions, require_support
 from tauslab.model.network.network import Network
 
@@ -349,7 +350,7 @@ def test_a_group_of_five_thousand() -> None:
     counts = {name: int(amount) for name, amount in amounts.items()}
     low = lower(network, parameters={"k": 2.0}, counts=counts)
     assert low.reactions[0].depends_on() == set(range(size))
-    text = unrolled_header(low, Style(branches=True, warps=False))
+    text = unrolled_header(low, Style(branches=True))
     assert all(f"[{i}]" in text for i in (0, 1, 2500, size - 1))
     depth = max(itertools.accumulate((c == "(") - (c == ")") for c in text))
     assert depth < 40

@@ -12,7 +12,8 @@ from places import ROOT
 from tauslab.base.errors import ModelError
 from tauslab.formats.read import read
 from tauslab.formats.toml.network import read_toml_text
-from tauslab.model.expressions.expression import Number, parse
+from tauslab.model.expressions.expression import Number
+from tauslab.model.expressions.infix import parse
 from tauslab.model.network.network import Feature, Network
 
 HERE = Path("here.toml")

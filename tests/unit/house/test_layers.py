@@ -129,6 +129,31 @@ def test_no_branch_on_the_name_of_a_backend():
     assert places_of(branches) == []
 
 
+def decided(tree: ast.Module) -> Iterator[ast.expr]:
+    """What `if`, `while`, a conditional expression or logic asks for its truth."""
+    for node in nodes(tree):
+        if isinstance(node, ast.If | ast.While | ast.IfExp):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield from node.values
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node.operand
+
+
+def test_no_branch_on_the_style_of_a_backend():
+    """Engines ask a style for numbers; generators write the code that it asks for."""
+
+    def branches(name: str, tree: ast.Module) -> Iterator[object]:
+        if "/backends/" in name or name in GENERATORS:
+            return
+        for asked in decided(tree):
+            of = asked.value if isinstance(asked, ast.Attribute) else None
+            if "style" in (getattr(of, "attr", None), getattr(of, "id", None)):
+                yield asked.lineno
+
+    assert places_of(branches) == []
+
+
 def test_no_kernel_text_outside_the_generator():
     source = re.compile(
         r"__global__|__device__|\bKERNEL\(|\bDEVICE\b|#include|;\s*\n\s*\w+.*;\s*\n"
@@ -210,7 +235,7 @@ CUTS = {*("partition", "rpartition", "split", "rsplit", "startswith", "endswith"
         *("removeprefix", "removesuffix", "search", "match", "fullmatch", "sub")}  # fmt: skip
 # h5py and HDF5 tell in words alone why they fail; a model from standard input has no name to tell.
 WORDS_OF_A_LIBRARY = {
-    "base/files/damaged.py",
+    "base/files/opening.py",
     "store/hdf5/disk.py",
     "cli/pipes.py",
 }

@@ -10,7 +10,7 @@ import pytest
 
 from tauslab.cli import main as command_line
 from tauslab.decomposition.ranks.job import prepare
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels import cuda_context
 from tauslab.kernels.backends import prepare_device
 
@@ -58,14 +58,14 @@ def test_a_thread_makes_the_context_of_the_device_that_is_chosen(driver):
 
 
 def test_it_is_made_once(driver):
-    prepare("cuda", SerialCommunicator())
-    prepare("auto", SerialCommunicator())
+    prepare("cuda", Communicator())
+    prepare("auto", Communicator())
     cuda_context.wait_for_context()
     assert driver.contexts == [10]
 
 
 def test_a_rank_makes_that_of_its_own_device_or_shares_one(driver, monkeypatch):
-    comm = SerialCommunicator()
+    comm = Communicator()
     comm.gpu_rank, comm.size = 3, 4
     prepare("auto", comm)
     cuda_context.wait_for_context()
@@ -77,16 +77,16 @@ def test_a_rank_makes_that_of_its_own_device_or_shares_one(driver, monkeypatch):
 
 
 def test_nothing_starts_for_the_cpu_or_without_cupy(driver, monkeypatch):
-    prepare("cpu", SerialCommunicator())
+    prepare("cpu", Communicator())
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    prepare("auto", SerialCommunicator())
+    prepare("auto", Communicator())
     cuda_context.wait_for_context()
     assert (driver.threads, cuda_context._making) == (set(), [])
 
 
 def test_a_driver_that_fails_is_left_to_what_opens_the_device(driver, monkeypatch):
     driver.error = 100
-    prepare("auto", SerialCommunicator())
+    prepare("auto", Communicator())
     cuda_context.wait_for_context()
     assert (len(driver.threads), driver.contexts) == (1, [])
 
@@ -95,7 +95,7 @@ def test_a_driver_that_fails_is_left_to_what_opens_the_device(driver, monkeypatc
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     monkeypatch.setattr(cuda_context, "_making", [])
-    prepare("auto", SerialCommunicator())
+    prepare("auto", Communicator())
     cuda_context.wait_for_context()
 
 

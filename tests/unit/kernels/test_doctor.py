@@ -11,16 +11,16 @@ import types
 import numpy as np
 import pytest
 
-from tauslab.base import host_cores
+from tauslab.base import host
 from tauslab.cli.doctor import cluster as doctor_cluster
 from tauslab.cli.doctor import report as doctor
 from tauslab.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import device_count, peer_matrix
 from tauslab.kernels.backends.compilers import find_compilers
 
 
-class TwoRanks(SerialCommunicator):
+class TwoRanks(Communicator):
     """Rank 0 of two; the other rank tells the same about itself."""
 
     size = 2
@@ -64,14 +64,14 @@ def line(report, label):
 
 
 def test_report_names_compilers_and_cores():
-    report = doctor_report(SerialCommunicator())
+    report = doctor_report(Communicator())
     assert line(report, "compilers").split(maxsplit=1)[1].startswith(find_compilers()[0].name)
     assert "cores allowed" in line(report, "CPU")
     assert "takes" in line(report, "rank 0")
 
 
 def test_json_is_plain_data():
-    facts = doctor_json(SerialCommunicator())
+    facts = doctor_json(Communicator())
     assert json.loads(json.dumps(facts)) == facts
     assert facts["mpi"]["ranks"] == 1
     assert facts["hdf5"]["mpi"] in (True, False)
@@ -89,21 +89,21 @@ def test_gpus_and_the_ranks_that_take_them(monkeypatch):
 
 def test_a_rank_too_many_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
-    comm = SerialCommunicator()
+    comm = Communicator()
     comm.gpu_rank = 2
     assert "no GPU of its own: 2 ranks a node at most" in doctor_report(comm)[-1]
 
 
 def test_ranks_share_the_cores(monkeypatch):
-    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 8)
-    comm = SerialCommunicator()
+    monkeypatch.setattr(host, "allowed_cores", lambda: 8)
+    comm = Communicator()
     comm.core_sharers = 3
     assert doctor_json(comm)["ranks"][0]["threads"] == 2
 
 
 def test_a_driver_that_refuses_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0, error="driver too old"))
-    report = doctor_report(SerialCommunicator())
+    report = doctor_report(Communicator())
     assert "sees no device: driver too old" in line(report, "CUDA")
     assert "the cpu device" in line(report, "rank 0")
 
@@ -120,7 +120,7 @@ def test_a_broken_section_leaves_the_others(monkeypatch, name):
         raise ImportError("libbroken.so: cannot open\nmore")
 
     monkeypatch.setitem(doctor._SECTIONS, name, broken)
-    report = doctor_report(SerialCommunicator())
+    report = doctor_report(Communicator())
     told = [text for text in report if "not usable: ImportError: libbroken.so: cannot open" in text]
     assert len(told) == 1
     assert len(report) > 8
@@ -132,19 +132,19 @@ def test_missing_packages_are_named(monkeypatch, package):
     monkeypatch.setattr(
         doctor.importlib.util, "find_spec", lambda name: None if name == package else found(name)
     )
-    report = doctor_report(SerialCommunicator())
+    report = doctor_report(Communicator())
     assert any(text.startswith(("CUDA", "MPI")) and "pip install" in text for text in report)
 
 
 def test_no_compiler_says_what_to_install(monkeypatch):
     monkeypatch.setattr(doctor, "find_compilers", lambda: ())
-    assert "install g++" in line(doctor_report(SerialCommunicator()), "compilers")
+    assert "install g++" in line(doctor_report(Communicator()), "compilers")
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    assert "not writable" in line(doctor_report(SerialCommunicator()), "cache")
+    assert "not writable" in line(doctor_report(Communicator()), "cache")
 
 
 def test_a_cache_on_a_full_disk(monkeypatch, tmp_path):
@@ -155,7 +155,7 @@ def test_a_cache_on_a_full_disk(monkeypatch, tmp_path):
 
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("os.fsync", refuse)
-    told = line(doctor_report(SerialCommunicator()), "cache")
+    told = line(doctor_report(Communicator()), "cache")
     assert "not writable: No space left on device" in told
 
 
@@ -168,7 +168,7 @@ def test_gpu_of_rank(gpu_rank, devices, gpu):
 
 
 def test_the_cluster_section(tmp_path):
-    facts = doctor_json(SerialCommunicator(), tmp_path)
+    facts = doctor_json(Communicator(), tmp_path)
     assert len(facts["peers"]["gigabytes_per_second"]) == device_count("cuda")
     assert facts["clocks"] == {"offsets_s": [0.0], "largest_skew_s": 0.0}
     assert facts["storage"]["folder"] == str(tmp_path)
@@ -177,7 +177,7 @@ def test_the_cluster_section(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    report = doctor_report(SerialCommunicator(), tmp_path / "nowhere")
+    report = doctor_report(Communicator(), tmp_path / "nowhere")
     told = line(report, "storage")
     assert "not writable: rank 0: No such file or directory" in told
 
@@ -187,7 +187,7 @@ def test_the_matrix_of_peers(monkeypatch):
     monkeypatch.setattr(
         doctor_cluster, "peer_matrix", lambda name: [[3000.0, None], [470.2, 2999.0]]
     )
-    report = doctor_report(SerialCommunicator())
+    report = doctor_report(Communicator())
     rows = report[report.index(line(report, "peers")) + 1 :][:2]
     assert [row.split() for row in rows] == [["3000", "-"], ["470", "2999"]]
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tauslab.kernels.lattice.segments import MOST_PLANES, planes_of_a_block
+from tauslab.kernels.lattice.steps import MOST_PLANES, planes_of_a_block
 
 H200 = 132 * 6  # blocks at the same time
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tauslab.kernels.backends.base import Style
+from tauslab.kernels.backends.cuda import CudaBackend
 from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lowering import LoweredNetwork, lower
 from tauslab.model.network.network import Network
 
-STYLE = Style(branches=False, warps=True)
+STYLE = CudaBackend.style
 
 
 def lowered(net: Network, varying: tuple[str, ...] = ()) -> LoweredNetwork:
@@ -34,7 +34,7 @@ def network() -> Network:
 
 
 def test_long_numbers_follow_the_constants():
-    header = unrolled_header(lowered(network(), ("k",)), STYLE, numbers=True)
+    header = unrolled_header(lowered(network(), ("k",)), STYLE, literals=8)
     assert "constexpr int N_LITERALS = 2;" in header
     assert "LITERALS = {{0.1, 0.3}}" in header
     source, decay, pair, growth = laws(header)
@@ -56,6 +56,6 @@ def test_only_some_are_kept():
     net.add_species("X", 5)
     for i in range(20):
         net.add_reaction("-> X", rate=0.1 + i)
-    header = unrolled_header(lowered(net), STYLE, numbers=True)
+    header = unrolled_header(lowered(net), STYLE, literals=8)
     assert "constexpr int N_LITERALS = 8;" in header
     assert laws(header)[7:9] == ["c[7]", "8.1"]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from places import TESTS
 
-from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.results.model_checking import Monitor
 from tauslab.model.expressions.array_math import apply
+from tauslab.model.expressions.expression import FUNCTIONS
 from tauslab.model.expressions.host_math import value_of
-from tauslab.model.expressions.trees import FUNCTIONS
 from tauslab.model.network.properties import parse_property
 from tauslab.runner.ensemble.choices.method_choice import _in_turn
 

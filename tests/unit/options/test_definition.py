@@ -14,13 +14,13 @@ from tauslab.cli.main import main
 from tauslab.options.lattice import LatticeKeywords
 from tauslab.options.values.definition import (
     GROUPS,
+    attribute_names,
     declared,
     definitions,
     destination,
     on_command_line,
     option,
 )
-from tauslab.options.values.stored import attribute_names
 
 
 @pytest.mark.parametrize("command", [run, lattice, dbn])

@@ -31,7 +31,7 @@ FLAG = re.compile(r"(?<![\w/.=-])--[a-z][a-z-]*|(?<![\w-])-[no]\b")
 OTHERS = {
     "kernels/backends/nvrtc.py": "NVRTC", "kernels/backends/compilers.py": "compilers",
     "kernels/backends/cpu.py": "compilers", "decomposition/ranks/launcher.py": "srun",
-    "options/values/sbatch.py": "sbatch", "options/values/result_name.py": "said()",
+    "options/dask.py": "sbatch", "options/values/result_name.py": "said()",
     "views/report.py": "a command", "store/results/lattice/recorded.py": "Spelling()",
     "base/option_names.py": "the rule",
 }  # fmt: skip

@@ -19,7 +19,7 @@ from tauslab.options.python_values import numbers
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import choose_points, parse_sweep, read_table
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.texts import assignments, named_texts
+from tauslab.options.values.texts import assignments, by_name
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from tauslab.options.values.texts import assignments, named_texts
         (parse_intervals, ["k=3", "k=4"]),
         (parse_intervals, ["3", "4"]),
         (parse_sweep, ["k=list:1", "k=list:2"]),
-        (named_texts("initial", "NAME=LAW", "X=poisson(50)"), ["k=poisson(1)", "k=poisson(2)"]),
+        (by_name("initial", "NAME=LAW", str), ["k=poisson(1)", "k=poisson(2)"]),
         (observations, ["k=normal(1)", "k=normal(2)"]),
         (parse_steps, ["k=1", "k=2"]),
         (mpi_hints, ["k=1", "k=2"]),

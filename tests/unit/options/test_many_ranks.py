@@ -11,9 +11,9 @@ import pytest
 from sample_job import Shared, ThreadComm
 
 import tauslab as ts
-from tauslab.analysis.dbn.merge import merged
+from tauslab.analysis.dbn.parts import merged
 from tauslab.decomposition.ranks.launcher import launched_rank
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import cache
 from tauslab.kernels.dbn.entries import Entries
 from tauslab.options.ensemble import Options
@@ -82,7 +82,7 @@ def test_every_rank_gets_blocks(sweep, record):
     task = prepare_task(net, options)
     cut = {}
     for ranks in (1, 8, 512):
-        comm = SerialCommunicator()
+        comm = Communicator()
         comm.size = ranks
         cut[ranks] = layout_of(task, comm).n_blocks
     assert cut[512] >= 4 * 512

@@ -8,10 +8,9 @@ import pytest
 import tauslab as ts
 from tauslab.base.errors import StoppedEarly
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
-from tauslab.options.record import Record
-from tauslab.options.summary import SummarySpec
+from tauslab.options.record import Record, SummarySpec
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.store.results.digest import digest_lines
 from tauslab.store.results.info import describe
@@ -109,7 +108,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(full, tmp_path):
     )  # fmt: skip
     asked = iter([False, True])
     with pytest.raises(StoppedEarly):
-        run_network(decay(), options, SerialCommunicator(), lambda: next(asked, True))
+        run_network(decay(), options, Communicator(), lambda: next(asked, True))
     with ts.open(path) as broken:
         left = int(broken.completed_blocks.sum())
         assert 0 < left < 10

@@ -9,7 +9,7 @@ from places import TESTS
 
 import tauslab as ts
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.options.sweep import choose_points
@@ -240,7 +240,7 @@ def test_a_stopped_sweep_is_resumed(device, tmp_path, record):
             times=np.array(TIMES), n=40, seed=1, sweep=choose_points(GRID), block=8, resume=resume,
             record=Record.parse(record), device=device, threads=1, output=output, quiet=True,
         )  # fmt: skip
-        return run_network(pairs(), options, SerialCommunicator(), ask)
+        return run_network(pairs(), options, Communicator(), ask)
 
     with pytest.raises(ts.StoppedEarly):
         go(path, ask=stop)

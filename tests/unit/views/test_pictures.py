@@ -11,8 +11,7 @@ import pytest
 
 import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError, OutputError
-from tauslab.base.html import card, table
-from tauslab.base.listing import Listing
+from tauslab.base.html import Listing, card, table
 from tauslab.views.figures import shown_name
 from tauslab.views.scene import Sample, draw_scene, surface
 

@@ -1,4 +1,4 @@
-"""An ensemble against the law: chi-square and total variation of every species and time."""
+"""An ensemble against the master equation: chi-square and total variation of counts."""
 
 from __future__ import annotations
 
@@ -9,31 +9,38 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.cme.law import CmeResult
+from tauslab.analysis.cme.keywords import ProjectionChoices
+from tauslab.analysis.cme.result import CmeResult
+from tauslab.analysis.cme.solve import solve
 from tauslab.base.arrays import FloatArray, Int32Array
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, LawsDiffer, ModelError
+from tauslab.base.option_names import assigned
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
 from tauslab.store.results.result import Result
 
 FEWEST_EXPECTED = 10.0  # trajectories of a bin
 FALSE_ALARMS = 1e-3  # of all comparisons of a run together
 MOST_TIMES = 5
+_MOST_SECONDS = 60.0
+_MOST_STATES = 100_000
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Counts of one species at one time against its marginal law.
+    """Counts of one species at one time against its marginal distribution.
 
     Attributes
     ----------
     species, time, n, bins
         What was compared, in how many trajectories and bins of neighbouring counts.
     p_value
-        Probability of a chi-square at least as large, were the law that of the trajectories; at
-        most n times the law's error where a trajectory is outside its states.
+        Probability of a chi-square at least as large, had trajectories the exact distribution; at
+        most n times its error where a trajectory is outside its states.
     distance
-        Total variation between the shares of the bins and the law: half the sum of differences.
+        Total variation between shares of the bins and probabilities: half the sum of differences.
     expected_distance
-        What chance makes of it, with the bound of the law's own error.
+        Its mean by chance, with the bound of the error of the exact distribution.
     """
 
     species: str
@@ -45,8 +52,45 @@ class Comparison:
     expected_distance: float
 
 
-def compare(law: CmeResult, result: Result) -> list[Comparison]:
-    """Compare all counts that a result holds at times of the law.
+def cross_check(network: Network, options: Options, result: Result) -> str:
+    """The lines of a comparison, or why there is none.
+
+    Raises
+    ------
+    LawsDiffer
+        Exact trajectories have another distribution. That of leaps may differ: the lines say so.
+    """
+    try:
+        found = _compared(network, options, result)
+    except (ConfigError, ModelError) as error:
+        return f"not cross-checked: {error}"
+    good, lines = verdict(found)
+    if not good and str(result.attributes["method"]) == "ssa":
+        raise LawsDiffer("; ".join(line.strip() for line in lines))
+    return "\n".join([f"cross-check: {lines[0]}", *lines[1:]])
+
+
+def _compared(network: Network, options: Options, result: Result) -> list[Comparison]:
+    if result.continuous or result.swept:
+        raise ConfigError("that is for counts of one point, not for equations or a sweep")
+    if (
+        result.n < 2 * FEWEST_EXPECTED
+    ):  # all of them would lie in one bin, whatever their distribution
+        raise ConfigError(
+            f"{result.n} trajectories are too few to be compared: give {2 * FEWEST_EXPECTED:g} or "
+            f"more, {assigned('n')}1000 for example"
+        )
+    for name, value in options.set.items():
+        if np.ndim(value):
+            raise ConfigError(f"{name} differs between trajectories")
+    values = {name: float(np.asarray(value)) for name, value in options.set.items()}
+    most = ProjectionChoices(max_states=_MOST_STATES, max_seconds=_MOST_SECONDS)
+    exact = solve(network, times_to_compare(result), values, most)
+    return compare(exact, result)
+
+
+def compare(exact: CmeResult, result: Result) -> list[Comparison]:
+    """Compare all counts that a result holds at times of the distribution.
 
     Raises
     ------
@@ -54,15 +98,17 @@ def compare(law: CmeResult, result: Result) -> list[Comparison]:
         The result is a sweep, of equations, or holds no counts.
     """
     if result.continuous or result.swept:
-        raise ConfigError(f"{result.name}: a law is compared with counts of one point")
+        raise ConfigError(f"{result.name}: a distribution is compared with counts of one point")
     found = []
     for name in result.species:
-        if name not in law.species:
-            raise ConfigError(f"{result.name}: {name} is no species of the law of {law.name}")
-        for t in law.time.tolist():
+        if name not in exact.species:
+            raise ConfigError(
+                f"{result.name}: {name} is no species of the distribution of {exact.name}"
+            )
+        for t in exact.time.tolist():
             sampled = _counts(result, name, t)
-            k = int(np.flatnonzero(law.time == t)[0])
-            found.append(_one(name, t, sampled, law.marginal(name, t), float(law.bound[k])))
+            k = int(np.flatnonzero(exact.time == t)[0])
+            found.append(_one(name, t, sampled, exact.marginal(name, t), float(exact.bound[k])))
     return found
 
 
@@ -76,7 +122,7 @@ def times_to_compare(result: Result) -> FloatArray:
 
 
 def verdict(found: Sequence[Comparison]) -> tuple[bool, list[str]]:
-    """Whether all agree, and lines that say so; all together raise a false alarm in 0.1 %."""
+    """Return whether all agree, and lines that say so; false alarms of all together are 0.1 %."""
     level = FALSE_ALARMS / max(1, len(found))
     wrong = [one for one in found if one.p_value < level]
     lines = [
@@ -101,12 +147,14 @@ def _counts(result: Result, name: str, t: float) -> Int32Array:
     return np.asarray(column, np.int32)
 
 
-def _one(name: str, t: float, sampled: Int32Array, law: FloatArray, bound: float) -> Comparison:
+def _one(name: str, t: float, sampled: Int32Array, exact: FloatArray, bound: float) -> Comparison:
     """Bins are runs of neighbouring counts; the last also has what ended early or is beyond."""
-    n, size = len(sampled), len(law)
+    from scipy.special import chdtrc  # of the extra that a master equation needs
+
+    n, size = len(sampled), len(exact)
     place = np.where((sampled < 0) | (sampled >= size), size, sampled)
     observed = np.bincount(place, minlength=size + 1).astype(np.float64)
-    shares = np.append(law, max(0.0, 1.0 - float(law.sum())))
+    shares = np.append(exact, max(0.0, 1.0 - float(exact.sum())))
     starts, filled = [0], 0.0
     for state, share in enumerate(shares.tolist()):
         if filled >= FEWEST_EXPECTED:
@@ -119,24 +167,19 @@ def _one(name: str, t: float, sampled: Int32Array, law: FloatArray, bound: float
     seen = np.add.reduceat(observed, starts) / n
     chi_square = n * float(((seen - expected) ** 2 / expected).sum())
     if len(starts) > 1:
-        p_value = _tail(chi_square, len(starts) - 1)
+        p_value = float(chdtrc(len(starts) - 1, chi_square))
     else:  # almost all have one count: are as many elsewhere as may be?
-        usual = int(law.argmax())
-        p_value = _binomial(int(n - observed[usual]), n, max(0.0, 1.0 - float(law[usual])))
-    if (observed[shares <= 0]).any() or observed[size]:  # where the law has no more than its error
+        usual = int(exact.argmax())
+        p_value = _binomial(int(n - observed[usual]), n, max(0.0, 1.0 - float(exact[usual])))
+    if (
+        (observed[shares <= 0]).any() or observed[size]
+    ):  # where the exact probability is 0 within its error
         p_value = min(p_value, n * bound)
     chance = float(np.sqrt(expected * (1 - np.minimum(expected, 1.0)) / n).sum())
     return Comparison(
         name, t, n, len(starts), p_value,
         float(np.abs(seen - expected).sum()) / 2, chance / math.sqrt(2 * math.pi) + bound,
     )  # fmt: skip
-
-
-def _tail(chi_square: float, freedom: int) -> float:
-    """Probability of more than a chi-square."""
-    from scipy.special import chdtrc  # of the extra that the law needs
-
-    return float(chdtrc(freedom, chi_square))
 
 
 def _binomial(seen: int, n: int, chance: float) -> float:

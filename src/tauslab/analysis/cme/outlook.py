@@ -1,9 +1,9 @@
-"""How many states a law needs at least, from trajectories that never meet.
+"""Least number of states that a distribution needs, from trajectories that never meet.
 
-If nearly all of a law is on N states, then of M independent draws no two are equal with the
+If nearly all of a distribution is on N states, then M independent draws all differ with the
 probability exp(-M (M - 1) / 2 N) at most: equal probabilities make that as likely as it can be. So
 where all of M draws differ, N is above a number that grows with the square of M. The draws decide
-no law: they tell early that none can be found here.
+no probability: a model with too many states is refused early.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from tauslab.base.arrays import FloatArray, Int32Array
 _DRAWS = 16384
 _FALSE_ALARM = 1e-6  # of a refusal
 _SLICES = 5  # the first is 1 / 16 of the time
-_MOST_EVENTS = 5000  # of a trajectory: what takes more is not told
+_MOST_FIRINGS = 5000  # of a trajectory: with more there is no forecast
 _LARGEST_COUNT = 2**31 - 1
 
 
 def fewest_states() -> int:
-    """States that a law needs at least where all draws of it differ."""
+    """States that a distribution needs at least where all draws of it differ."""
     return int(_DRAWS * (_DRAWS - 1) / (-2 * math.log(_FALSE_ALARM)))
 
 
 def times_of_many(
-    propensities: Propensities, states: Int32Array, law: FloatArray, duration: float
+    propensities: Propensities, states: Int32Array, probabilities: FloatArray, duration: float
 ) -> Iterator[float]:
-    """Times from now on, each twice the one before, at which all draws of the law differ.
+    """Times from now on, each twice the one before, at which all draws of the distribution differ.
 
     Parameters
     ----------
-    states, law
-        The law now: int32 ``[state, species]`` and probabilities.
+    states, probabilities
+        The distribution now: int32 ``[state, species]`` and f64 ``[state]``.
     duration
         The last of these times.
     """
     random = np.random.Generator(np.random.Philox(key=0))
-    first = random.choice(len(law), _DRAWS, p=law / law.sum())
+    first = random.choice(len(probabilities), _DRAWS, p=probabilities / probabilities.sum())
     now = states[first].copy()
-    since, events = 0.0, 0
+    since, firings = 0.0, 0
     for part in range(_SLICES - 1, -1, -1):
         until = duration / 2**part
-        events = _advance(propensities, now, until - since, random, events)
-        if events > _MOST_EVENTS:
+        firings = _advance(propensities, now, until - since, random, firings)
+        if firings > _MOST_FIRINGS:
             return
         since = until
         if len(np.unique(now, axis=0)) == len(now):
@@ -59,11 +59,11 @@ def _advance(
     states: Int32Array,
     duration: float,
     random: np.random.Generator,
-    events: int,
+    firings: int,
 ) -> int:
-    """Move trajectories, in place; the number of `events` with those of the longest of them."""
+    """Move trajectories, in place; the sum of `firings` and the steps of the longest of them."""
     going, left = np.arange(len(states)), np.full(len(states), duration)
-    while len(going) and events <= _MOST_EVENTS:
+    while len(going) and firings <= _MOST_FIRINGS:
         rates = np.nan_to_num(propensities(states[going]), nan=0.0, posinf=0.0)
         sums = np.cumsum(np.maximum(rates, 0.0), axis=1)
         total = sums[:, -1] if sums.shape[1] else np.zeros(len(going))
@@ -76,5 +76,5 @@ def _advance(
         inside = (changed <= _LARGEST_COUNT).all(axis=1)
         states[going[inside]] = changed[inside]
         going, left = going[inside], left[inside]
-        events += 1
-    return events
+        firings += 1
+    return firings

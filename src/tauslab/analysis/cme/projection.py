@@ -1,8 +1,8 @@
-"""Finite state projection in time: a set of states that follows the law.
+"""Finite state projection in time: a set of states that follows the distribution.
 
-A law on a set of states that loses what leaves it is below the law itself in every state, at every
+On a set of states that loses what leaves it, every probability is at most the exact one, at every
 time (Munsky and Khammash 2006). So the error, summed over all states, is the probability that was
-lost, whatever decided which states the set holds. Here it grows where probability leaves, until the
+lost, whatever decided which states the set holds. The set grows where probability leaves, until the
 loss of a time step is within its share of the tolerance, and gives up states of next to no
 probability.
 """
@@ -28,27 +28,27 @@ from tauslab.analysis.cme.states import (
 )
 from tauslab.base.arrays import FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.host_memory import available_memory, in_bytes
+from tauslab.base.host import available_memory, in_bytes
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 _CLOSED = 20_000  # states that a whole reachable set may have
-_DEEPEST = 5_000  # events to its farthest state
+_DEEPEST = 5_000  # firings to its farthest state
 _FIRST_LAYERS = 4
 _MOST_LAYERS = 64
-_FIRST_STEP = 32.0  # events that the fastest state has in the first step of an open set
+_FIRST_STEP = 32.0  # firings in the fastest state in the first step of an open set
 _GROWTH = 4.0  # of a time step that needed no more states
 _PRUNED_SHARE = 0.1  # of the loss that is allowed, for states that are given up
 ROUNDED_SHARE = 0.1  # of the tolerance, for roundings
 _WORTH_PRUNING = 0.5  # part of the states
 _LEAK_COVERED = 0.999  # part of what leaves whose states are followed
 _ARRIVAL = 1.5e-6  # seconds, by estimate, of a way to a state when the set grows
-_LOOK_AHEAD = 100_000  # states, beyond which a law may take minutes
+_LOOK_AHEAD = 100_000  # states, beyond which a distribution may take minutes
 _LONG_STEP = 4000.0  # multiplications: a longer trial is cut in two when the set grows
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """The law at one time: states int32 ``[state, species]``, probabilities, errors."""
+class StateDistribution:
+    """The distribution at one time: states int32 ``[state, species]``, probabilities, errors."""
 
     states: Int32Array
     probabilities: FloatArray
@@ -57,11 +57,11 @@ class Snapshot:
 
 
 class Projection:
-    """The law of a network at one time, which can be advanced and weighted.
+    """The distribution of a network at one time, which can be advanced and weighted.
 
     Parameters
     ----------
-    states, law
+    states, probabilities
         Where the network begins: int32 ``[state, species]`` and probabilities.
     tolerance
         Probability that may be lost until `end`.
@@ -75,7 +75,7 @@ class Projection:
         self,
         network: LoweredNetwork,
         states: Int32Array,
-        law: FloatArray,
+        probabilities: FloatArray,
         *,
         tolerance: float,
         end: float,
@@ -97,17 +97,17 @@ class Projection:
         self._set = StateSet(propensities, states)
         if not len(self._set):
             self._refuse_undefined(0.0, 1.0)
-        self._law = self._moved(states, law)
+        self._probabilities = self._moved(states, probabilities)
         self._begin()
 
     @property
     def lost(self) -> float:
-        """Probability that is in no state, since the start or since the law was weighted."""
+        """Probability that is in no state, since the start or since the last weighing."""
         return self._cut if self._closed else self._missing()
 
     @property
     def closed(self) -> bool:
-        """Whether the set has all states that can be reached."""
+        """Return whether the set has all states that can be reached."""
         return self._closed
 
     @property
@@ -116,7 +116,7 @@ class Projection:
         return self.lost + (0.0 if self._closed else self.rounding)
 
     def _missing(self) -> float:
-        return max(0.0, 1.0 - float(self._law.sum()))
+        return max(0.0, 1.0 - float(self._probabilities.sum()))
 
     @property
     def size(self) -> int:
@@ -125,29 +125,29 @@ class Projection:
 
     @property
     def fastest(self) -> float:
-        """How often the state that is left most often is left in a unit of time."""
+        """The largest rate at which any state is left, in 1 / time."""
         return self._current().fastest
 
-    def snapshot(self) -> Snapshot:
-        """The law now."""
-        return Snapshot(self._set.states, self._law, self.lost, self.rounding)
+    def snapshot(self) -> StateDistribution:
+        """The distribution now."""
+        return StateDistribution(self._set.states, self._probabilities, self.lost, self.rounding)
 
     def advance(self, time: float) -> None:
-        """Move the law to a later time."""
+        """Move the distribution to a later time."""
         while self.time < time:
             self._step(min(self._duration, time - self.time), time)
 
     def weigh(self, weights: FloatArray) -> float:
-        """Multiply the law by a weight ``[state]`` of 0 or more each, and make its sum 1 again.
+        """Multiply probabilities by weights ``[state]`` of 0 or more, and make their sum 1 again.
 
         Returns
         -------
         What the sum was before that.
         """
-        weighted = self._law * weights
+        weighted = self._probabilities * weights
         total = float(weighted.sum())
         if total > 0:
-            self._law, self._since, self._cut = weighted / total, self.time, 0.0
+            self._probabilities, self._since, self._cut = weighted / total, self.time, 0.0
         return total
 
     def _begin(self) -> None:
@@ -158,7 +158,8 @@ class Projection:
         if _bounded(self._set.change):
             with suppress(TooManyStatesError):
                 whole.grow(everything, _DEEPEST, small)
-        if len(whole) <= small.most and self._complete(whole):
+        leaves = ((whole.targets == OUTSIDE) & (whole.rates > 0)).any()
+        if len(whole) <= small.most and not leaves:
             self._closed = True
             self._cut = self._missing()
             self._take(whole)
@@ -168,20 +169,19 @@ class Projection:
         self._grow(everything, _FIRST_LAYERS)
         self._duration = _FIRST_STEP / self.fastest if self.fastest else np.inf
 
-    def _complete(self, states: StateSet) -> bool:
-        return not ((states.targets == OUTSIDE) & (states.rates > 0)).any()
-
     def _take(self, states: StateSet) -> None:
-        law = np.zeros(len(states))
-        law[states.find(self._set.states)] = self._law
-        self._set, self._law = states, law
+        probabilities = np.zeros(len(states))
+        probabilities[states.find(self._set.states)] = self._probabilities
+        self._set, self._probabilities = states, probabilities
         self._propagator: Propagator | None = None
 
-    def _moved(self, states: Int32Array, law: FloatArray) -> FloatArray:
-        """`law` of `states` on the set; what the set has not is lost."""
+    def _moved(self, states: Int32Array, probabilities: FloatArray) -> FloatArray:
+        """`probabilities` of `states` on the set; what the set has not is lost."""
         found = self._set.find(states)
         inside = found != OUTSIDE
-        return np.bincount(found[inside], law[inside], minlength=len(self._set)).astype(np.float64)
+        return np.bincount(found[inside], probabilities[inside], minlength=len(self._set)).astype(
+            np.float64
+        )
 
     def _step(self, duration: float, until: float) -> None:
         """One time step, with a larger set or a shorter time if it loses too much."""
@@ -189,13 +189,13 @@ class Projection:
         while True:
             propagator = self._current()
             self._refuse_long(propagator, until - self.time)
-            law = propagator.advance(self._law, duration)
+            probabilities = propagator.advance(self._probabilities, duration)
             self._spent += propagator.work(duration)
-            loss = max(0.0, 1.0 - float(law.sum()))
+            loss = max(0.0, 1.0 - float(probabilities.sum()))
             now = until if duration >= until - self.time else self.time + duration
             if loss <= self._allowed(now) or self._closed:
                 break
-            sources = self._leaving(law)
+            sources = self._leaving(probabilities)
             if not len(sources) or not self._grow(sources, layers):
                 if loss > self.rounding + propagator.rounding(duration):
                     self._refuse_undefined(now, loss)
@@ -205,7 +205,7 @@ class Projection:
                 duration /= 2
         self.rounding += propagator.rounding(duration)
         self._cut += CUT if propagator.fastest else 0.0  # all that a closed set loses
-        self._law, self.time = law, now
+        self._probabilities, self.time = probabilities, now
         if not self._closed:
             self._duration = duration if grown else max(self._duration, duration * _GROWTH)
             self._prune()
@@ -229,13 +229,13 @@ class Projection:
             )
 
     def _allowed(self, time: float) -> float:
-        """Probability that may be lost since the start, or since the law was weighted last."""
+        """Probability that may be lost since the start, or since the last weighing."""
         return self._tolerance * (time - self._since) / self._end
 
-    def _leaving(self, law: FloatArray) -> IntArray:
+    def _leaving(self, probabilities: FloatArray) -> IntArray:
         """States from which nearly all that is lost leaves."""
         outside = np.where(self._set.targets == OUTSIDE, self._set.rates, 0.0).sum(axis=1)
-        flow = (self._law + law) * outside
+        flow = (self._probabilities + probabilities) * outside
         sources = np.flatnonzero(outside > 0)
         if flow.sum() > 0:
             order = np.argsort(-flow)
@@ -248,12 +248,12 @@ class Projection:
             added = self._set.grow(sources, layers, self._room, self._watch)
         except TooManyStatesError as error:
             self._refuse_many(error.states, error.memory)
-        self._law = np.concatenate([self._law, np.zeros(added)])
+        self._probabilities = np.concatenate([self._probabilities, np.zeros(added)])
         self._propagator = None
         return added
 
     def _watch(self) -> None:
-        """Look ahead once, when there are many states; the law is of the first of them."""
+        """Look ahead once, when there are many states; the distribution is of the first of them."""
         if not self._looked_ahead and len(self._set) > _LOOK_AHEAD:
             self._looked_ahead = True
             self._look_ahead()
@@ -262,8 +262,8 @@ class Projection:
         """Refuse now what would be refused after minutes, and gigabytes."""
         states, shape = fewest_states(), self._set.change.shape
         propagator, since, seconds = self._current(), 0.0, 0.0
-        now, left = self._set.states[: len(self._law)], self._end - self.time
-        for ahead in times_of_many(self._set.propensities, now, self._law, left):
+        now, left = self._set.states[: len(self._probabilities)], self._end - self.time
+        for ahead in times_of_many(self._set.propensities, now, self._probabilities, left):
             time = self.time + ahead
             if not self._room.holds(states, states, shape):
                 self._refuse_many(states, bytes_of_states(states, states, shape), time)
@@ -271,22 +271,24 @@ class Projection:
             since = ahead
             if self._spent + seconds > self._patience:
                 raise ConfigError(
-                    f"{self._name}: its law takes more than {states} states by t = {time:.6g}, "
-                    f"which take more than {seconds:.0f} s, and max_seconds={self._patience:g}; "
-                    "simulate it with ts.run"
+                    f"{self._name}: its distribution takes more than {states} states by t = "
+                    f"{time:.6g}, which take more than {seconds:.0f} s, and "
+                    f"max_seconds={self._patience:g}; simulate it with ts.run"
                 )
 
     def _prune(self) -> None:
         """Give up states that hold so little together that the tolerance allows it."""
-        share = self._allowed(self.time) - (1.0 - float(self._law.sum()))
-        order = np.argsort(self._law)
-        small = int(np.searchsorted(np.cumsum(self._law[order]), _PRUNED_SHARE * max(share, 0.0)))
-        if small < _WORTH_PRUNING * len(self._law):
+        share = self._allowed(self.time) - (1.0 - float(self._probabilities.sum()))
+        order = np.argsort(self._probabilities)
+        small = int(
+            np.searchsorted(np.cumsum(self._probabilities[order]), _PRUNED_SHARE * max(share, 0.0))
+        )
+        if small < _WORTH_PRUNING * len(self._probabilities):
             return
-        keep = np.ones(len(self._law), bool)
+        keep = np.ones(len(self._probabilities), bool)
         keep[order[:small]] = False
         self._set.keep(keep)
-        self._law = self._law[keep]
+        self._probabilities = self._probabilities[keep]
         self._propagator = None
 
     def _refuse_many(self, states: int, memory: int, time: float | None = None) -> NoReturn:
@@ -297,8 +299,8 @@ class Projection:
             else f"{in_bytes(int(self._room.memory))} of memory may be taken here"
         )
         raise ConfigError(
-            f"{self._name}: its law takes {states} states or more ({in_bytes(memory)}) at t = "
-            f"{time:.6g}, and {at_most}; simulate it with ts.run"
+            f"{self._name}: its distribution takes {states} states or more ({in_bytes(memory)}) "
+            f"at t = {time:.6g}, and {at_most}; simulate it with ts.run"
         )
 
     def _refuse_undefined(self, time: float, loss: float) -> None:
@@ -314,13 +316,13 @@ class Projection:
                 "it must be finite and 0 or more"
             )
         raise ModelError(
-            f"{self._name}: states that no law can go through are reached with a probability of "
-            f"{loss:.3g} by t = {time:.6g}{where}"
+            f"{self._name}: states in which propensities are not defined are reached with a "
+            f"probability of {loss:.3g} by t = {time:.6g}{where}"
         )
 
 
 def _bounded(change: IntArray) -> bool:
-    """Whether a sum of counts with positive weights is raised by no reaction."""
+    """Return whether a sum of counts with positive weights is raised by no reaction."""
     reactions, species = change.shape
     if not (change.sum(axis=1) > 0).any():
         return True

@@ -1,13 +1,13 @@
-"""exp(Q t) applied to a law on a fixed set of states, by uniformisation.
+"""exp(Q t) applied to a distribution on a fixed set of states, by uniformisation.
 
 With q at least as large as every exit rate, P = I + Q / q has no negative entry, and
 
     p(t) = sum_k  e^(-q t) (q t)^k / k!  P^k p(0)                       (Jensen 1953)
 
 is a sum of terms that are not negative. What the sum leaves out, and what leaves the set, is
-missing in the result. The result is therefore below the law in every state, and 1 less its sum is
-the error. For few states and long times P^k is replaced by repeated squaring of the matrix for a
-short time.
+missing in the result. The result is therefore at most the exact probability in every state, and 1
+less its sum is the error. For few states and long times P^k is replaced by repeated squaring of the
+matrix for a short time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 
 UNIT = 2.0**-53  # relative rounding of one operation
-CUT = 2e-17  # what the series leaves out of a law at most
+CUT = 2e-17  # what the series leaves out of a distribution at most
 _SMALLEST = 1e-200  # probabilities below count as lost, so that no operation meets denormal numbers
 _FLUSH_EVERY = 16  # steps
 _SHORT = 0.25  # q times the time of the matrix that is squared
@@ -100,20 +100,20 @@ class Propagator:
         entries = states * (self._states.rates.shape[1] + 3)
         return self.steps(duration) * (_STEP + _ENTRY * entries)
 
-    def advance(self, law: FloatArray, duration: float) -> FloatArray:
-        """The law after a time, without what has left the set."""
+    def advance(self, probabilities: FloatArray, duration: float) -> FloatArray:
+        """The distribution after a time, without what has left the set."""
         if not self.fastest or not duration:
-            return law
+            return probabilities
         if self._squares(duration):
             power = self._power(duration)
-            return np.asarray(power.T @ law)
-        return self._series(law, self.fastest * duration)
+            return np.asarray(power.T @ probabilities)
+        return self._series(probabilities, self.fastest * duration)
 
-    def _series(self, law: FloatArray, length: float) -> FloatArray:
+    def _series(self, probabilities: FloatArray, length: float) -> FloatArray:
         first, weights = poisson_weights(length)
         matrix = self._stepping()
-        total = np.zeros_like(law)
-        step = law
+        total = np.zeros_like(probabilities)
+        step = probabilities
         for k in range(first + len(weights)):
             if k:
                 step = matrix @ step
@@ -143,7 +143,7 @@ class Propagator:
         return self._matrix
 
     def _seconds(self, duration: float) -> tuple[float, float]:
-        """Of the series, and of squaring."""
+        """Estimated seconds of the series, and of squaring."""
         entries = int((self._states.targets != OUTSIDE).sum()) + 3 * self._n
         series = self.steps(duration) * (_STEP + _ENTRY * entries)
         if self._n > MOST_DENSE:
@@ -188,10 +188,10 @@ class Propagator:
 
 
 def poisson_weights(mean: float, terms: int | None = None) -> tuple[int, FloatArray]:
-    """Probabilities of a Poisson number as (first, those from there on), summing to at most 1.
+    """First number and probabilities from it on of a Poisson number, summing to at most 1.
 
-    Those left out are together below half of `CUT`; `terms` asks for so many from 0. They are
-    products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
+    Probabilities left out are together below half of `CUT`; `terms` asks for so many from 0. They
+    are products of ratios from the mode on, over the sum of all that matter (Fox and Glynn 1988).
     """
     mode = int(mean)
     reach = int(40 * math.sqrt(mean + 60) + 60)

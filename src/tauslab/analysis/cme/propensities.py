@@ -25,7 +25,7 @@ class Propensities:
     names
         Of these reactions.
     change
-        int64 ``[reaction, species]``: what one event adds.
+        int64 ``[reaction, species]``: what one firing adds.
     """
 
     def __init__(self, network: LoweredNetwork) -> None:
@@ -73,7 +73,7 @@ def _propensity(
 
 
 def _evaluate(law: Law, counts: FloatArray, known: dict[int, FloatArray]) -> FloatArray:
-    """Value of a lowered law for each state; `known` keeps the parts that laws share."""
+    """Value of a lowered rate law for each state; `known` keeps the parts that rate laws share."""
     parts: dict[int, FloatArray] = {}
     for part in operations_first(law, known):
         if isinstance(part, Count):

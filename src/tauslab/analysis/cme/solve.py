@@ -1,4 +1,4 @@
-"""From a network to its law at given times."""
+"""The distribution of the state of a network at given times."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from functools import partial
 
 import numpy as np
 
-from tauslab.analysis.cme.law import CmeResult
-from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, Snapshot
+from tauslab.analysis.cme.keywords import ProjectionChoices
+from tauslab.analysis.cme.projection import ROUNDED_SHARE, Projection, StateDistribution
 from tauslab.analysis.cme.propensities import observables_of
+from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.base.arrays import FloatArray, Int32Array
-from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.errors import ModelError
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.kernels.network.lowering import LoweredNetwork, has_dynamics, lower
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
+from tauslab.options.values.definition import check_values
+from tauslab.options.values.start_laws import start_laws
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
@@ -46,8 +49,8 @@ def lowered_counts(
     check_rates(network, parameters)
     if has_dynamics(network):
         raise ModelError(
-            f"{network.name}: its events, or laws that the time changes, are no part of a master "
-            "equation here; ts.run(method='ssa') can run it"
+            f"{network.name}: its events, or rate laws that time changes, are no part of a master "
+            "equation; ts.run(method='ssa') can run it"
         )
     amounts = network.initial_amounts(parameters)
     held = {n: amounts[n] for n in network.constant_species() if amounts[n] != round(amounts[n])}
@@ -55,18 +58,18 @@ def lowered_counts(
     return network, lower(network, parameters=parameters, counts=counts, reals=held), counts
 
 
-def first_law(
-    counts: Mapping[str, int], laws: Mapping[str, FloatArray]
+def first_distribution(
+    counts: Mapping[str, int], initial: Mapping[str, FloatArray]
 ) -> tuple[Int32Array, FloatArray]:
     """States ``[state, species]`` and probabilities of independent initial counts."""
-    cells = int(np.prod([float(np.count_nonzero(law)) for law in laws.values()]))
-    require_memory(24 * cells * len(counts), f"an initial law of {cells} states")
+    cells = int(np.prod([float(np.count_nonzero(own)) for own in initial.values()]))
+    require_memory(24 * cells * len(counts), f"an initial distribution of {cells} states")
     probabilities = np.ones(1)
     columns: list[Int32Array] = []
     for name, count in counts.items():
-        law = laws.get(name)
-        numbers = np.array([count]) if law is None else np.flatnonzero(law)
-        own = np.ones(1) if law is None else law[numbers]
+        given = initial.get(name)
+        numbers = np.array([count]) if given is None else np.flatnonzero(given)
+        own = np.ones(1) if given is None else given[numbers]
         columns = [np.repeat(column, len(numbers)) for column in columns]
         columns.append(np.tile(numbers.astype(np.int32), len(probabilities)))
         probabilities = (probabilities[:, None] * own).ravel()
@@ -79,25 +82,17 @@ def first_law(
 def projection_of(
     network: Network,
     values: Mapping[str, float],
-    laws: Mapping[str, FloatArray],
-    *,
+    given: ProjectionChoices,
     end: float,
-    tolerance: float,
-    max_states: int | None,
-    max_seconds: float,
 ) -> tuple[Projection, LoweredNetwork]:
     """The projection at t = 0, and the lowered network."""
-    if not (isinstance(tolerance, int | float) and 0 < tolerance < 1):
-        raise ConfigError(f"tolerance={tolerance!r} is not allowed: a number above 0 and below 1")
-    if max_states is not None and not (isinstance(max_states, int) and max_states >= 1):
-        raise ConfigError(f"max_states={max_states!r} is not allowed: a whole number of 1 or more")
-    if not (isinstance(max_seconds, int | float) and max_seconds > 0):
-        raise ConfigError(f"max_seconds={max_seconds!r} is not allowed: a number above 0")
+    check_values(given)
+    initial = start_laws(given.initial, network)
     network, lowered, counts = lowered_counts(network, values)
-    states, law = first_law(counts, laws)
+    states, probabilities = first_distribution(counts, initial)
     projection = Projection(
-        lowered, states, law, tolerance=tolerance, end=end, most=max_states,
-        patience=max_seconds, name=network.name,
+        lowered, states, probabilities, tolerance=given.tolerance, end=end,
+        most=given.max_states, patience=given.max_seconds, name=network.name,
     )  # fmt: skip
     return projection, lowered
 
@@ -106,17 +101,10 @@ def solve(
     network: Network,
     times: FloatArray,
     values: Mapping[str, float],
-    laws: Mapping[str, FloatArray],
-    *,
-    tolerance: float,
-    max_states: int | None,
-    max_seconds: float,
+    given: ProjectionChoices,
 ) -> CmeResult:
-    """The law at each of `times`, which increase."""
-    projection, lowered = projection_of(
-        network, values, laws, end=float(times[-1]), tolerance=tolerance,
-        max_states=max_states, max_seconds=max_seconds,
-    )  # fmt: skip
+    """The distribution at each of `times`, which increase."""
+    projection, lowered = projection_of(network, values, given, float(times[-1]))
     snapshots = []
     for t in times.tolist():
         projection.advance(t)
@@ -126,12 +114,12 @@ def solve(
         network.name, times, lowered.species, snapshots, observables,
         partial(_observed, lowered, snapshots),
     )  # fmt: skip
-    _warn_of_error(result, projection, tolerance)
+    _warn_of_error(result, projection, given.tolerance)
     return result
 
 
 def _observed(
-    lowered: LoweredNetwork, snapshots: Sequence[Snapshot], at: int
+    lowered: LoweredNetwork, snapshots: Sequence[StateDistribution], at: int
 ) -> Mapping[str, FloatArray]:
     return observables_of(lowered, snapshots[at].states)
 
@@ -144,8 +132,8 @@ def _warn_of_error(result: CmeResult, projection: Projection, tolerance: float) 
     k = int(late.argmax())
     t = float(result.time[k])
     warn(
-        f"{result.name}: the error of its law is at most {result.bound[k]:.2g} at t = {t:g}, and "
-        f"tolerance={tolerance:g} was asked for: {result.rounding[k]:.2g} is rounding, because "
-        f"one of {projection.size} states is left {projection.fastest:.3g} times in a unit of "
-        f"time; it grows with time, so a law that no longer changes is better asked for earlier"
+        f"{result.name}: the error of its probabilities is at most {result.bound[k]:.2g} at t = "
+        f"{t:g}, and tolerance={tolerance:g} was asked for: {result.rounding[k]:.2g} is rounding, "
+        f"because one of {projection.size} states is left {projection.fastest:.3g} times in a unit "
+        "of time; it grows with time, so ask for an earlier time if probabilities no longer change"
     )

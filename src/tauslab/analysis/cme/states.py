@@ -1,8 +1,8 @@
 """A set of states with their propensities, and which state each reaction leads to.
 
 States are found by a key that is linear in the counts, modulo 2^64, so that a reaction adds the
-same number to every key. Two states may share a key: what is found is compared with what was
-looked for, and other multipliers are taken if they differ.
+same number to every key. Two states may share a key: the states themselves are compared
+too, and other multipliers are taken if they differ.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Undefined:
 
 @dataclass(frozen=True)
 class Room:
-    """What a set of states may take: states at most, and bytes."""
+    """Limits of a set of states: their number, and bytes."""
 
     most: int
     memory: float = np.inf
 
     def holds(self, states: int, arrivals: int, shape: tuple[int, int]) -> bool:
-        """Whether there is room for so many states, found by so many `arrivals` of reactions."""
+        """Return whether so many states, reached by so many `arrivals` of reactions, have room."""
         return states <= self.most and bytes_of_states(states, arrivals, shape) <= self.memory
 
 
@@ -113,7 +113,7 @@ class StateSet:
         return len(self.states)
 
     def add(self, rows: Int32Array) -> IntArray:
-        """Add states that are new and have propensities; the numbers of those added."""
+        """Add states that are new and have propensities; the numbers of the added states."""
         while True:
             try:
                 return self._added(rows)
@@ -139,7 +139,7 @@ class StateSet:
         room: Room,
         watch: Callable[[], None] = lambda: None,
     ) -> int:
-        """Add what is at most `layers` events away from `sources`; how many states that were.
+        """Add what is at most `layers` firings away from `sources`; how many states that were.
 
         `watch` is called after each of them.
 
@@ -172,7 +172,7 @@ class StateSet:
             raise TooManyStatesError(states, bytes_of_states(states, arrivals, shape))
 
     def keep(self, chosen: BoolArray) -> None:
-        """Leave out all states but those chosen."""
+        """Leave out all states but the chosen ones."""
         number = np.cumsum(chosen) - 1
         targets = self.targets[chosen]
         inside = targets != OUTSIDE
@@ -246,7 +246,7 @@ class StateSet:
         return added
 
     def _join(self, added: IntArray) -> None:
-        """Find the targets of states that were added, and those that they are targets of."""
+        """Link states that were added with their targets, and with states that lead to them."""
         keys = self._keys[added]
         for reaction, jump in enumerate(self._jumps):
             self._link(added, self._look_up(keys + jump), reaction)

@@ -17,10 +17,8 @@ from tauslab.analysis.dbn.lane import (
     engine_of,
     lane_room,
 )
-from tauslab.analysis.dbn.merge import added, merged
-from tauslab.analysis.dbn.parts import PartWriter, remove_parts
+from tauslab.analysis.dbn.parts import PartWriter, added, merged, remove_parts
 from tauslab.analysis.dbn.plan import (
-    BlockArray,
     CountingPlan,
     begin_attempt,
     counted_before,
@@ -30,16 +28,15 @@ from tauslab.analysis.dbn.plan import (
 from tauslab.analysis.dbn.results.file import save
 from tauslab.analysis.dbn.results.network import DynamicNetwork, network_of
 from tauslab.analysis.dbn.task import DbnTask, prepare_dbn
-from tauslab.base.arrays import UintArray
+from tauslab.base.arrays import BoolArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.blocks import Blocks, runs
+from tauslab.decomposition.blocks import Blocks, SharedBlocks, runs
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_task, devices, failing_together
 from tauslab.decomposition.ranks.mpi import Communicator, Counter
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.decomposition.ranks.stopping import in_order, stopped_early, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.kernels.dbn.count_tables import CountTables
@@ -47,7 +44,7 @@ from tauslab.kernels.dbn.entries import Entries
 from tauslab.kernels.ode.engine import Ode
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import PILOT, DbnOptions
-from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
+from tauslab.runner.ensemble.lane import layout_row
 from tauslab.store.locks import written_by_us
 from tauslab.store.targets import require_no_input
 
@@ -89,7 +86,7 @@ def _build(
     resumed = options.output if options.resume else None
     options = replace(options, seed=with_seed(options.seed, resumed, comm))
     task = agreed_task(lambda: prepare_dbn(network, options), comm)
-    held: list[tuple[DynamicNetwork, BlockArray] | None] = []  # on rank 0: it may be large
+    held: list[tuple[DynamicNetwork, BoolArray] | None] = []  # on rank 0: it may be large
     on_root(comm, lambda: held.append(counted_before(task)))
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
@@ -98,7 +95,8 @@ def _build(
             engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
         if comm.rank == 0 and not options.quiet:
-            tell_choice(engine)
+            for layout in layout_row(engine).values():
+                print(f"layout {layout}", flush=True)  # noqa: T201
         plan = on_root(comm, lambda: plan_of(task, engine, held[0], comm.size))
         tables = agree(comm, lambda: _tables(task, plan, engine))
         parts = PartWriter(options.output, on_root(comm, lambda: begin_attempt(options)), comm.rank)
@@ -143,7 +141,7 @@ def _largest(task: DbnTask, plan: CountingPlan, engine: Ode) -> int:
 class _CountingDriver:
     """One rank's part: blocks from the shared counter, two lanes, one stream that counts.
 
-    While the trajectories of one launch are counted, those of the next are integrated, unless they
+    While the trajectories of one launch are counted, the next ones are integrated, unless they
     are counted by what integrates them.
     """
 
@@ -172,7 +170,7 @@ class _CountingDriver:
         )
         self.counted, self._seconds = 0, 0.0
 
-    def run(self) -> BlockArray:
+    def run(self) -> BoolArray:
         """Count until no block is left; returns which blocks this rank has counted."""
         self.tables.clear(self.stream)
         self._wait(self.stream.record().done)  # lanes may count in streams of their own
@@ -277,13 +275,13 @@ def _finish(
     task: DbnTask,
     plan: CountingPlan,
     counting: _CountingDriver,
-    parts: tuple[BlockArray, DynamicNetwork | None],
+    parts: tuple[BoolArray, DynamicNetwork | None],
     told: Mapping[str, str | int | float],
-) -> tuple[DynamicNetwork | None, BlockArray]:
+) -> tuple[DynamicNetwork | None, BoolArray]:
     """Add what all ranks counted, on rank 0, and write it; says which blocks are in it.
 
-    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` is what the
-    file tells too.
+    `parts` are the blocks of this rank and, on rank 0, what was counted before; `told` are more
+    attributes of the file.
     """
     comm, (done, before) = counting.comm, parts
     everywhere = np.logical_or.reduce([plan.counted, *comm.allgather(done)])
@@ -303,7 +301,7 @@ def _finish(
     return built, everywhere
 
 
-def _save(built: DynamicNetwork | None, output: Path, everywhere: BlockArray) -> None:
+def _save(built: DynamicNetwork | None, output: Path, everywhere: BoolArray) -> None:
     """Write the file; what parts hold is in it."""
     assert built is not None
     save(built, output, everywhere)
@@ -317,7 +315,7 @@ def _network(
     entries: list[Entries],
     cells: tuple[UintArray, UintArray],
 ) -> DynamicNetwork:
-    """Put together what was counted, with all that a file tells."""
+    """Put together counts, and the attributes of a file."""
     keyed = list(zip(entries, tables.keys, strict=True))
     built = network_of(task.structure, task.options.times, plan.edges, keyed, cells)
     return replace(
@@ -325,7 +323,7 @@ def _network(
     )
 
 
-def _require_all(everywhere: BlockArray, output: Path | None) -> None:
+def _require_all(everywhere: BoolArray, output: Path | None) -> None:
     if not everywhere.all():
         raise stopped_early(int(everywhere.sum()), len(everywhere), "counted", output)
 

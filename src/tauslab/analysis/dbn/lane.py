@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import FloatArray
 from tauslab.analysis.dbn.task import DbnTask
+from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, Event, Stream
 from tauslab.kernels.dbn.count_tables import CountTables
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.ode.engine import Ode
 from tauslab.kernels.ode.layouts import Counting
 
@@ -36,7 +36,7 @@ def engine_of(
 class DbnLane:
     """Buffers for the samples of up to `rows` trajectories at all time points.
 
-    With `tables` the engine counts them there, and leaves bins for those tables that grow.
+    With `tables` the engine counts samples there, and leaves bins for tables that grow.
     """
 
     def __init__(
@@ -53,15 +53,8 @@ class DbnLane:
         elif tables.grows:
             self.planes = backend.empty((self._parameters + samples, rows), np.uint8)
         self._drawn = backend.empty((max(1, len(task.sampling.names)) * rows,), np.float64)
-        self._buffers = SampleBuffers(
-            counts=None,
-            observables=self._samples,
-            final=None,
-            status=backend.empty((rows,), np.uint8),
-            row_counter=backend.empty((CONTROL_WORDS,), np.uint64),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
-            drawn=self._drawn,
+        self._buffers = SampleBuffers.of(
+            backend, rows, reals=self._samples, scratch=engine.scratch(rows), drawn=self._drawn
         )
         self._stream = backend.stream()
         self.rows, self._integrated, self._freed = 0, self._stream.record(), self._stream.record()
@@ -71,20 +64,18 @@ class DbnLane:
         assert self._seed is not None
         self.rows = end - first
         self._stream.wait_for(self._freed)
-        launch = Launch(first, self.rows, None, self._inputs)
+        launch = Launch(first, self.rows, None, self._inputs, seed=self._seed)
         counting = None if self._tables is None else self._tables.arguments(self.planes)
-        self._engine.start_columns(
-            launch, self._buffers, self._stream, seed=self._seed, counting=counting
-        )
+        self._engine.start_columns(launch, self._buffers, self._stream, counting)
         self._integrated = self._stream.record()
 
     @property
     def counts(self) -> bool:
-        """Whether trajectories are in tables when they are integrated."""
+        """Return whether trajectories are in tables when they are integrated."""
         return self._tables is not None
 
     def integrated(self) -> Event:
-        """When the samples are there."""
+        """An event of the device, after which the samples are there."""
         return self._integrated
 
     def values(self, time: int) -> Any:
@@ -101,7 +92,7 @@ class DbnLane:
         self._freed = stream.record()
 
     def freed(self) -> bool:
-        """Whether `start` would begin at once."""
+        """Return whether `start` would begin at once."""
         return self._freed.done()
 
     def to_host(self) -> tuple[FloatArray, FloatArray]:
@@ -147,15 +138,15 @@ def pilot_samples(
     return [np.concatenate(kept) for kept in found]
 
 
-def nominal_course(task: DbnTask, backend: Backend) -> FloatArray:
+def nominal_values(task: DbnTask, backend: Backend) -> FloatArray:
     """Variables over time with the model's own values ``[time, variable]``, in doubles."""
     settings = replace(task.options.integration, precision="double")
     times = task.options.times.tolist()
     engine = Ode(backend, task.system, times, settings)  # draws nothing: inputs as they are
     lane = DbnLane(task, engine, 1)
     lane.start(0, 1)
-    course: FloatArray = lane.to_host()[0][:, :, 0]
-    return course
+    values: FloatArray = lane.to_host()[0][:, :, 0]
+    return values
 
 
 def count_lane(lane: DbnLane, tables: CountTables, time: int, stream: Stream) -> None:
@@ -163,7 +154,7 @@ def count_lane(lane: DbnLane, tables: CountTables, time: int, stream: Stream) ->
     if time == 0:
         stream.wait_for(lane.integrated())
     if lane.counts:
-        if time and tables.grows:
+        if time and lane.planes is not None:
             tables.add_binned(lane.planes, time, lane.rows, stream)
         return
     if time == 0:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.analysis.dbn.intervals import edges_of
-from tauslab.analysis.dbn.lane import lane_room, nominal_course, pilot_samples
+from tauslab.analysis.dbn.lane import lane_room, nominal_values, pilot_samples
 from tauslab.analysis.dbn.parts import gathered, next_attempt, parts_of, remove_parts
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.dbn.task import DbnTask
+from tauslab.base.arrays import BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.option_names import opt
 from tauslab.decomposition.blocks import Blocks, storage_block_size
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.ode.engine import Ode
+from tauslab.model.expressions.host_math import value_of
 from tauslab.options.dbn import PILOT, DbnOptions
 from tauslab.options.values.texts import drawn
 from tauslab.store.checking.opening import known_attributes, open_hdf5
 from tauslab.store.targets import require_place
 
-BlockArray = npt.NDArray[np.bool_]
+_DIGITS = 3  # of the width of a range, to which ranges from samples are rounded
 
 
 def with_seed(seed: int | None, resumed: Path | None, comm: Communicator) -> int:
@@ -48,7 +49,7 @@ class CountingPlan:
 
     edges: list[FloatArray]
     block: int
-    counted: BlockArray
+    counted: BoolArray
     nominal: FloatArray
 
     @property
@@ -57,7 +58,7 @@ class CountingPlan:
         return len(self.counted)
 
 
-def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BlockArray] | None:
+def counted_before(task: DbnTask) -> tuple[DynamicNetwork, BoolArray] | None:
     """Earlier counts, to resume; refuses a file that may not be overwritten."""
     options, path = task.options, task.options.output
     if path is None:
@@ -103,9 +104,9 @@ def _require_equal_settings(task: DbnTask, found: DynamicNetwork, path: Path) ->
 
 
 def plan_of(
-    task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BlockArray] | None, ranks: int
+    task: DbnTask, engine: Ode, before: tuple[DynamicNetwork, BoolArray] | None, ranks: int
 ) -> CountingPlan:
-    """Intervals and blocks of a build, those of what was counted `before` if there is any."""
+    """Intervals and blocks of a build, taken from what was counted `before` if there is any."""
     if before is not None:
         network, counted = before
         edges = [network.edges[name] for name in task.structure.names]
@@ -117,7 +118,7 @@ def plan_of(
     block = min(block, lane_room(task, engine.backend, 8))
     counted = np.zeros(Blocks(task.options.samples, block).count, bool)
     edges = _edges(task, engine)
-    return CountingPlan(edges, block, counted, nominal_course(task, engine.backend))
+    return CountingPlan(edges, block, counted, nominal_values(task, engine.backend))
 
 
 def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
@@ -128,3 +129,72 @@ def _edges(task: DbnTask, engine: Ode) -> list[FloatArray]:
     initial = set(options.unknown) - set(task.structure.parameters)
     pilots = zip(names, pilot, strict=True)
     return [edges_of(name, options, own, ranged=name not in initial) for name, own in pilots]
+
+
+def edges_of(
+    name: str, options: DbnOptions, pilot: FloatArray, *, ranged: bool = True
+) -> FloatArray:
+    """Edges of the intervals of a node ``[bins + 1]``.
+
+    Given edges; else a given range or that of the pilot's samples, rounded outwards to three digits
+    of its width, so that it does not hang on the last bit of a sample; cut evenly, or at quantiles
+    of the samples. A node whose samples are all equal has one interval.
+
+    Parameters
+    ----------
+    pilot
+        Samples of the node, any shape; only finite ones count. Of an even cut the
+        outermost are enough.
+    ranged
+        Whether a given range is that of the node: not where it is that of an initial amount.
+
+    Raises
+    ------
+    ConfigError
+        No sample is finite, and neither edges nor an evenly cut range are given.
+    """
+    if name in options.edges:
+        return np.asarray(options.edges[name], np.float64)
+    count = options.own_intervals.get(name, options.intervals)
+    given = options.ranges.get(name) if ranged else None
+    if options.spacing == "equal" and given is not None:
+        return _even(*given, count)
+    samples = pilot[np.isfinite(pilot)].astype(np.float64)
+    if not len(samples):
+        raise ConfigError(
+            f"{name} is not a finite number at any time of the first {PILOT} trajectories: take "
+            f"more {opt('substeps')} or steps that adapt, or give it a {opt('ranges')}"
+        )
+    low, high = given or rounded_range(samples.min(), samples.max())
+    if low == high:
+        return np.array([low, high])
+    if options.spacing == "equal":
+        return _even(low, high, count)
+    inside = samples[(samples >= low) & (samples <= high)]
+    cuts = np.quantile(inside, np.arange(1, count) / count) if len(inside) else np.zeros(0)
+    # Equal quantiles make fewer intervals.
+    return np.unique(np.concatenate([[low], cuts[(cuts > low) & (cuts < high)], [high]]))
+
+
+def rounded_range(low: float, high: float) -> tuple[float, float]:
+    """A range around another, its ends rounded to three digits of its width.
+
+    >>> rounded_range(0.01234567, 9.8765432)
+    (0.01, 9.88)
+    >>> rounded_range(2.5, 2.5)
+    (2.5, 2.5)
+    """
+    width = float(high) - float(low)
+    size = max(abs(float(low)), abs(float(high)))
+    if width <= 1e-9 * size:  # constant, but for rounding
+        return float(low), float(low)
+    digits = _DIGITS - 1 - math.floor(value_of("log10", width))
+    unit = value_of("pow", 10.0, abs(digits))
+    if digits >= 0:
+        return math.floor(low * unit) / unit, math.ceil(high * unit) / unit
+    return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+
+
+def _even(low: float, high: float, count: int) -> FloatArray:
+    edges: FloatArray = np.linspace(low, high, count + 1)
+    return edges

@@ -1,4 +1,4 @@
-"""Pictures of a dynamic Bayesian network: marginals over time against the nominal course."""
+"""Pictures of a dynamic Bayesian network: marginals over time, with the nominal values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tauslab.analysis.dbn.results.inference import factored_frontier
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.views.distributions import middle_edges
 from tauslab.views.figures import (
@@ -35,8 +36,8 @@ def plot_network(
 ) -> Figure:
     """Draw a panel per node: probabilities of its intervals over time, as sampled.
 
-    Of a variable also the mean over the samples, the factored frontier's mean, and the course with
-    the model's own values. A parameter, which has no time, is drawn as bars.
+    Of a variable also the mean over the samples, the factored frontier's mean, and the time course
+    with the model's own values. A parameter, which has no time, is drawn as bars.
 
     Raises
     ------

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import FloatArray, Structure
+from tauslab.analysis.dbn.results.network import Structure
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.layouts import Counting
@@ -22,7 +23,7 @@ from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import DEFAULT_SOLVER, DbnOptions
 from tauslab.options.sampling import Sampling
-from tauslab.options.values.stored import attributes_of
+from tauslab.options.values.definition import attributes_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.runner.ensemble.ode_task import SLACK
@@ -72,7 +73,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     Raises
     ------
     ModelError
-        A feature that equations cannot honour, or a law that is not known.
+        A feature that equations cannot honour, or a formula that is not known.
     ConfigError
         A name that the model does not have, or a model without variables.
     """

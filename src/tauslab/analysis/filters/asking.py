@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Asking:
-    """What the function gets as `values`; the device is asked once for each name.
+    """The argument `values` of the function; the device is asked once for each name.
 
-    To give a value is collective. So before each, and at the end, ranks tell each other how far the
+    To give a value is collective. So before each, and at the end, ranks compare how far the
     function is: where one of them failed, or asks for something else, none is left waiting.
     """
 
@@ -36,7 +36,7 @@ class Asking:
         return self._known[name]
 
     def answer(self, function: Callable[[], T]) -> T:
-        """What `function` gives, which calls this one; where it fails on a rank, all fail.
+        """The value of `function`, which calls this object; where it fails on a rank, all fail.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class Asking:
     def _tell(self, state: str, failure: str = "") -> None:
         if self._shares.ranks == 1:
             return
-        states = self._shares.told((state, failure))
+        states = self._shares.all_of((state, failure))
         self._broken = True  # unless nothing is wrong
         for rank, (_, why) in enumerate(states):
             if why and not failure:

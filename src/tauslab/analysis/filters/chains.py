@@ -1,9 +1,9 @@
 """Particle marginal Metropolis-Hastings: parameters from a time course.
 
 Andrieu, Doucet and Holenstein, J. R. Stat. Soc. B 72, 269 (2010). A random walk on the parameters
-(on their logarithms where the prior is of a positive number) whose likelihoods are those of
-particle filters; the likelihood of the present place is kept, so that the chain's law is the
-posterior whatever the number of particles.
+(on their logarithms where the prior is of a positive number) whose likelihoods come from
+particle filters; the likelihood of the present place is kept, so that the chain's distribution is
+the posterior whatever the number of particles.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.analysis.particles import weights as particle_weights
 from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.options.values.priors import Prior
@@ -35,9 +36,9 @@ _FIRST_STEP = 0.2  # of the spread of a prior, in a first proposal
 _ADAPT_EVERY = 25  # steps of the warm-up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chain(ArrayResult):
-    """What `tauslab.pmmh` gives: one chain, or several that ran side by side.
+    """Result of `tauslab.pmmh`: one chain, or several that ran side by side.
 
     Attributes
     ----------
@@ -82,14 +83,14 @@ class Chain(ArrayResult):
         return float(self.accepted.mean())
 
     def effective_size(self, name: str) -> float:
-        """Independent draws that tell as much of a mean (initial positive sequence, Geyer 1992).
+        """Independent draws with the same error of a mean (initial positive sequence, Geyer 1992).
 
-        Of several chains the sum. NaN where one never moved: its draws tell nothing.
+        Of several chains the sum. NaN where one never moved.
         """
         return sum(_effective_size(row) for row in np.atleast_2d(self[name]))
 
     def rhat(self, name: str) -> float:
-        """How much wider all chains are than each alone, near 1 where they agree.
+        """Ratio of the width of all chains to that of each alone, near 1 where they agree.
 
         Of chains that are cut in halves (Gelman and others, Bayesian Data Analysis, 3rd edition,
         section 11.4); NaN where there are too few steps or none moved, infinite where
@@ -246,13 +247,10 @@ class Walk:
         self._priors, self._log_likelihood = priors, log_likelihood
         self._steps, self._warm_up = steps, warm_up
         names, total = tuple(priors), steps + warm_up
+        key = np.array([seed, particle_weights.CHAINS], np.uint64)
+        streams = [np.array([0, 0, 0, chain], np.uint64) for chain in range(chains)]
         self._draws = [
-            np.random.Generator(
-                np.random.Philox(
-                    key=np.array([seed, 7], np.uint64), counter=np.array([0, 0, 0, c], np.uint64)
-                )
-            )
-            for c in range(chains)
+            np.random.Generator(np.random.Philox(key=key, counter=counter)) for counter in streams
         ]
         columns = []
         for name in names:
@@ -293,7 +291,7 @@ class Walk:
             )
 
     def kept(self) -> dict[str, Array]:
-        """All that it goes on from."""
+        """Arrays from which the chains go on."""
         names = ("place", "prior", "found", "root")
         done = {name: getattr(self, name)[:, : self.step] for name in ("visited", "logs", "moved")}
         draws = np.array([_packed(draw) for draw in self._draws], np.uint64)

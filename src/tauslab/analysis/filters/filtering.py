@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.analysis.filters.asking import Asking
 from tauslab.analysis.filters.observing import Constants, Observations
 from tauslab.analysis.filters.result import FilterResults
 from tauslab.analysis.particles import weights as particle_weights
 from tauslab.analysis.particles.ensemble import Ensemble
+from tauslab.analysis.particles.store import StateCheckpoint, read_stored
 from tauslab.analysis.particles.sums import CutRows
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
-from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import assigned
 from tauslab.store.state import State
 
 DEFAULT_THRESHOLD = 0.5
@@ -24,13 +24,7 @@ _AT_ONCE = 1 << 22  # numbers of which moments are taken at once
 _CONSTANT = "constant_"  # before the name of one, in what is kept
 
 
-def check_threshold(threshold: float) -> None:
-    """Refuse what is no part of n."""
-    if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
-        raise ConfigError(f"{assigned('threshold')}{threshold!r} is not allowed: from 0 to 1")
-
-
-class Course:
+class ParticleFilters:
     """Filters on their way through the data: `count` of them, which share an ensemble's particles.
 
     Filter f has the particles ``f n .. f n + n - 1``, and draws as if it were alone.
@@ -79,11 +73,11 @@ class Course:
         return int(own.stop - own.start)
 
     def kept(self) -> dict[str, Array]:
-        """All that it goes on from, beside the ensemble. Collective."""
+        """Arrays from which the filters go on, beside the ensemble. Collective."""
         logs = self._particles.joined(self._weights.logs).reshape(self.count, self.n)
         names = ("resamplings", "terms", "sizes", "mean", "sd")
         found = {name: getattr(self, name) for name in names}
-        if self.count == 1:  # amounts at the start: the ensemble has those of now alone
+        if self.count == 1:  # amounts at the start: the ensemble has the present ones alone
             found |= {
                 _CONSTANT + name: values
                 for name, values in self._constants.items()
@@ -92,7 +86,7 @@ class Course:
         return {"row": np.array(self.row), "logs": logs, **found}
 
     def go_on(self, kept: State) -> None:
-        """Take up what was kept; the ensemble is where it was then."""
+        """Go on from what was kept; the ensemble is where it was then."""
         self.row = kept.whole("row", 0, len(self._data))
         logs = kept.take("logs", np.float64, self.count, self.n)
         self._weigh(logs.reshape(-1)[self._particles.own])
@@ -109,7 +103,7 @@ class Course:
     ) -> FilterResults:
         """Go through all rows that are left; `after_row` is called after each.
 
-        Constants that differ between particles are those of the particles as they are now; what
+        Constants that differ between particles belong to the particles as they are now; what
         `go_on` took up goes before.
         """
         self._constants = {**constants, **self._constants}
@@ -152,10 +146,10 @@ class Course:
             if not alive.all():
                 factors = np.where(alive[particles.own], factors, -np.inf)
             before = self._weights.means
-            with np.errstate(invalid="ignore"):  # told below
+            with np.errstate(invalid="ignore"):  # an error follows below
                 self._weigh(self._weights.logs + factors)
             if not (self._weights.largest < np.inf).all():
-                self._require_numbers(particles.joined(factors))
+                particle_weights.require_log_weights(particles.joined(factors))
             after = self._weights.means
             held = np.isfinite(before)
             self.terms[:, row] = np.where(held, after - np.where(held, before, 0.0), -np.inf)
@@ -199,15 +193,13 @@ class Course:
 
     def _ancestors(self, f: int, shares: FloatArray, part: slice) -> IntArray:
         """Ancestors of a part of the particles of a filter, of the weights of all of them."""
-        draws = 1 if self._scheme == "systematic" else self.n
-        uniforms = particle_weights.uniform(
-            self._particles.seed, particle_weights.RESAMPLING, int(self.resamplings[f]), draws,
-            self.number + f,
-        )  # fmt: skip
-        return particle_weights.ancestors_of(shares, self.n, self._scheme, uniforms, part)
+        seed, number = self._particles.seed, int(self.resamplings[f])
+        return particle_weights.ancestors_of(
+            shares, self._scheme, seed, number, self.number + f, part
+        )
 
     def _log_density(self, looked: _Looked) -> FloatArray | None:
-        """Of the row in the state of each particle, ``[own]``; None where nothing was seen."""
+        """Log density of the row for each particle, ``[own]``; None where nothing was seen."""
         particles, own = self._particles, self._particles.own
         if self._data.by_function:
             asking = Asking(looked, particles.shares)
@@ -217,14 +209,6 @@ class Course:
             return None if found is None else found[own]
         each = {k: v[own] if isinstance(v, np.ndarray) else v for k, v in self._constants.items()}
         return self._data.log_density(self.row, looked, each, self._own)
-
-    def _require_numbers(self, factors: FloatArray) -> None:
-        bad = np.flatnonzero(np.isnan(factors) | (factors == np.inf))
-        if len(bad):
-            raise ConfigError(
-                f"the log-weight of particle {bad[0]} is {factors.flat[bad[0]]}: a number or -inf "
-                f"({len(bad)} of {factors.size} are not)"
-            )
 
     def _record(self, going: Any, counts: Array) -> None:
         """Weighted means and standard deviations, of counts ``[own, species]``."""
@@ -246,7 +230,7 @@ class Course:
 
 
 class _Weights:
-    """Weights of the particles of all filters; what is computed of them is so when it is asked for.
+    """Weights of the particles of all filters; sums of them are computed when they are needed.
 
     Attributes
     ----------
@@ -269,7 +253,7 @@ class _Weights:
 
     @cached_property
     def _sums(self) -> FloatArray:
-        """Sums of those and of their squares ``[2, filter]``. Collective."""
+        """Sums of `shares` and of their squares ``[2, filter]``. Collective."""
         return self._rows.sums(np.stack([self.shares, self.shares * self.shares]))
 
     @property
@@ -289,7 +273,7 @@ class _Weights:
         return self.shares / self._rows.spread(np.where(totals > 0, totals, 1.0))
 
     def levelled(self, chosen: BoolArray) -> _Weights:
-        """Others, which are all 1 in filters that are chosen."""
+        """Weights that are all 1 in filters that are chosen."""
         ones = self._rows.spread(chosen)
         made = _Weights(np.where(ones, 0.0, self.logs), self._rows)
         made.shares = np.where(ones, 1.0, self.shares)
@@ -322,3 +306,26 @@ class _Looked:
             counts = self.counts if self._whole else None
             self._known[name] = self._particles.own_values(name, counts)
         return self._known[name]
+
+
+class FilterCheckpoint(StateCheckpoint):
+    """A file of particles, with the state of their filters.
+
+    `particles` is set as soon as the ensemble is open.
+    """
+
+    particles: Ensemble
+
+    def take_up(self) -> State:
+        """As of `StateCheckpoint`; puts the ensemble where it was."""
+        if kept := super().take_up():
+            self.particles.seed = self._stored.seed
+            self.particles.go_on(self._file.path, self._stored)
+        return kept
+
+    def _read(self) -> State:
+        _, self._stored, kept = read_stored(self._file.path)
+        return kept
+
+    def _write(self, arrays: Mapping[str, npt.ArrayLike]) -> None:
+        self.particles.save_with(self._file.path, arrays)

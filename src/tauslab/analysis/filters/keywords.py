@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
 from tauslab.analysis.filters.filtering import DEFAULT_THRESHOLD
-from tauslab.analysis.filters.observing import Observe
+from tauslab.analysis.filters.observing import Observations, Observe
 from tauslab.analysis.particles.weights import SCHEMES
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import assigned, opt, said
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import device_option
 from tauslab.options.methods import Method, MethodWord
 from tauslab.options.places import Device, Name
-from tauslab.options.values.checks import whole
+from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
-from tauslab.options.values.recurring import comm_option, initial_option, seed_option
+from tauslab.options.values.recurring import (
+    checkpoint_every_option,
+    checkpoint_option,
+    comm_option,
+    initial_option,
+    seed_option,
+)
 from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.texts import add_once, count
 
@@ -49,8 +54,8 @@ def observations(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 @declared
 @dataclass(frozen=True)
-class HiddenKeywords:
-    """Keywords of all functions that compare a model with data."""
+class DataKeywords:
+    """Data, and the noise with which they were seen."""
 
     data: Any
     _: KW_ONLY
@@ -66,20 +71,42 @@ class HiddenKeywords:
         '``(values, row, t)`` that gives a log density per particle: ``values("X")`` is an array '
         '``[n]``, ``row["gfp"]`` a number.',
     )  # fmt: skip
+
+    def observations(self) -> Observations:
+        """Data with the noise of each column.
+
+        Raises
+        ------
+        ConfigError
+            `observe` is missing, or as of `Observations`.
+        """
+        if self.observe is None:
+            example = said('"X=normal(10)"', '{"X": "normal(sd=10)"}')
+            raise ConfigError(
+                f"{opt('observe')} is missing: what is compared with the data, such as "
+                f"{assigned('observe')}{example}"
+            )
+        return Observations(self.data, self.observe)
+
+
+@declared
+@dataclass(frozen=True)
+class HiddenKeywords(DataKeywords):
+    """Keywords of all functions that compare particles with data."""
+
+    _: KW_ONLY
     initial: Mapping[str, StartLaw] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(
         None, "ssa (default): exact; tau: leaping", flag="--method", group="method",
         choices=("ssa", "tau"), doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
-    checkpoint: Name | None = option(
-        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
-        group="output", type=Path, metavar="FILE",
-        doc="An HDF5 file that is written every `checkpoint_every` seconds, after a row of data or "
-        "a step of a chain, and at the end. Where it is there already, the call goes on from it, "
-        "with the bits of one that was never ended; one of another call is refused.",
-    )  # fmt: skip
-    checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
+    checkpoint: Name | None = checkpoint_option(
+        ", after a row of data or a step of a chain, and at the end. Where it is there already, "
+        "the call goes on from it, with the bits of one that was never ended; one of another call "
+        "is refused."
+    )
+    checkpoint_every: float = checkpoint_every_option()
     comm: Any = comm_option()
 
 
@@ -105,6 +132,7 @@ class FilterKeywords(HiddenKeywords):
     threshold: float = option(
         DEFAULT_THRESHOLD, "part of n below which the effective number leads to copies (0.5)",
         flag="--threshold", group="method", type=float, metavar="PART",
+        check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
         doc="Particles are copied where their effective number is below this part of n; 1 always "
         "does.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How likely an observation is in a state: models by name, and rows of data.
+"""Densities of observations in a state: noises by name, and rows of data.
 
 Densities are computed by IEEE operations and portable logarithms, so that weights have the same
 bits on every machine.
@@ -21,7 +21,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import said
 from tauslab.model.expressions.distributions import arguments_of
 from tauslab.model.network.counts import meant, some
-from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+from tauslab.model.portable import portable_log, portable_log_gamma
 
 Observe = Mapping[str, "str | tuple[str, str]"] | Callable[..., npt.ArrayLike]
 Values = Callable[[str], FloatArray]  # a species, an observable or a parameter by name
@@ -101,7 +101,7 @@ def _log_factorial(y: float) -> float:
 class _Kind:
     """A density, its parameters with their defaults (None: must be given), and their bounds.
 
-    Their names are those of the registry of distributions; the state gives what stands first
+    They have the names of the registry of distributions; the state gives what stands first
     there, of ``lognormal`` by its logarithm.
     """
 
@@ -145,7 +145,7 @@ class ObservationModel:
 
     @classmethod
     def parse(cls, column: str, given: str | tuple[str, str]) -> ObservationModel:
-        """Of ``"normal(sd=10)"``, or ``("X", "normal(sd=10)")`` where names differ.
+        """Read ``"normal(sd=10)"``, or ``("X", "normal(sd=10)")`` where names differ.
 
         Raises
         ------
@@ -220,8 +220,8 @@ class ObservationModel:
         """Logarithm of a bound of the density of `y` over all states there may be."""
         if self.kind not in ("normal", "lognormal") or (self.kind == "lognormal" and y <= 0):
             return 0.0  # a probability, or a density of 0
-        here = np.array([y])
-        return float(self.log_density(y, lambda _: here, constants)[0])
+        state = np.array([y])
+        return float(self.log_density(y, lambda _: state, constants)[0])
 
 
 def _spellings() -> str:
@@ -313,7 +313,7 @@ class Observations:
 
     @property
     def by_function(self) -> bool:
-        """Whether a function observes."""
+        """Return whether a function observes."""
         return self._function is not None
 
     @property
@@ -343,7 +343,7 @@ class Observations:
         return found.digest()
 
     def seen(self, row: int) -> Mapping[str, float]:
-        """What a row holds, without what is missing."""
+        """Values of a row by column, without missing ones."""
         held = {name: float(column[row]) for name, column in self._columns.items()}
         return {name: value for name, value in held.items() if not math.isnan(value)}
 

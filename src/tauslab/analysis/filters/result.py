@@ -71,14 +71,14 @@ class _Filtered(ArrayResult):
     def _columns(
         stored: State,
     ) -> tuple[FloatArray, FloatArray, tuple[str, ...], FloatArray, FloatArray, FloatArray]:
-        """What follows the likelihood, in the order of both classes."""
+        """Fields after the likelihood, in the order of both classes."""
         return (
             stored["log_likelihood_term"], stored["time"], tuple(stored["species"].tolist()),
             stored["mean"], stored["sd"], stored["effective_size"],
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FilterResult(_Filtered):
     """Result of a filter, made by `tauslab.particle_filter` and `tauslab.exact_filter`.
 
@@ -87,7 +87,7 @@ class FilterResult(_Filtered):
     log_likelihood
         Logarithm of the density of all data; -inf where no particle can explain a row.
     terms
-        f64 ``[time]``: of each row, given those before; their sum is `log_likelihood`.
+        f64 ``[time]``: of each row, given the rows before; their sum is `log_likelihood`.
     time
         f64 ``[time]``: times of the rows.
     species
@@ -196,7 +196,7 @@ class FilterResult(_Filtered):
         return cls(stored.real("log_likelihood"), *cls._columns(stored), bound)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FilterResults(_Filtered):
     """Result of many filters, made by `tauslab.particle_filters`.
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -18,20 +17,19 @@ from tauslab.analysis.particles.motions.lattice import LatticeMotion
 from tauslab.analysis.particles.motions.motion import Motion
 from tauslab.analysis.particles.motions.network import NetworkMotion, require_method
 from tauslab.analysis.particles.shares import Shares
-from tauslab.analysis.particles.store import Stored, read_stored, write_stored
+from tauslab.analysis.particles.store import StoredParticles, read_stored, write_stored
 from tauslab.analysis.particles.sums import fixed_sum
 from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError, InputFileError, one_of
 from tauslab.base.option_names import opt, said, warn
-from tauslab.decomposition.ranks.alike import require_same
-from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import meant, some
 from tauslab.model.network.network import Network
-from tauslab.model.portable.array_log import portable_log
+from tauslab.model.portable import portable_log
 from tauslab.options.ensemble import MOST_TRAJECTORIES, Options
 from tauslab.options.methods import (
     ODE,
@@ -51,7 +49,7 @@ from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.state import State
 
-_ENDED = 2  # statuses from here on are ends
+_ENDED = 2  # this status and all above are ends
 
 
 class Ensemble:
@@ -67,9 +65,8 @@ class Ensemble:
     ----------
     model
         A network that ``ssa``, ``tau`` or ``ode`` can run: with its events, rate rules and delayed
-        reactions, where what waits and what they set goes with a particle wherever it is copied.
-        Under ``ode`` no delayed reactions, nor delays in formulas. Or a lattice: a particle is all
-        of it.
+        reactions, whose pending executions are copied with a particle. Under ``ode`` no delayed
+        reactions, nor delays in formulas. Or a lattice: a particle is all of it.
     n
         Number of particles; of lattices 65,536 at most.
     seed
@@ -80,7 +77,8 @@ class Ensemble:
         Values of parameters and initial amounts by name: one for all, or an array ``[n]``. Of
         lattices, what changes hops has one value for all.
     initial
-        Laws of initial counts by species, drawn for each particle: see `tauslab.cme`.
+        Probability distributions of initial counts by species, drawn for each particle: see
+        `tauslab.cme`.
     method
         ``ssa``, the default, ``tau`` or ``ode``; or their settings. With ``tau`` a leap ends at
         every advance, so that results depend on the times between. With ``ode`` particles are
@@ -158,7 +156,7 @@ class Ensemble:
             )
         if isinstance(model, Network):
             warn_of_steps(model)
-        self._laws = start_laws(initial, model)
+        self._initial = start_laws(initial, model)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._rows: dict[str, Any] = {}
         self._origin = Origin(repeats=seed is not None)
@@ -174,14 +172,14 @@ class Ensemble:
             raise
 
     def _opened(self, rows: Mapping[str, Any]) -> Motion:
-        """What moves particles of this model by this method."""
+        """Make the motion of particles of this model by this method."""
         model, options = self._model, self._options
         if isinstance(model, Lattice):
             return LatticeMotion(model, options.n, rows, self._backend, self._comm)
         require_method(options)
         if isinstance(options.method, ODE):
             return OdeMotion(model, options, rows, self._backend, self._comm)
-        return NetworkMotion(model, options, rows, self._backend, self._comm, self._laws)
+        return NetworkMotion(model, options, rows, self._backend, self._comm, self._initial)
 
     # ---------------------------------------------------------------- looking
 
@@ -220,7 +218,7 @@ class Ensemble:
         Read it, and do not write. In the row of a particle that has ended is a copy of another.
         Under ``mpirun`` these are the particles of this rank, `own`.
         """
-        return self._motion.counts
+        return self._motion.device_counts()
 
     @property
     def observables(self) -> dict[str, FloatArray]:
@@ -251,7 +249,7 @@ class Ensemble:
 
     @property
     def alive(self) -> BoolArray:
-        """Whether each particle goes on."""
+        """Which particles have not ended, bool ``[particle]``."""
         return np.asarray(self.status < _ENDED)
 
     @property
@@ -266,12 +264,12 @@ class Ensemble:
 
     @property
     def effective_size(self) -> float:
-        """How many particles of equal weight tell as much: from 1 to n; 0 if all weights are 0."""
+        """Particles of equal weight with the same error: from 1 to n; 0 if all weights are 0."""
         return particle_weights.effective_size(self._logs)
 
     @property
     def solver(self) -> str:
-        """Of ``ode``, the solver that a pilot chose at the first advance; empty where none did."""
+        """The solver of ``ode`` that a pilot chose at the first advance; empty where none did."""
         return self._motion.solver if isinstance(self._motion, OdeMotion) else ""
 
     def go_on_by(self, solver: str) -> None:
@@ -289,9 +287,9 @@ class Ensemble:
         return self._motion.own_counts()
 
     def own_values(self, name: str, counts: Array | None = None) -> FloatArray:
-        """What `values` gives, of the particles of this rank, `own`.
+        """Values of a species or an observable of the particles of this rank, `own`.
 
-        `counts` are those of `own_counts`, where they are known.
+        `counts` spares a copy from the device: the array of `own_counts`.
         """
         ended = ~self.alive[self.own]
         if name in self.species:
@@ -311,13 +309,13 @@ class Ensemble:
         return np.ascontiguousarray(table[:, self._observables.index(name)])
 
     def joined(self, own: Array) -> Any:
-        """Values ``[particle]`` of those that each rank has of its own. Collective."""
+        """Values ``[particle]`` of all ranks, of the `own` ones of each. Collective."""
         self._meet("values")
         return np.asarray(self._motion.shares.joined(own))
 
     @property
     def device_particles(self) -> Any:
-        """Of lattices: species + 1, 0 for an empty slot, ``[particle, z, y, x, slot]``.
+        """Slots of lattices ``[particle, z, y, x, slot]``: species + 1, 0 where empty.
 
         An array on the device as `device_counts`, of this rank's particles, `own`. Particles that
         wait for a slot are not in it.
@@ -325,7 +323,7 @@ class Ensemble:
         return self._of_lattices("device_particles").cells
 
     def profile(self, species: str, axis: str = "z") -> IntArray:
-        """Of lattices: particles of a species ``[particle, plane]`` along z, y or x."""
+        """Particles of a species in planes of lattices, ``[particle, plane]`` along z, y or x."""
         motion = self._of_lattices("profile")
         one_of("species", species, self.species)
         one_of("axis", axis, ("z", "y", "x"))
@@ -398,12 +396,7 @@ class Ensemble:
                 f"{factors.shape}"
             )
         factors = np.where(self.alive, factors, -np.inf)
-        bad = np.flatnonzero(np.isnan(factors) | (factors == np.inf))
-        if len(bad):
-            raise ConfigError(
-                f"the log-weight of particle {bad[0]} is {factors[bad[0]]}: a number or -inf "
-                f"({len(bad)} of {self.n} are not)"
-            )
+        particle_weights.require_log_weights(factors)
         before = particle_weights.log_mean(self._logs)
         self._logs = self._logs + factors
         after = particle_weights.log_mean(self._logs)
@@ -418,7 +411,7 @@ class Ensemble:
         Parameters
         ----------
         weights
-            Weights ``[particle]`` of 0 or more in place of those of the ensemble; of any sum.
+            Weights ``[particle]`` of 0 or more in place of the ensemble's weights; of any sum.
         method
             ``systematic``, ``stratified`` or ``multinomial``.
 
@@ -437,11 +430,8 @@ class Ensemble:
         else:
             given = particle_weights.checked_weights(weights, self.n) * self.alive
             shares = np.ldexp(given, -np.frexp(given.max(initial=0.0))[1])  # sums that are finite
-        draws = 1 if method == "systematic" else self.n
-        uniforms = particle_weights.uniform(
-            self.seed, particle_weights.RESAMPLING, self._resamplings(), draws
-        )
-        ancestors = particle_weights.ancestors_of(shares, self.n, method, uniforms)
+        number, self._resampled = self._resampled, self._resampled + 1
+        ancestors = particle_weights.ancestors_of(shares, method, self.seed, number)
         self.take(ancestors)
         return ancestors
 
@@ -549,9 +539,9 @@ class Ensemble:
     def save_with(self, path: str | os.PathLike[str], more: Mapping[str, npt.ArrayLike]) -> None:
         """`save`, with arrays by name in a group ``more`` of the file."""
         self._meet("save", path=path)
-        stored = Stored(
+        stored = StoredParticles(
             state=State(Path(path), arrays=self._motion.stored()), status=self.status,
-            log_weights=self._logs, rows=self._values(), laws=self._laws, time=self.time,
+            log_weights=self._logs, rows=self._values(), initial=self._initial, time=self.time,
             round=self.round, resamplings=self._resampled, seed=self.seed,
             method=self._options.method.word, settings=given_in(self._options.method),
             max_steps=self._options.max_steps,
@@ -576,12 +566,12 @@ class Ensemble:
             how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
             model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
-            initial=stored.laws, comm=comm, **how,
+            initial=stored.initial, comm=comm, **how,
         )  # fmt: skip
         made.go_on(path, stored)
         return made
 
-    def go_on(self, path: str | os.PathLike[str], stored: Stored) -> None:
+    def go_on(self, path: str | os.PathLike[str], stored: StoredParticles) -> None:
         """Take up what was read from a file, with as many particles and their values."""
         if len(stored.status) != self.n:
             raise InputFileError(f"{path} is damaged: its arrays do not belong together")
@@ -600,12 +590,7 @@ class Ensemble:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Give the device back."""
         self.close()
 
@@ -616,12 +601,12 @@ class Ensemble:
         require_same(self._comm, f"Ensemble.{name}", arguments)
 
     def _begin(self, rows: Mapping[str, Any]) -> None:
-        """All that an ensemble has at t = 0."""
+        """Take the state at t = 0."""
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._logs = np.zeros(self.n)
         self.status = np.zeros(self.n, np.uint8)
         first = self._number * self._group
-        if self._laws:
+        if self._initial:
             self._motion.place(self._drawn(), self.seed, first)
         else:
             self._motion.begin(self.seed, first)
@@ -641,11 +626,6 @@ class Ensemble:
                     f"no parameter or species of that name; parameters: {some(parameters)}; "
                     f"species: {some(dict.fromkeys(species))}{near}"
                 )
-
-    def _resamplings(self) -> int:
-        """The number of this resampling."""
-        self._resampled += 1
-        return self._resampled - 1
 
     def _values(self) -> dict[str, Any]:
         """Values that a file keeps: with amounts that were given, which a model may not know."""
@@ -692,7 +672,7 @@ class Ensemble:
         At the start, before anything moves. The first group has the number `number`.
         """
         self._group, self._number = size, number
-        if self._laws or self._motion.draws or number:
+        if self._initial or self._motion.draws or number:
             self._begin(self._options.set)
 
     def copy_rows(self, index: IntArray) -> None:
@@ -708,15 +688,9 @@ class Ensemble:
         self._rows = rows
 
     def _drawn(self) -> dict[str, IntArray]:
-        """Initial counts by inverting the distribution function of each law."""
-        size = self._group
-        return {
-            name: np.concatenate([
-                particle_weights.drawn(
-                    self._laws[name], self.seed, number, size, self._number + group
-                )
-                for group in range(self.n // size)
-            ])
-            for number, name in enumerate(self._motion.species)
-            if name in self._laws
-        }  # fmt: skip
+        """Initial counts by inverting the distribution function of each distribution."""
+        first, size = self._number, self._group
+        return particle_weights.initial_counts(
+            self._initial, self._motion.species, self.seed, size,
+            range(first, first + self.n // size),
+        )  # fmt: skip

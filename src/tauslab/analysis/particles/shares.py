@@ -19,7 +19,7 @@ class Shares:
 
     def __init__(self, n: int, comm: Communicator) -> None:
         self.n, self._comm = n, comm
-        self._rows: list[int] = []  # that each rank sends here, as `route` found
+        self._rows: list[int] = []  # that each rank sends to this one, by `route`
 
     def of(self, rank: int) -> slice:
         """The particles of a rank."""
@@ -41,34 +41,34 @@ class Shares:
         """How many ranks there are."""
         return self._comm.size
 
-    def told(self, value: T) -> list[T]:
-        """What each rank has to say. Collective."""
+    def all_of(self, value: T) -> list[T]:
+        """Values of all ranks. Collective."""
         return self._comm.allgather(value)
 
     def joined(self, part: Array) -> Any:
-        """Rows ``[particle]`` of all ranks, of those of each. Collective."""
+        """Rows ``[particle]`` of all ranks. Collective."""
         if self._comm.size == 1:
             return part
         owned = [self.of(rank) for rank in range(self._comm.size)]
         return self._comm.join(part, [own.stop - own.start for own in owned])
 
     def gathered(self, part: Array, sizes: Sequence[int] | None = None) -> Any:
-        """The same of rows of which rank r has ``sizes[r]``; asked for where not given."""
+        """Rows of all ranks, of which rank r has ``sizes[r]``; ranks exchange them if not given."""
         if self._comm.size == 1:
             return part
         return self._comm.join(part, self._comm.allgather(len(part)) if sizes is None else sizes)
 
     def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
-        """Whether `value` holds on any rank. Collective."""
+        """Return whether `value` holds on any rank. Collective."""
         return self._comm.any(value)
 
     def route(self, ancestors: IntArray) -> tuple[IntArray, Sequence[IntArray]]:
-        """Who needs which rows, where particle i becomes a copy of ``ancestors[i]``.
+        """Find the rows that ranks need, where particle i becomes a copy of ``ancestors[i]``.
 
         Returns
         -------
         Which of the rows that this rank will hold becomes each of its particles: rows of its own
-        come first, then those of the other ranks in their order; and for each rank the rows of this
+        come first, then rows of the other ranks in their order; and for each rank the rows of this
         one that it needs, each once.
         """
         size, rank = self._comm.size, self._comm.rank
@@ -86,7 +86,7 @@ class Shares:
     def exchange(
         self, sent: Mapping[int, Array | None], dtype: npt.DTypeLike, columns: int
     ) -> list[Array]:
-        """Send rows to other ranks, and get those that `route` found, in the order of ranks."""
+        """Send rows to other ranks, and get rows of theirs by `route`, in the order of ranks."""
         arrived = {
             other: np.empty((rows, columns), dtype)
             for other, rows in zip(sent, self._rows, strict=True)
@@ -108,6 +108,6 @@ def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _between(numbers: IntArray, own: slice) -> IntArray:
-    """Those of increasing numbers that are in a slice."""
+    """The part of increasing numbers that is in a slice."""
     low, high = np.searchsorted(numbers, [own.start, own.stop])
     return numbers[low:high]

@@ -1,9 +1,13 @@
-"""Particles in an HDF5 file, from which an ensemble goes on."""
+"""HDF5 files from which an ensemble, a filter, a chain or a search goes on, with the same bits."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import Array, FloatArray
+from tauslab.base.errors import ConfigError, StoppedEarly
+from tauslab.base.option_names import opt
+from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.decomposition.ranks.on_root import on_root
+from tauslab.decomposition.ranks.stopping import asked_to_stop
 from tauslab.formats.toml.network import read_toml_text
 from tauslab.model.lattice.file import write_model_group
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
+from tauslab.store.locks import written_by_us
 from tauslab.store.state import State, StateFile
 
 if TYPE_CHECKING:
@@ -27,18 +37,19 @@ _MOST = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredParticles:
     """All that an ensemble goes on from; `rows` are values by name, one or one per particle.
 
     `state` holds arrays as `Motion.stored` gives them; `settings` are options of the method that
-    have not their defaults, by field. `laws` are those of initial counts by species.
+    have not their defaults, by field. `initial` holds probabilities ``[count]`` of initial counts
+    by species.
     """
 
     state: State
     status: Array
     log_weights: FloatArray
     rows: Mapping[str, float | FloatArray]
-    laws: Mapping[str, FloatArray]
+    initial: Mapping[str, FloatArray]
     time: float
     round: int
     resamplings: int
@@ -53,11 +64,11 @@ def _file(path: Path) -> StateFile:
 
 
 def write_stored(
-    path: Path, model: Network | Lattice, stored: Stored, more: Mapping[str, npt.ArrayLike]
+    path: Path, model: Network | Lattice, stored: StoredParticles, more: Mapping[str, npt.ArrayLike]
 ) -> None:
     """Write a new file beside `path`, and put it in its place when it is complete.
 
-    `more` are arrays of those who keep something beside the particles.
+    `more` are arrays that a filter keeps beside the particles.
 
     Raises
     ------
@@ -72,7 +83,7 @@ def write_stored(
         "species": np.array(list(model.species), str), "status": stored.status,
         "log_weights": stored.log_weights, **stored.state,
     }  # fmt: skip
-    groups = {"values": stored.rows, "initial": stored.laws, "more": more}
+    groups = {"values": stored.rows, "initial": stored.initial, "more": more}
     for group, own in groups.items():
         arrays |= {f"{group}/{name}": values for name, values in own.items()}
 
@@ -85,8 +96,8 @@ def write_stored(
     _file(path).write(arrays, attributes, add_lattice)
 
 
-def read_stored(path: Path) -> tuple[Network | Lattice, Stored, State]:
-    """The model, all else of a file, and what others kept in it.
+def read_stored(path: Path) -> tuple[Network | Lattice, StoredParticles, State]:
+    """The model, the particles, and the arrays that a filter kept beside them.
 
     Raises
     ------
@@ -100,11 +111,11 @@ def read_stored(path: Path) -> tuple[Network | Lattice, Stored, State]:
     if not (n and isinstance(method, str) and isinstance(settings, str)):
         raise found.damaged("it has no particles, or no method")
     own = {k: v for k, v in found.items() if k.partition("/")[0] not in _OF_ALL}
-    stored = Stored(
+    stored = StoredParticles(
         state=State(path, arrays=own),
         status=status, log_weights=found.take("log_weights", np.float64, n),
         rows={name: _row(found, name, n) for name in found.below("values")},
-        laws=found.below("initial"),
+        initial=found.below("initial"),
         time=found.real("time", 0.0), round=found.whole("round"),
         resamplings=found.whole("resamplings"), seed=found.whole("seed", 0, _MOST),
         method=method, settings=_settings(found, settings),
@@ -137,3 +148,103 @@ def _settings(found: State, text: str) -> Mapping[str, Any]:
     if not isinstance(settings, dict):
         raise found.damaged("its settings are not those of a method")
     return settings
+
+
+def digest_of(*parts: object) -> bytes:
+    """A digest of everything that decides a result."""
+    found = hashlib.sha256()
+    for part in parts:
+        text = part if isinstance(part, bytes) else _text(part).encode()
+        found.update(len(text).to_bytes(8, "little") + text)
+    return found.digest()
+
+
+def _text(part: object) -> str:
+    if isinstance(part, Mapping):
+        return repr([(str(key), _text(value)) for key, value in part.items()])
+    if isinstance(part, np.ndarray):
+        return f"{part.dtype} {part.shape} {hashlib.sha256(part.tobytes()).hexdigest()}"
+    return repr(part)
+
+
+class StateCheckpoint:
+    """Arrays by name in a file that is written every `every` seconds at most, by rank 0 alone.
+
+    All ranks call all methods together.
+
+    Parameters
+    ----------
+    path
+        None: nothing is kept.
+    digest
+        Of all that decides the result: the file of another call is refused.
+    kind, what
+        As of `StateFile`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        every: float,
+        digest: bytes,
+        comm: Communicator,
+        kind: str,
+        what: str,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self._every, self._digest, self._comm = every, np.frombuffer(digest, np.uint8), comm
+        self._file, self._last = StateFile(self.path or Path(), kind, what), time.monotonic()
+
+    def held(self) -> AbstractContextManager[None]:
+        """Be the only call that writes the file, in a `with` statement."""
+        return written_by_us(self.path, self._comm, "checkpoint")
+
+    def take_up(self) -> State:
+        """The arrays that an earlier call kept; none where there is no file.
+
+        Raises
+        ------
+        InputFileError
+            The file is damaged, or of another kind.
+        ConfigError
+            It was begun with another model or other options.
+        """
+        if self.path is None or not self._comm.bcast(self.path.exists()):
+            return State()
+        kept = self._read()
+        if kept.take("digest", np.uint8, None).tobytes() != self._digest.tobytes():
+            raise ConfigError(
+                f"{self.path} was begun with another model, other data or other options: give "
+                f"those again, or another {opt('checkpoint')}"
+            )
+        return kept
+
+    def save(self, kept: Callable[[], Mapping[str, npt.ArrayLike]], *, last: bool = False) -> None:
+        """Write the arrays that `kept` returns, if it is time to; `last` says that nothing follows.
+
+        Raises
+        ------
+        StoppedEarly
+            On all ranks, where one was asked to stop before all was done.
+        """
+        if self.path is None:
+            return
+        now = time.monotonic()
+        asked = self._comm.allgather((last or now - self._last >= self._every, asked_to_stop()))
+        stops = not last and any(stop for _, stop in asked)
+        if not (asked[0][0] or stops):
+            return
+        self._last = now
+        self._write({**kept(), "digest": self._digest})
+        if stops:
+            stopped = StoppedEarly(
+                "stopped on request", f"the same command goes on from what is in {self.path}"
+            )
+            stopped.raised_by = self._comm.size
+            raise stopped
+
+    def _read(self) -> State:
+        return on_root(self._comm, self._file.read)
+
+    def _write(self, arrays: Mapping[str, npt.ArrayLike]) -> None:
+        on_root(self._comm, lambda: self._file.write(arrays))

@@ -1,7 +1,7 @@
 """Sums in one fixed tree, also of rows that lie on several ranks.
 
 Neighbours are added, then neighbouring sums, on any machine. A rank adds up the subtrees that lie
-within its part of a row, and only those sums travel.
+within its part of a row, and only the sums travel.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _places(part: _Part) -> list[tuple[int, int]]:
 
 
 def _subtrees(values: FloatArray, part: _Part) -> list[FloatArray]:
-    """Sums of those nodes, each of all rows of ``values [quantity, number]``."""
+    """Sums of the nodes that travel, each of all rows of ``values [quantity, number]``."""
     found: list[FloatArray] = []
     for left, right in _steps(part.start, part.stop, part.length):
         if left:
@@ -96,7 +96,7 @@ def _subtrees(values: FloatArray, part: _Part) -> list[FloatArray]:
 
 @lru_cache(256)
 def _additions(parts: tuple[_Part, ...]) -> tuple[tuple[int, int], ...]:
-    """How the nodes of all parts of a row are added up: numbers of two nodes, -1 for 0.
+    """Additions of the nodes of all parts of a row: numbers of two nodes, -1 for 0.
 
     Each sum is a new node, with the next number; the last one is the sum of the row.
     """
@@ -129,7 +129,7 @@ class CutRows:
         rows = range(own.start // n, -(-own.stop // n)) if own.stop > own.start else range(0)
         self._rows = slice(rows.start, rows.stop)
         ends = np.clip(np.arange(rows.start, rows.stop + 1) * n, own.start, own.stop)
-        self._lengths = np.diff(ends)  # of this rank's parts of those rows
+        self._lengths = np.diff(ends)  # of this rank's parts of these rows
 
     def _cut(self, own: slice) -> tuple[_Part, ...]:
         n, found = self.n, []
@@ -142,13 +142,13 @@ class CutRows:
     # ---------------------------------------------------------------- of this rank
 
     def place(self, row: int, start: int = 0, stop: int | None = None) -> slice:
-        """Where numbers of a row are in arrays ``[own]``."""
+        """The place of numbers of a row in arrays ``[own]``."""
         first = row * self.n - self._start
         return slice(first + start, first + (self.n if stop is None else stop))
 
     @property
     def body(self) -> slice:
-        """Where rows are that lie on this rank as a whole."""
+        """The place of rows that lie on this rank as a whole."""
         first = self.whole.start * self.n - self._start
         return slice(first, first + len(self.whole) * self.n) if self.whole else slice(0, 0)
 
@@ -161,7 +161,7 @@ class CutRows:
     # ---------------------------------------------------------------- of all ranks
 
     def cut(self, values: FloatArray, chosen: BoolArray) -> list[tuple[int, FloatArray]]:
-        """Whole rows of values ``[own]``, of those that are cut and chosen, by number."""
+        """Whole rows of values ``[own]``, by number, of rows that are cut and chosen."""
         if self._shares.ranks == 1:
             return []
         parts = [[part for part in cut if chosen[part.row]] for cut in self._parts]
@@ -194,7 +194,7 @@ class CutRows:
         """Sums ``[quantity, row]`` of values ``[quantity, own]``.
 
         Where `held` is given, ``[own]``, numbers that are not held are left out, and others close
-        up: the tree is that of a row of those alone.
+        up: the tree is that of a row of held numbers alone.
         """
         size = len(values)
         body = values[:, self.body].reshape(size, len(self.whole), self.n)

@@ -1,10 +1,12 @@
 """Weights of particles: sums in one order, and who is copied how often.
 
-Everything here is IEEE operations in a fixed order and `portable_exp`, so that it has the same bits
+All functions use IEEE operations in a fixed order and `portable_exp`, so that it has the same bits
 on every machine.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +14,17 @@ import numpy.typing as npt
 from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
 from tauslab.base.arrays import FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError, one_of
-from tauslab.model.portable.random_words import portable_exp
-from tauslab.model.portable.rounded_log import rounded_log
+from tauslab.model.portable import portable_exp, rounded_log
 
 SCHEMES = ("systematic", "stratified", "multinomial")
 _LEAST = -700.0  # logarithm of a relative weight that counts as 0
 
-# What words are drawn for: high words of a key beside the seed.
-ROUNDS, RESAMPLING, START = 1, 2, 3
+# What words are drawn for, in any analysis: high words of a key beside the seed, never used twice.
+ROUNDS, RESAMPLING, START = 1, 2, 3  # of ensembles and filters
+DIVISIONS, THINNING, FRACTIONS, SIDES = 4, 5, 6, 9  # of cells
+CHAINS, FILTER_SEEDS = 7, 8
+WALKS, WALK_RESAMPLING, LATTICE_RUNS = 16, 17, 20  # of weighted ensembles
+PATHS, PARENTS = 18, 19  # of splitting
 
 
 def words(seed: int, purpose: int, number: int, n: int, group: int = 0) -> UintArray:
@@ -35,12 +40,21 @@ def uniform(seed: int, purpose: int, number: int, n: int, group: int = 0) -> Flo
     return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def drawn(law: FloatArray, seed: int, number: int, n: int, group: int = 0) -> IntArray:
-    """`n` initial counts of species `number` by inverting the distribution function of a law."""
-    draws = uniform(seed, START, number, n, group)
-    ladder = np.add.accumulate(law)
-    found = np.searchsorted(ladder, draws * ladder[-1], side="right")
-    return np.asarray(np.minimum(found, np.flatnonzero(law)[-1]), np.int64)
+def initial_counts(
+    initial: Mapping[str, FloatArray], species: Sequence[str], seed: int, n: int, groups: range
+) -> dict[str, IntArray]:
+    """Initial counts ``[group * n]`` by species, drawn from probabilities ``[count]``.
+
+    By inverting the distribution function. A draw depends on its group and its place there.
+    """
+    found = {}
+    for number, name in enumerate(species):
+        if name in initial:
+            draws = [uniform(seed, START, number, n, group) for group in groups]
+            ladder = np.add.accumulate(initial[name])
+            counts = np.searchsorted(ladder, np.concatenate(draws) * ladder[-1], side="right")
+            found[name] = np.minimum(counts, np.flatnonzero(initial[name])[-1]).astype(np.int64)
+    return found
 
 
 def shares_of(logs: FloatArray, largest: FloatArray) -> FloatArray:
@@ -114,18 +128,29 @@ def checked_weights(weights: npt.ArrayLike, n: int) -> FloatArray:
     return given
 
 
+def require_log_weights(logs: FloatArray) -> None:
+    """Refuse a NaN or infinite weight, of logarithms ``[particle]``."""
+    bad = np.flatnonzero(np.isnan(logs) | (logs == np.inf))
+    if len(bad):
+        raise ConfigError(
+            f"the log-weight of particle {bad[0]} is {logs.flat[bad[0]]}: a number or -inf "
+            f"({len(bad)} of {logs.size} are not)"
+        )
+
+
 def ancestors_of(
-    shares: FloatArray, n: int, scheme: str, uniforms: FloatArray, part: slice | None = None
-) -> IntArray:
-    """Ancestors ``[n]`` by weights ``[particle]``, in increasing order; of a `part` of the n.
+    shares: FloatArray, scheme: str, seed: int, number: int, group: int = 0,
+    part: slice | None = None,
+) -> IntArray:  # fmt: skip
+    """Ancestors ``[n]`` by weights ``[n]``, in increasing order; of a `part` of the n.
 
     Parameters
     ----------
     scheme
         ``systematic``: one uniform number for all; ``stratified``: one in each n-th of the weights;
         ``multinomial``: n independent ones.
-    uniforms
-        In [0, 1): one for ``systematic``, else ``[n]``.
+    number, group
+        Number of the resampling, and of the group of particles.
 
     Raises
     ------
@@ -133,6 +158,8 @@ def ancestors_of(
         No particle has a weight.
     """
     one_of("method", scheme, SCHEMES)
+    n = len(shares)
+    uniforms = uniform(seed, RESAMPLING, number, 1 if scheme == "systematic" else n, group)
     ladder = np.add.accumulate(shares)  # one after the other, on every machine
     if not ladder[-1] > 0:
         raise ConfigError(

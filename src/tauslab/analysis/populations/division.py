@@ -1,4 +1,4 @@
-"""How cells of a model divide: the event that says when, and what each species does then."""
+"""Division of cells of a model: the event that sets its time, and the share of each species."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fraction:
 
     @classmethod
     def parse(cls, given: float | str) -> Fraction:
-        """Of a number, or ``"uniform(LO,HI)"``.
+        """Read a number, or ``"uniform(LO,HI)"``.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Division:
 
     @property
     def shares(self) -> Array:
-        """What species do, u8 ``[species]``, the one that halts cells last."""
+        """Codes of the shares, u8 ``[species]``, the species that halts cells last."""
         return np.array([*(SHARES[how] for how in self.how.values()), 0], np.uint8)
 
     @property

@@ -1,4 +1,4 @@
-"""How fast a population grows, and how well that is known from descendants of each cell.
+"""Growth rate of a population, and its error from descendants of each cell.
 
 Cells of one time have independent descendants. Let f be the factor by which N cells became more,
 and s_i the part of the cells at the end that descends from cell i. Without thinning
@@ -32,7 +32,7 @@ class Growth:
     rate, error
         1 / time of the model; NaN where they are not known.
     families
-        About how many equal families would tell as much, were descendants as unequal as those of
+        Number of equal families with about the same error, were descendants as unequal as those of
         a memoryless division, by the numbers of cells alone: what the families of a run are by
         chance tells nothing of itself.
     unknown
@@ -54,14 +54,14 @@ class Growth:
 
     @property
     def doubt(self) -> str:
-        """What is to be said of the error; empty where it can be trusted."""
+        """A doubt about the error; empty where it can be trusted."""
         if not self.families < 2 * FEWEST_INFORMATIVE:
             return ""
         return f", uncertain itself: made by about {self.families:.2g} families, take more cells"
 
 
 def pairs_factor(before: int, after: int) -> float:
-    """What a thinning of `before` cells to `after` makes of pairs, beyond that of each."""
+    """Factor of pairs in a thinning of `before` cells to `after`, beyond that of each cell."""
     return (1 - 1 / before) / (1 - 1 / after) if after > 1 else math.inf
 
 

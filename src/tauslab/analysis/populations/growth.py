@@ -25,12 +25,9 @@ HALTED = 7  # a cell that divides: csrc/events/kept.h
 _ENDED = 2
 _MOST_ROUNDS = 100_000  # divisions of one cell between two times
 
-# What words are drawn for, beside those of particles/weights.py.
-DIVISIONS, THINNING, FRACTIONS, SIDES = 4, 5, 6, 9
 
-
-class Cells:
-    """What the host knows of each cell: who it is, since when, and as what it was born."""
+class CellRecords:
+    """Each cell's number, its line, its birth, and its values then, on the host."""
 
     def __init__(self, n: int, values: FloatArray) -> None:
         self.cell: IntArray = np.arange(n)
@@ -42,8 +39,8 @@ class Cells:
 
     def take(self, index: IntArray) -> None:
         """Copy and forget cells."""
-        for name in ("cell", "mother", "founder", "generation", "born", "birth"):
-            setattr(self, name, getattr(self, name)[index])
+        for name, values in vars(self).items():
+            setattr(self, name, values[index])
 
     def __len__(self) -> int:
         """How many."""
@@ -58,7 +55,7 @@ class Population:
     follow
         ``population``: both daughters, and of more than twice as many cells as there were at first
         a random choice; ``tree``: both, `most` cells at most; ``lineage``: one of them.
-    laws
+    initial
         Probabilities ``[count]`` of initial counts, by species.
     """
 
@@ -71,7 +68,7 @@ class Population:
         fraction: Fraction,
         follow: str,
         most: int,
-        laws: Mapping[str, FloatArray],
+        initial: Mapping[str, FloatArray],
         comm: Communicator,
     ) -> None:
         assert options.seed is not None
@@ -80,8 +77,13 @@ class Population:
         self._rows = dict(rows)
         self._backend = open_backend(options.device, options.threads, comm)
         try:
-            self._motion = NetworkMotion(division.network, options, rows, self._backend, comm, laws)
-            self._draw(laws)
+            self._motion = NetworkMotion(
+                division.network, options, rows, self._backend, comm, initial
+            )
+            counts = draws.initial_counts(
+                initial, self._motion.species, self._seed, self._size, range(1)
+            )
+            self._motion.put(counts)
         except BaseException:
             self._backend.close()
             raise
@@ -90,8 +92,10 @@ class Population:
         self._log_weight = 0.0  # how many cells of the whole population one stands for
         self._log_pairs = 0.0 if follow != "lineage" else math.nan
         self._ended = 0
+        self._settle_round(0.0)
+        self._cells = CellRecords(options.n, self._values(np.arange(options.n))[:, :-1])
         self._records: list[dict[str, Array]] = []
-        self._cells = self._begin()
+        self._record(np.zeros(0, np.int64), np.zeros((0, len(division.how) + 1)))
 
     def close(self) -> None:
         """Give the device back."""
@@ -105,21 +109,19 @@ class Population:
             snapshots.append(self._snapshot(t))
             if self._follow == "population":
                 self._thin(self._size)
-        names = tuple(self._division.how)
+        records = self._records
+        joined = {name: np.concatenate([one[name] for one in records]) for name in records[0]}
+        order = np.lexsort((joined["cell"], joined["divided"]))
+        divisions = {name: values[order] for name, values in joined.items()}
         return PopulationResult(
             np.asarray(times, np.float64), tuple(snapshots),
-            Divisions(names, _joined(self._records, len(names))), self._ended, self._seed,
+            Divisions(tuple(self._division.how), **divisions), self._ended, self._seed,
         )  # fmt: skip
-
-    def _begin(self) -> Cells:
-        """Events at time 0, and the values with which cells begin."""
-        self._settle_round(0.0)
-        return Cells(self._motion.n, self._values(np.arange(self._motion.n))[:, :-1])
 
     def _settle_round(self, t: float) -> Array:
         word = int(draws.words(self._seed, draws.ROUNDS, self._round, 1)[0])
         self._round += 1
-        # At time 0 nobody divides yet: who is to do so does it in the first step.
+        # At time 0 no cell divides yet: one that is to divide does so in the first step.
         halt = self._division.halt if t > 0 else -1
         return self._motion.advance(0.0, t, word, halt=halt)
 
@@ -164,17 +166,17 @@ class Population:
         daughters = divides[index]
         second = daughters & (np.diff(index, prepend=-1) == 0)
         side[daughters] = np.where(second[daughters], 2, 1)
-        order = np.cumsum(divides) - 1  # of a mother among those that divide in this round
+        order = np.cumsum(divides) - 1  # of a mother among all mothers of this round
         number[daughters] = order[index[daughters]]
         if not both and len(mothers):
-            kept = draws.uniform(self._seed, SIDES, self._divided, len(mothers))
+            kept = draws.uniform(self._seed, draws.SIDES, self._divided, len(mothers))
             side[daughters] = np.where(kept < 0.5, 1, 2)
         parts = np.full(size, 0.5)
         if len(mothers):
-            uniforms = draws.uniform(self._seed, FRACTIONS, self._divided, len(mothers))
+            uniforms = draws.uniform(self._seed, draws.FRACTIONS, self._divided, len(mothers))
             parts[daughters] = self._fraction.at(uniforms)[number[daughters]]
             self._record(mothers, values)
-        word = int(draws.words(self._seed, DIVISIONS, self._divided, 1)[0])
+        word = int(draws.words(self._seed, draws.DIVISIONS, self._divided, 1)[0])
         self._divided += 1
         self._take(index)
         if not len(mothers):
@@ -202,7 +204,7 @@ class Population:
         n = len(self._cells)
         if n <= size:
             return
-        keys = draws.words(self._seed, THINNING, self._thinned, n)
+        keys = draws.words(self._seed, draws.THINNING, self._thinned, n)
         self._thinned += 1
         self._log_weight += value_of("log", n / size)
         self._log_pairs += value_of("log", pairs_factor(n, size))
@@ -229,7 +231,7 @@ class Population:
         table = self._values(np.arange(len(cells)))[:, :-1]
         rules = [name for name in task.observables if name not in task.lowered.species]
         if rules:
-            observed = self._motion.observe(t)
+            observed = self._motion.shares.joined(self._motion.observe_own(t))
             places = [task.observables.index(name) for name in rules]
             table = np.concatenate([table, observed[:, places]], axis=1)
         return Snapshot(
@@ -237,26 +239,3 @@ class Population:
             cells.founder.copy(), cells.generation.copy(), t - cells.born,
             self._log_weight + value_of("log", float(len(cells))), self._log_pairs,
         )  # fmt: skip
-
-    def _draw(self, laws: Mapping[str, FloatArray]) -> None:
-        names, size = self._motion.task.species, self._size
-        self._motion.put({
-            name: draws.drawn(laws[name], self._seed, number, size)
-            for number, name in enumerate(names)
-            if name in laws
-        })  # fmt: skip
-
-
-def _joined(records: Sequence[Mapping[str, Array]], species: int) -> dict[str, Array]:
-    """All records, in the order of the times of division."""
-    if not records:
-        none = np.zeros(0, np.int64)
-        table = np.zeros((0, species))
-        return {
-            "cell": none, "mother": none, "founder": none, "generation": none,
-            "born": np.zeros(0), "divided": np.zeros(0), "at_birth": table, "at_division": table,
-            "log_weight": np.zeros(0),
-        }  # fmt: skip
-    joined = {name: np.concatenate([one[name] for one in records]) for name in records[0]}
-    order = np.lexsort((joined["cell"], joined["divided"]))
-    return {name: values[order] for name, values in joined.items()}

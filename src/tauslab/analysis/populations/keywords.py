@@ -15,7 +15,7 @@ from tauslab.options.values.checks import whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import comm_option, initial_option, seed_option
 from tauslab.options.values.start_laws import StartLaw
-from tauslab.options.values.texts import count, named_texts
+from tauslab.options.values.texts import by_name, count
 
 FOLLOW = ("population", "tree", "lineage")
 _MOST_CELLS = MOST_TRAJECTORIES // 4
@@ -47,7 +47,7 @@ class PopulationKeywords:
     partition: Mapping[str, str] | None = option(
         None, "how daughters share: binomial, even, copy, first, share", flag="--partition",
         group="model", action="append", metavar="NAME=HOW",
-        read=named_texts("partition", "NAME=HOW", "X=even"),
+        read=by_name("partition", 'NAME=HOW, such as "X=even"', str),
         doc="By species. Of counts: ``binomial``, each molecule goes to the first daughter with "
         "the probability `fraction`; ``even``, half and half, an odd one to either; ``copy``, both "
         "have all; ``first``, the first has all. Of quantities: ``share``, by `fraction`; "

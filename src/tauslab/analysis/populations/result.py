@@ -1,4 +1,4 @@
-"""What a population was at each time, who divided, and statistics of generations."""
+"""A population at each time, its divisions, and statistics of generations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_DIVISIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """All cells at one time.
 
@@ -52,12 +52,12 @@ class Snapshot:
     values
         f64 ``[cell, name]``.
     cell, mother, founder, generation
-        int64 ``[cell]``: number of each cell, of its mother (-1 of those at the start), of the
+        int64 ``[cell]``: number of each cell, of its mother (-1 of cells at the start), of the
         first cell of its line, and how often its line divided.
     age
         f64 ``[cell]``: time since birth; of cells at the start, since then.
     log_size
-        Logarithm of the number of cells that there are, those given up by chance with them.
+        Logarithm of the number of cells that there are, with cells that were given up by chance.
     log_pairs
         What thinnings make of pairs of cells: `families.pairs_factor`. NaN where one daughter is
         followed.
@@ -121,6 +121,7 @@ class Generation:
     division_sd: Mapping[str, float]
 
 
+@dataclass(frozen=True, eq=False)
 class Divisions:
     """Cells that divided, in the order of their divisions.
 
@@ -138,17 +139,16 @@ class Divisions:
         Names of species.
     """
 
-    def __init__(self, names: tuple[str, ...], arrays: Mapping[str, Array]) -> None:
-        self.names = names
-        self.cell: IntArray = arrays["cell"]
-        self.mother: IntArray = arrays["mother"]
-        self.founder: IntArray = arrays["founder"]
-        self.generation: IntArray = arrays["generation"]
-        self.born: FloatArray = arrays["born"]
-        self.divided: FloatArray = arrays["divided"]
-        self.at_birth: FloatArray = arrays["at_birth"]
-        self.at_division: FloatArray = arrays["at_division"]
-        self.log_weight: FloatArray = arrays["log_weight"]
+    names: tuple[str, ...]
+    cell: IntArray
+    mother: IntArray
+    founder: IntArray
+    generation: IntArray
+    born: FloatArray
+    divided: FloatArray
+    at_birth: FloatArray
+    at_division: FloatArray
+    log_weight: FloatArray
 
     def __len__(self) -> int:
         """How many."""
@@ -160,16 +160,15 @@ class Divisions:
 
         names = ("cell", "mother", "founder", "generation", "born", "divided", "log_weight")
         columns = {name: getattr(self, name) for name in names}
-        for name, values in zip(self.names, self.at_birth.T, strict=True):
-            columns[f"{name} at birth"] = values
-        for name, values in zip(self.names, self.at_division.T, strict=True):
-            columns[f"{name} at division"] = values
+        for when in ("birth", "division"):
+            for name, values in zip(self.names, getattr(self, f"at_{when}").T, strict=True):
+                columns[f"{name} at {when}"] = values
         return pd.DataFrame(columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PopulationResult(ArrayResult):
-    """What `tauslab.population` gives.
+    """Result of `tauslab.population`.
 
     Attributes
     ----------
@@ -337,7 +336,7 @@ class PopulationResult(ArrayResult):
         ----------
         what
             ``statistics``, by default: a row per time. ``trajectories``: a row per time and cell;
-            ``final``: those of the last time. ``divisions``: a row per division.
+            ``final``: cells of the last time. ``divisions``: a row per division.
 
         Raises
         ------
@@ -391,7 +390,7 @@ class PopulationResult(ArrayResult):
             )
         ]  # fmt: skip
         divisions = Divisions(
-            tuple(stored["species"].tolist()), {of: stored[n] for n, of in _OF_DIVISIONS.items()}
+            tuple(stored["species"].tolist()), **{of: stored[n] for n, of in _OF_DIVISIONS.items()}
         )
         seed, ended = stored.whole("seed"), stored.whole("ended")
         return cls(stored["time"], tuple(snapshots), divisions, ended, seed)

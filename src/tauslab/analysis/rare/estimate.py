@@ -1,4 +1,4 @@
-"""What is known of a rare event in the end: an estimate, its error, and where it came from."""
+"""The result of a search for a rare event: an estimate, its error, and its settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LEVEL = 0.95
 _ROUNDED = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RareResult(ArrayResult):
     """The probability, or the rate, of reaching a target.
 
@@ -106,7 +106,7 @@ class RareResult(ArrayResult):
     def standard_error(self) -> float:
         """Standard error of `estimate`, from how the runs differ.
 
-        NaN of one run, and where all runs gave the same: then `bounds` tells more.
+        NaN of one run, and where all runs gave the same: then `bounds` says more.
         """
         if self.certain:
             return 0.0
@@ -138,7 +138,7 @@ class RareResult(ArrayResult):
 
     @property
     def effective_runs(self) -> float:
-        """How many runs of equal estimates would tell as much: from 1 to their number.
+        """Number of runs of equal estimates with the same error: from 1 to their number.
 
         The square of their sum over the sum of their squares; NaN where all gave 0. Where it is
         small, a few runs make the estimate: error and bounds are then themselves by chance.
@@ -151,13 +151,13 @@ class RareResult(ArrayResult):
 
     @property
     def uneven(self) -> bool:
-        """Whether so few runs make the estimate that error and bounds may be far too small."""
+        """Return whether so few runs make the estimate that error and bounds may be far too low."""
         few = min(FEWEST_INFORMATIVE, len(self.runs) / 2)
         return not self.certain and len(self.runs) > 1 and self.effective_runs < few
 
     @property
     def _all_reached(self) -> bool:
-        """Whether all trajectories reached the target; sums of weights are rounded."""
+        """Return whether all trajectories reached the target; sums of weights are rounded."""
         near = np.abs(self.runs - 1) <= max(self.rounding, _ROUNDED)
         return self.quantity == "probability" and bool(near.all())
 
@@ -253,7 +253,7 @@ class RareResult(ArrayResult):
         )  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw what each run gave; of a weighted ensemble also the course over time.
+        """Draw what each run gave; of a weighted ensemble also the weight in the target over time.
 
         Parameters
         ----------

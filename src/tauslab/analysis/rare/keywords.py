@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import assigned, opt
+from tauslab.base.option_names import opt
 from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.options.keywords import device_option
 from tauslab.options.places import Device, Name
-from tauslab.options.values.checks import whole
+from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import (
+    checkpoint_every_option,
+    checkpoint_option,
     comm_option,
     output_option,
     quiet_option,
@@ -48,20 +49,14 @@ def parse_bins(text: str) -> int | str | list[float]:
         ) from None
 
 
-def _share(option: str, value: object) -> None:
-    if not (isinstance(value, int | float) and 0 <= value < 1):
-        raise ConfigError(f"{assigned(option)}{value} is not allowed: a part from 0 to less than 1")
-
-
-def _time(option: str, value: object) -> None:
-    if not (isinstance(value, int | float) and value > 0 and math.isfinite(value)):
-        raise ConfigError(f"{assigned(option)}{value} is not allowed: a time above 0")
+_SHARE = number(lambda x: 0 <= x < 1, "a part from 0 to less than 1")
+_TIME = number(lambda x: 0 < x < math.inf, "a time above 0")
 
 
 @declared
 @dataclass(frozen=True, kw_only=True)
 class RareKeywords:
-    """What both methods take."""
+    """Keywords of both methods."""
 
     target: str = option(
         "", 'when it is reached: "X >= 100"', flag="--target", group="model", metavar="CONDITION",
@@ -77,7 +72,7 @@ class RareKeywords:
     )  # fmt: skip
     t_end: float | None = option(
         None, "reached by when; of --steady, time simulated", flag="--t-end", group="sampling",
-        type=float, metavar="T", unit="time of the model", check=_time,
+        type=float, metavar="T", unit="time of the model", check=_TIME,
         doc="The target counts if it is reached by this time; by default the model's own end. "
         "Of a steady rate, the time that is simulated.",
     )  # fmt: skip
@@ -112,13 +107,11 @@ class RareKeywords:
         "on.",
     )  # fmt: skip
     device: Device = device_option()
-    checkpoint: Name | None = option(
-        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
-        group="output", type=Path, metavar="FILE",
-        doc="An HDF5 file that is written every `checkpoint_every` seconds, and at the end. The "
-        "same call again goes on from there, with the same bits; it needs a seed.",
-    )  # fmt: skip
-    checkpoint_every: float = option(60.0, doc="Seconds between two checkpoints.")
+    checkpoint: Name | None = checkpoint_option(
+        ", and at the end. The same call again goes on from there, with the same bits; it needs a "
+        "seed."
+    )
+    checkpoint_every: float = checkpoint_every_option()
     output: Name | None = output_option(
         "File to write, which must be new; or `RareResult.save` it later."
     )
@@ -129,7 +122,7 @@ class RareKeywords:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class BinChoices:
-    """What a weighted ensemble takes beside."""
+    """Keywords of a weighted ensemble alone."""
 
     bins: int | str | Sequence[float] | FloatArray | None = option(
         None, "equal bins up to the target (25), edges a,b,c, or adaptive:N", flag="--bins",
@@ -158,7 +151,7 @@ class BinChoices:
     )  # fmt: skip
     discard: float = option(
         0.5, "of --steady: first part of the time that is not used (0.5)", flag="--discard",
-        group="method", type=float, metavar="PART", check=_share,
+        group="method", type=float, metavar="PART", check=_SHARE,
         doc="Of a steady rate: the part of the time, at first, in which it is not steady yet.",
     )  # fmt: skip
 
@@ -166,11 +159,11 @@ class BinChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class KillChoices:
-    """What multilevel splitting takes beside."""
+    """Keywords of multilevel splitting alone."""
 
     kill: float = option(
         0.1, "of --method splitting: part of the paths given up at once (0.1)", flag="--kill",
-        group="method", type=float, metavar="PART", check=_share,
+        group="method", type=float, metavar="PART", check=_SHARE,
         doc="The part of the paths that give way in an iteration, at least one path; those that "
         "came equally far give way together.",
     )  # fmt: skip
@@ -179,7 +172,7 @@ class KillChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class WeightedKeywords(RareKeywords, BinChoices):
-    """What `tauslab.weighted_ensemble` takes."""
+    """Keywords of `tauslab.weighted_ensemble`."""
 
 
 def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
@@ -207,4 +200,4 @@ def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class SplittingKeywords(RareKeywords, KillChoices):
-    """What `tauslab.multilevel_splitting` takes."""
+    """Keywords of `tauslab.multilevel_splitting`."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.particles.motions.motion import DeviceRows
 from tauslab.base.arrays import Array, FloatArray, Int32Array
 from tauslab.base.errors import ModelError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.task import NetworkTask, prepare
@@ -22,11 +22,11 @@ _MOST_BYTES = 1 << 28  # of samples of one launch
 
 
 class Segments:
-    """Moves states by whole steps of one length; a rank moves its share and tells the others.
+    """Moves states by whole steps of one length; a rank moves its share and sends it to the others.
 
     Attributes
     ----------
-    events
+    fired
         Reactions that fired so far, on all ranks.
     step
         Length of a step, in the unit of the model.
@@ -46,23 +46,27 @@ class Segments:
         self.task: NetworkTask = prepare(network, options)
         if self.task.lowered.dynamics is not None:
             raise ModelError(
-                f"{network.name}: its events, or laws that the time changes, cannot be split: "
+                f"{network.name}: its events, or rate laws that time changes, cannot be split: "
                 "counts alone must say what happens next"
             )
         self.start: Int32Array = self.task.initial[0]
-        self._stream = backend.stream()
+        self._rows = DeviceRows(backend, comm)
         self._engines: dict[int, Engine] = {}
         self._constants = backend.upload(self.task.constants)
         self._fired = 0
 
     @property
-    def events(self) -> int:
+    def fired(self) -> int:
         """Reactions that fired so far, on all ranks. Collective."""
         return sum(self._comm.allgather(self._fired))
 
-    def go_on(self, events: int) -> None:
-        """Count on from so many events of all ranks."""
-        self._fired = events if self._comm.rank == 0 else 0
+    def times(self, steps: int) -> FloatArray:
+        """Times f64 ``[step]`` after each of so many steps."""
+        return np.asarray(self.step * np.arange(1, steps + 1), np.float64)
+
+    def go_on(self, fired: int) -> None:
+        """Count on from so many firings of all ranks."""
+        self._fired = fired if self._comm.rank == 0 else 0
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
         """Move states by a step: counts int32 ``[row, species]``, -1 where it ended, and status."""
@@ -106,37 +110,22 @@ class Segments:
         engine = self._engine(steps)
         recorded = list(self.task.lowered.recorded)
         counts = backend.empty((rows, steps, len(recorded)), np.int32)
-        status = backend.empty((rows,), np.uint8)
-        buffers = SampleBuffers(
-            counts=counts,
-            observables=None,
-            final=None,
-            status=status,
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
-        )
+        buffers = SampleBuffers.of(backend, rows, counts=counts, scratch=engine.scratch(rows))
         initial = backend.upload(np.ascontiguousarray(states, np.int32))
-        launch = Launch(first, rows, initial, self._constants)
         most = self.task.options.max_steps
-        engine.start(launch, buffers, self._stream, seed=seed, max_steps=most)
-        self._stream.record().wait()
-        self._fired += int(self._host(buffers.work)[0])
-        moved = self._host(counts)
+        launch = Launch(first, rows, initial, self._constants, seed=seed, max_steps=most)
+        engine.start(launch, buffers, self._rows.stream)
+        self._rows.stream.record().wait()
+        self._fired += int(self._rows.host(buffers.work)[0])
+        moved = self._rows.host(counts)
         found = np.repeat(states[:, None], steps, axis=1)  # of what the kernel leaves out, too
         found[(moved < 0).any(axis=2)] = -1
         found[..., recorded] = moved
-        return found, self._host(status)
+        return found, self._rows.host(buffers.status)
 
     def _engine(self, steps: int) -> Engine:
         if steps not in self._engines:
-            times: FloatArray = np.asarray(self.step * np.arange(1, steps + 1), np.float64)
-            task = replace(self.task, options=replace(self.task.options, times=times))
+            options = replace(self.task.options, times=self.times(steps))
+            task = replace(self.task, options=options)
             self._engines[steps] = task.engine(self._backend, goes_on=True)
         return self._engines[steps]
-
-    def _host(self, buffer: Any) -> Array:
-        mirror = self._backend.mirror(buffer)
-        self._backend.download(buffer, mirror, buffer.shape[0], self._stream)
-        self._stream.record().wait()
-        return mirror.copy()

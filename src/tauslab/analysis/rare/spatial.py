@@ -7,42 +7,36 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.checkpoints import Checkpoint
 from tauslab.analysis.particles.motions.lattice import column_names
-from tauslab.analysis.particles.weights import words
-from tauslab.analysis.rare.checkpoint import checkpoint_of, holding, require_checkpoint
+from tauslab.analysis.particles.weights import LATTICE_RUNS, words
 from tauslab.analysis.rare.estimate import RareResult
 from tauslab.analysis.rare.keywords import DEFAULT_LATTICES, WeightedKeywords, refuse_unused
-from tauslab.analysis.rare.outcome import (
-    certain,
-    no_target,
-    one_value_each,
-    told_bins,
+from tauslab.analysis.rare.search import (
+    Search,
+    checked_values,
+    named_bins,
+    on_device,
     weighted_result,
 )
 from tauslab.analysis.rare.target import Target
-from tauslab.analysis.rare.walkers.bins import ONE_BIN, Binning, binning_of
-from tauslab.analysis.rare.walkers.weighted import Course, Together, WalkRules, joined
+from tauslab.analysis.rare.walkers.weighted import Together, WalkRules, WeightedRuns, joined
 from tauslab.base.arrays import Array, Int32Array, IntArray
 from tauslab.base.errors import ConfigError, DeviceError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
-from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
+from tauslab.decomposition.ranks.job import agreed_seed, agreed_task
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.decomposition.ranks.progress import Progress as Bar
-from tauslab.decomposition.ranks.together import agree
+from tauslab.decomposition.ranks.progress import Progress
 from tauslab.kernels.lattice.replicas import LatticeReplicas, Rest
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.options.places import device_settings
-from tauslab.options.values.definition import check_values
 from tauslab.runner.lattice.judging import Judge
 from tauslab.store.checking.opening import WEIGHTED
 
 _NEW = -1  # in place of the number of a state: placed anew
 MOST_LATTICES = 1 << 16  # of a run: a draw knows so many replicas
-RUNS = 20  # what words are drawn for, beside those of particles/weights.py
 
 
 class LatticeWalks:
@@ -134,14 +128,12 @@ def names_of(task: LatticeTask) -> Network:
 
 def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -> RareResult:
     """A weighted ensemble of a lattice; each rank does runs of its own."""
-    check_values(given)
-    require_checkpoint(given)
+    values = checked_values(given)
     refuse_unused(given, lattice=True)
-    if not given.target:
-        raise no_target()
     seed = agreed_seed(given.seed, lambda: None, comm)
-    place = device_settings(given.device)
-    options = LatticeOptions(t_end=given.t_end, seed=seed, set=one_value_each(given), **place)
+    options = LatticeOptions(
+        t_end=given.t_end, seed=seed, set=values, **device_settings(given.device)
+    )  # fmt: skip
     task = agreed_task(lambda: prepare_lattice(lattice, options), comm)
     if task.steps < given.rounds:
         raise ConfigError(
@@ -149,48 +141,29 @@ def run_spatial(lattice: Lattice, given: WeightedKeywords, comm: Communicator) -
             f"{lattice.name}"
         )
     ends = np.arange(1, given.rounds + 1) * task.steps // given.rounds
+    times = np.asarray(ends * task.lattice.step, np.float64)
     walkers = given.walkers or DEFAULT_LATTICES
     target = Target(names_of(task), given.target, {})
-    progress = target.progress(given.coordinate)
-    with (
-        holding(given, comm),
-        devices(options.device, options.threads, comm) as backend,
-        failing_together(comm),
-    ):
+    coordinate = target.coordinate(given.coordinate)
+    with on_device(given, options, comm) as backend:
         lattices = LatticeReplicas(backend, task.lattice)
         walks = LatticeWalks(lattices, task, ends, target, given.look_every, seed)
-        begin = agree(comm, lambda: progress(walks.start[None, :-1]))
-        there = bool(target.reached(walks.start[None, :-1])[0])
-        binning: Binning = ONE_BIN
-        if not there:
-            binning = agree(
-                comm,
-                lambda: binning_of(given.bins, float(begin[0]), progress.end, progress.sign),
-            )
-        _require_room(lattices, walkers, binning.size)
-        first = int(given.discard * given.rounds) if given.steady else 0
-        times = np.asarray(ends * task.lattice.step, np.float64)
-        kept = float(times[-1] - (times[first - 1] if first else 0.0))
-        settings: dict[str, float | str] = {
-            "model": lattice.name, "target": target.text, "coordinate": progress.text,
-            "t_end": float(times[-1]), "rounds": given.rounds, "walkers": walkers,
-            "bins": told_bins(given.bins, binning), "look_every": given.look_every,
-        }  # fmt: skip
-        settings |= {"kept": kept} if given.steady else {}
-        if there:
-            return certain(WEIGHTED, given, times, seed, settings, steady=given.steady)
-        rules = WalkRules(walks, target, progress, binning, given.rounds, walkers, given.steady)
-        bar = Bar(
-            given.runs * given.rounds, comm.rank, quiet=given.quiet, description=lattice.name,
-            unit="rounds",
+        search = Search(
+            lattice.name, task.sha256, given, seed, target, coordinate, walks.start[:-1],
+            float(times[-1]), comm,
         )  # fmt: skip
-        with bar:
-            file = agree(comm, lambda: checkpoint_of(
-                given, comm, WEIGHTED, task.sha256, progress.text, progress.sign
-            ))  # fmt: skip
-            course, events = _runs(rules, walks, given, seed, comm, bar, file)
+        binning = search.binning(given.bins)
+        _require_room(lattices, walkers, binning.size)
+        settings = search.settings(
+            walkers=walkers, bins=named_bins(given.bins, binning), look_every=given.look_every
+        )
+        if search.starts_there:
+            return search.certain(WEIGHTED, times, settings, steady=given.steady)
+        rules = WalkRules(walks, target, coordinate, binning, given.rounds, walkers, given.steady)
+        with search.progress(given.runs * given.rounds, "rounds") as bar:
+            found, fired = _runs(rules, walks, search, bar)
         walks.judge.speak(comm)
-    return weighted_result(course, given, times, first, settings, seed, events, comm.rank)
+    return weighted_result(found, given, times, settings, seed, fired, comm.rank)
 
 
 def _require_room(lattices: LatticeReplicas, walkers: int, bins: int) -> None:
@@ -208,19 +181,14 @@ def _require_room(lattices: LatticeReplicas, walkers: int, bins: int) -> None:
 
 
 def _runs(
-    rules: WalkRules,
-    walks: LatticeWalks,
-    given: WeightedKeywords,
-    seed: int,
-    comm: Communicator,
-    bar: Bar,
-    file: Checkpoint,
-) -> tuple[Course, int]:
-    """All runs, and the events of all ranks; a checkpoint holds runs that are done."""
+    rules: WalkRules, walks: LatticeWalks, search: Search, bar: Progress
+) -> tuple[WeightedRuns, int]:
+    """All runs, and the reactions that fired on all ranks; a checkpoint holds finished runs."""
+    given, comm, file = search.given, search.comm, search.checkpoint(WEIGHTED)
     begun = file.take_up()
-    events = begun.whole("events") if begun else 0
+    fired = begun.whole("events") if begun else 0
     found = {
-        run: Course.of(begun, f"run_{run}_", 1, rules.rounds)
+        run: WeightedRuns.of(begun, f"run_{run}_", 1, rules.rounds)
         for run in range(given.runs)
         if f"run_{run}_lost" in begun
     }
@@ -228,27 +196,27 @@ def _runs(
     # All ranks meet after as many runs as there are ranks only where something is kept.
     wave = comm.size if file.path is not None else max(1, len(left))
     for first in range(0, len(left), wave):
-        own: dict[int, Course] = {}
+        own: dict[int, WeightedRuns] = {}
         for run in left[first : first + wave][comm.rank :: comm.size]:
             before = (first + len(own) * comm.size) * rules.rounds
-            own[run] = _one_run(rules, run, seed, lambda done: bar.update(before + done, 0))  # noqa: B023
+            own[run] = _one_run(rules, run, search.seed, lambda done: bar.update(before + done, 0))  # noqa: B023
         for part in comm.allgather(own):
             found.update(part)
         file.save(
-            lambda: _kept(found, events + sum(comm.allgather(walks.fired))),
+            lambda: _kept(found, fired + sum(comm.allgather(walks.fired))),
             last=first + wave >= len(left),
         )
-    events += sum(comm.allgather(walks.fired))
-    return joined([found[run] for run in range(given.runs)]), events
+    fired += sum(comm.allgather(walks.fired))
+    return joined([found[run] for run in range(given.runs)]), fired
 
 
-def _kept(runs: Mapping[int, Course], events: int) -> dict[str, Any]:
-    """Runs that are done by name, and the events of all."""
-    arrays = [course.arrays(f"run_{run}_") for run, course in runs.items()]
-    return {"events": events, **{name: array for one in arrays for name, array in one.items()}}
+def _kept(runs: Mapping[int, WeightedRuns], fired: int) -> dict[str, Any]:
+    """Runs that are done by name, and firings of all."""
+    arrays = [one.arrays(f"run_{run}_") for run, one in runs.items()]
+    return {"events": fired, **{name: array for one in arrays for name, array in one.items()}}
 
 
-def _one_run(rules: WalkRules, run: int, seed: int, report: Callable[[int], None]) -> Course:
-    together = Together(rules, 1, int(words(seed, RUNS, run, 1)[0]))
+def _one_run(rules: WalkRules, run: int, seed: int, report: Callable[[int], None]) -> WeightedRuns:
+    together = Together(rules, 1, int(words(seed, LATTICE_RUNS, run, 1)[0]))
     together.walk(rules.rounds, report)
-    return together.course()
+    return together.result()

@@ -16,28 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.weights import uniform, words
+from tauslab.analysis.particles.weights import PARENTS, PATHS, uniform, words
 from tauslab.analysis.rare.segments import Segments
-from tauslab.analysis.rare.target import Progress, Target
-from tauslab.analysis.rare.walkers.weighted import WEIGHT, Keep, keep_nothing, require_whole_parts
+from tauslab.analysis.rare.target import Coordinate, Target
+from tauslab.analysis.rare.walkers.weighted import WEIGHT, Keep, require_whole_parts
 from tauslab.base.arrays import BoolArray, FloatArray, Int32Array, IntArray
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
-_MOTION, _PARENTS = 18, 19  # what words are drawn for, beside those of particles/weights.py
 _MOST_BYTES = 1 << 29  # of paths that are split together; further runs follow
 _LENGTHS = 16  # launches of an iteration at most
 _NOTHING = State()
 _DONE = "done_"  # before the names of runs that are done
 _KEPT = (
-    "counts", "score", "share", "lost", "iterations", "estimates", "active", "simulated",
-    "launches", "ended",
+    "counts", "score", "share", "lost", "iterations", "estimates", "active", "launches",
+    "ended",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Splitting:
-    """What adaptive multilevel splitting gave.
+class SplitRuns:
+    """Runs of adaptive multilevel splitting that are done.
 
     Attributes
     ----------
@@ -45,18 +44,12 @@ class Splitting:
         f64 ``[run]``: estimate of the probability, without bias.
     lost
         f64 ``[run]``: of the probability that a path ends by overflow, a NaN or too many steps.
-    iterations
-        int64 ``[run]``.
-    paths
-        Paths that were simulated, wholly or from a branch on.
     ended
         int64 ``[status]``: paths that ended early, by status.
     """
 
     estimates: FloatArray
     lost: FloatArray
-    iterations: IntArray
-    paths: int
     ended: IntArray
 
     def arrays(self) -> dict[str, Any]:
@@ -64,19 +57,18 @@ class Splitting:
         return {f"{_DONE}{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def of(cls, kept: State) -> Splitting:
-        """What a checkpoint keeps of runs that are done."""
+    def of(cls, kept: State) -> SplitRuns:
+        """Read runs that are done from a checkpoint."""
         lost = kept.take(f"{_DONE}lost", np.float64, None, **WEIGHT)
         return cls(
             kept.take(f"{_DONE}estimates", np.float64, len(lost), **WEIGHT), lost,
-            kept.take(f"{_DONE}iterations", np.int64, len(lost), low=0),
-            kept.whole(f"{_DONE}paths"), kept.take(f"{_DONE}ended", np.int64, 256, low=0),
+            kept.take(f"{_DONE}ended", np.int64, 256, low=0),
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PathRules:
-    """What all runs have in common.
+    """Settings of all runs.
 
     Attributes
     ----------
@@ -90,7 +82,7 @@ class PathRules:
 
     segments: Segments
     target: Target
-    progress: Progress
+    coordinate: Coordinate
     steps: int
     paths: int
     least: int
@@ -106,26 +98,26 @@ def split_runs(
     runs: int,
     seed: int,
     report: Callable[[int], None],
-    begun: State = _NOTHING,
-    keep: Keep = keep_nothing,
-) -> Splitting:
+    begun: State,
+    keep: Keep,
+) -> SplitRuns:
     """Independent runs, as many at a time as `_MOST_BYTES` allows whatever the device.
 
     Parameters
     ----------
     report
-        Told how many runs are done.
+        Called with the number of runs that are done.
     begun
         What an earlier call kept, if one was ended.
     """
     require_memory(2 * rules.bytes_of_run, f"{rules.paths} paths of {rules.steps} steps")
     most = max(1, _MOST_BYTES // rules.bytes_of_run)
-    done = [Splitting.of(begun)] if f"{_DONE}lost" in begun else []
+    done = [SplitRuns.of(begun)] if f"{_DONE}lost" in begun else []
     require_whole_parts(begun, sum(len(one.lost) for one in done), most, runs)
     for number, first in enumerate(range(0, runs, most)):
         if first < sum(len(one.lost) for one in done):
             continue
-        word = int(words(seed, _MOTION, number, 1)[0])
+        word = int(words(seed, PATHS, number, 1)[0])
         part = _Paths(
             rules, min(most, runs - first), word, begun if "counts" in begun else _NOTHING
         )
@@ -141,12 +133,10 @@ def split_runs(
     return found
 
 
-def _joined(parts: Sequence[Splitting]) -> Splitting:
-    return Splitting(
+def _joined(parts: Sequence[SplitRuns]) -> SplitRuns:
+    return SplitRuns(
         np.concatenate([one.estimates for one in parts]),
         np.concatenate([one.lost for one in parts]),
-        np.concatenate([one.iterations for one in parts]),
-        sum(one.paths for one in parts),
         np.sum([one.ended for one in parts], axis=0),
     )
 
@@ -167,7 +157,7 @@ class _Paths:
         self.share, self.lost = np.ones(runs), np.zeros(runs)
         self.iterations, self.estimates = np.zeros(runs, np.int64), np.zeros(runs)
         self.active = np.ones(runs, bool)
-        self.simulated = self.launches = 0
+        self.launches = 0
         self.ended = np.zeros(256, np.int64)
         self.counts: Int32Array
         self.score: FloatArray
@@ -177,7 +167,7 @@ class _Paths:
         self.counts = np.empty((*shape, steps + 1, len(start)), np.int32)
         self.counts[:, :, 0] = start
         self.score = np.full((*shape, steps + 1), -np.inf)
-        self.score[:, :, 0] = rules.progress(start[None])
+        self.score[:, :, 0] = rules.coordinate(start[None])
         run, path = np.nonzero(np.ones(shape, bool))
         self._simulate(run, path, np.zeros(len(run), np.int64))
 
@@ -190,13 +180,13 @@ class _Paths:
         self.iterations = kept.take("iterations", np.int64, shape[0], low=0)
         self.active = kept.take("active", bool, shape[0])
         self.ended = kept.take("ended", np.int64, 256, low=0)
-        self.simulated, self.launches = kept.whole("simulated"), kept.whole("launches")
+        self.launches = kept.whole("launches")
 
     def arrays(self) -> dict[str, Any]:
         """All that these runs go on from."""
         return {name: getattr(self, name) for name in _KEPT}
 
-    def split(self, report: Callable[[int], None], save: Callable[[], None]) -> Splitting:
+    def split(self, report: Callable[[int], None], save: Callable[[], None]) -> SplitRuns:
         """Iterate until enough paths of every run are in the target, or none is above the rest.
 
         `save` is called between iterations.
@@ -225,18 +215,18 @@ class _Paths:
             killed &= active[:, None]
             self._branch(killed, level, int(self.iterations.max()))
             best[killed] = self.score[killed].max(axis=1)
-        return Splitting(self.estimates, self.lost, self.iterations, self.simulated, self.ended)
+        return SplitRuns(self.estimates, self.lost, self.ended)
 
     def _ended(self, which: BoolArray | slice = slice(None)) -> BoolArray:
-        """Whether each path ended before the target and the last time."""
+        """Return whether each path ended before the target and the last time."""
         return np.asarray(np.isneginf(self.score[which][:, :, -1]))
 
     def _branch(self, killed: BoolArray, level: FloatArray, number: int) -> None:
         """Make each killed path a branch of one that is above the level of its run."""
         runs, paths = killed.shape
-        above = np.argsort(killed, axis=1, kind="stable")  # those that are left, first
+        above = np.argsort(killed, axis=1, kind="stable")  # paths that are left, first
         left = paths - killed.sum(axis=1)
-        draws = uniform(self._seed, _PARENTS, number, runs * paths).reshape(runs, paths)
+        draws = uniform(self._seed, PARENTS, number, runs * paths).reshape(runs, paths)
         run, child = np.nonzero(killed)
         drawn = np.floor(draws[run, child] * left[run]).astype(np.int64)
         parent = above[run, np.minimum(drawn, left[run] - 1)]
@@ -263,14 +253,13 @@ class _Paths:
             self._launch(run[rows], path[rows], branch[rows], steps)
 
     def _launch(self, run: IntArray, path: IntArray, branch: IntArray, steps: int) -> None:
-        word = int(words(self._seed, _MOTION, self.launches, 1)[0])
+        word = int(words(self._seed, PATHS, self.launches, 1)[0])
         self.launches += 1
-        self.simulated += len(run)
         found, status = self._rules.segments.run(self.counts[run, path, branch], steps, word)
         flat = found.reshape(-1, found.shape[2])
         valid = flat[:, 0] >= 0
         score = np.full(len(flat), -np.inf)
-        score[valid] = self._rules.progress(flat[valid])
+        score[valid] = self._rules.coordinate(flat[valid])
         score[valid] = np.where(self._rules.target.reached(flat[valid]), np.inf, score[valid])
         of_steps = score.reshape(found.shape[:2])
         row, step = np.nonzero(branch[:, None] + np.arange(1, steps + 1) <= self._rules.steps)

@@ -1,4 +1,4 @@
-"""The target, which absorbs, and the coordinate that tells how near to it a state is."""
+"""The target, which absorbs, and the coordinate, which grows towards it."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     arguments_first,
-    as_expression,
     call,
     substitute,
     symbols,
     to_text,
 )
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 
 Values: TypeAlias = Callable[[str], FloatArray]
-Coordinate: TypeAlias = str | Callable[[Values], FloatArray]
+AsCoordinate: TypeAlias = str | Callable[[Values], FloatArray]
 
 _CONDITIONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not")
 _FALLING, _RISING = ("lt", "le"), ("gt", "ge")
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How near to the target states are: the larger, the nearer.
+class Coordinate:
+    """A function of states that is larger, the nearer they are to the target.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Progress:
     text
         The coordinate as messages and results name it.
     held
-        Amounts of species that nothing changes and that are not whole: states do not tell them.
+        Amounts of species that nothing changes and that are not whole: states do not hold them.
     """
 
     sign: int
@@ -65,7 +65,10 @@ class Progress:
         ConfigError
             It is not a number in some state.
         """
-        found = self._of_tree(states) if self._function is None else self._of_function(states)
+        if self._tree is not None:
+            found = values_of(self._tree, states, self._species)
+        else:
+            found = self._of_function(states)
         bad = np.flatnonzero(~np.isfinite(found))
         if len(bad):
             counts = zip(self._species, states[bad[0]].tolist(), strict=True)
@@ -76,10 +79,6 @@ class Progress:
                 "number in every state"
             )
         return self.sign * found
-
-    def _of_tree(self, states: Int32Array) -> FloatArray:
-        assert self._tree is not None
-        return values_of(self._tree, states, self._species)
 
     def _of_function(self, states: Int32Array) -> FloatArray:
         assert self._function is not None
@@ -104,9 +103,9 @@ class Progress:
 class Target:
     """A condition of counts at which trajectories stop, and the network in which they do.
 
-    Every propensity becomes ``if(condition, 0, propensity)``. The condition is part of each law, so
-    an exact trajectory ends with the very reaction that makes the condition true, whenever that
-    is, and keeps that state. Whoever looks later sees the first passage; none is missed.
+    Every propensity becomes ``if(condition, 0, propensity)``. The condition is part of each rate
+    law, so an exact trajectory ends with the very reaction that makes the condition true, whenever
+    that is, and keeps that state. Whoever looks later sees the first passage; none is missed.
 
     Raises
     ------
@@ -142,10 +141,10 @@ class Target:
         )
 
     def reached(self, states: Int32Array) -> BoolArray:
-        """Whether each of states ``[state, species]`` is in the target."""
+        """Return whether each of states ``[state, species]`` is in the target."""
         return np.asarray(values_of(self._tree, states, self.species) != 0)
 
-    def progress(self, coordinate: Coordinate | None) -> Progress:
+    def coordinate(self, coordinate: AsCoordinate | None) -> Coordinate:
         """The coordinate, by default what the target bounds.
 
         Raises
@@ -159,7 +158,7 @@ class Target:
                     "coordinate= must be an expression of species, or a function of arrays"
                 )
             name = getattr(coordinate, "__name__", "function")
-            return Progress(1, None, name, None, coordinate, self.species, self._held)
+            return Coordinate(1, None, name, None, coordinate, self.species, self._held)
         bound = self._bound()
         if coordinate is None:
             if bound is None:
@@ -168,14 +167,14 @@ class Target:
                     f"{opt('coordinate')}, which grows towards the target"
                 )
             tree, sign, end = bound
-            return Progress(sign, end, to_text(tree), tree, None, self.species)
+            return Coordinate(sign, end, to_text(tree), tree, None, self.species)
         tree = self._known(as_expression(coordinate), f"coordinate {coordinate}")
         if bound is not None and bound[0] == tree:
-            return Progress(bound[1], bound[2], coordinate, tree, None, self.species)
-        return Progress(1, None, coordinate, tree, None, self.species)
+            return Coordinate(bound[1], bound[2], coordinate, tree, None, self.species)
+        return Coordinate(1, None, coordinate, tree, None, self.species)
 
     def _bound(self) -> tuple[Expression, int, float | None] | None:
-        """What the target compares with a number, whether it falls, and progress at the target."""
+        """The quantity that the target bounds, its sign, and progress at the target."""
         tree = self._tree
         if not isinstance(tree, Call) or tree.function not in _FALLING + _RISING:
             return None

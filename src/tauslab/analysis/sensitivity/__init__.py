@@ -1,7 +1,6 @@
-"""Derivatives of means by parameters: what is changed by how much, sums over pairs, the result.
+"""Derivatives of means by parameters: two sides of a difference, sums over pairs, the result.
 
-`steps` chooses the two sides of a difference, `outputs` what is recorded, `finite` runs pairs of
-trajectories, `score` single ones with likelihood ratios, `run` is the whole job,
-`result` holds values and standard errors and `tables` tells them; `expectation` is a function for
-fits, `torch_gradient` and `pulling` its chain rule.
+`steps` chooses the sides and outputs, `estimators` runs pairs of trajectories or single ones with
+likelihood ratios, `run` is the whole job, `result` holds values and standard errors; `expectation`
+is a function for fits.
 """

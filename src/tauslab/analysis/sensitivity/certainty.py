@@ -1,15 +1,15 @@
-"""What an error stands on: pairs that differ, and derivatives that are known to be 0."""
+"""Evidence for an error: pairs that differ, and derivatives that are known to be 0."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.analysis.sensitivity.outputs import with_outputs
 from tauslab.analysis.sensitivity.result import SensitivityResult
-from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.analysis.sensitivity.steps import with_outputs
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.expression import (
     Call,
@@ -24,11 +24,30 @@ from tauslab.model.network.network import Network
 from tauslab.store.format.intervals import FEWEST_INFORMATIVE, widening
 
 
+@dataclass(frozen=True)
+class DerivativeEstimates:
+    """Derivatives of means, with the fields of `SensitivityResult`.
+
+    Under several conditions each has the conditions as its first axis.
+    """
+
+    value: FloatArray
+    standard_error: FloatArray
+    informative: FloatArray
+    mean: FloatArray
+    sides_variance: FloatArray
+    valid: IntArray
+
+    def under(self, condition: int) -> DerivativeEstimates:
+        """The derivatives under the condition of this number."""
+        return DerivativeEstimates(*(array[condition] for array in vars(self).values()))
+
+
 def errors_of(
     variance: FloatArray,
     square: FloatArray,
     square_variance: FloatArray,
-    n: npt.NDArray[np.int64],
+    n: IntArray,
     known: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Standard errors of means of `n` differences or products, and how many are informative.
@@ -54,10 +73,10 @@ def errors_of(
 def certain(
     network: Network, names: Sequence[str], outputs: Sequence[str], times: FloatArray
 ) -> BoolArray:
-    """Where equal differences are a proof, ``[parameter, time, output]``.
+    """Places where equal differences are a proof, bool ``[parameter, time, output]``.
 
-    At time 0, where a parameter has no way to an output through laws, rules and initial amounts,
-    and where no reaction changes what an output is made of.
+    At time 0, where a parameter has no way to an output through rate laws, rules and initial
+    amounts, and where no reaction changes what an output is made of.
     """
     extended, recorded = with_outputs(network, outputs)
     used = _uses(extended)
@@ -80,7 +99,7 @@ def certain(
 
 
 def _conserved(network: Network, name: str) -> bool:
-    """Whether it is a sum of amounts, times numbers, that no reaction changes."""
+    """Return whether it is a sum of amounts, times numbers, that no reaction changes."""
     weights = _weights(substitute(Symbol(name), network.rule_expressions()))
     return weights is not None and all(
         sum(
@@ -117,7 +136,7 @@ def _weights(tree: Expression) -> dict[str, float] | None:
 
 
 def _uses(network: Network) -> dict[str, set[str]]:
-    """Names that each name depends on: of a species, those in laws of reactions that change it."""
+    """Names that each name depends on: of a species, names in rate laws that change it."""
     trees: dict[str, Expression] = {**network.parameters, **network.rule_expressions()}
     used = {name: set(symbols(tree)) for name, tree in trees.items()}
     for name, species in network.species.items():
@@ -141,7 +160,7 @@ def _reached(used: dict[str, set[str]], start: str) -> set[str]:
 
 
 def warn_of_few(found: SensitivityResult, unit: str) -> None:
-    """Tell where an error is not known, or made by a few pairs or trajectories."""
+    """Warn where an error is not known, or made by a few pairs or trajectories."""
     if found.n < 2:  # all errors are NaN, and one pair was asked for
         return
     unknown = np.isnan(found.standard_error) & (found.valid > 1)[..., None]

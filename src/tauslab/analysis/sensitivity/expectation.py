@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.sensitivity.finite import differences
+from tauslab.analysis.sensitivity.estimators import differences
 from tauslab.analysis.sensitivity.steps import Step, steps_of
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.decomposition.ranks.alike import require_same
+from tauslab.decomposition.ranks.all_ranks import require_same
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.model.network.network import Network
@@ -48,7 +48,7 @@ class Expectation:
         outputs: Sequence[str],
         options: Options,
         conditions: Mapping[str, FloatArray],
-        step: float,
+        step: float | Mapping[str, float],
         backend: Backend,
         comm: Communicator,
     ) -> None:
@@ -71,9 +71,7 @@ class Expectation:
         """Means at `theta` ``[p]``: an array, or for a tensor one with a gradient."""
         tensor = getattr(sys.modules.get("torch"), "Tensor", None)
         if tensor is not None and isinstance(theta, tensor):
-            from tauslab.analysis.sensitivity.torch_gradient import mean_with_gradient
-
-            return mean_with_gradient(self, theta)
+            return _mean_with_gradient().apply(theta, self)
         return self.with_jacobian(theta)[0]
 
     def with_jacobian(
@@ -92,7 +90,7 @@ class Expectation:
         seed
             Of this call alone, which then does not count.
         conditions
-            Values ``[condition]`` by name, of this call alone, in place of those given at first.
+            Values ``[condition]`` by name, of this call alone, in place of the first ones.
 
         Raises
         ------
@@ -131,12 +129,7 @@ class Expectation:
         """Itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Give the device back."""
         self.close()
 
@@ -168,3 +161,26 @@ class Expectation:
         state = np.random.SeedSequence([self._options.seed or 0, self.calls])
         self.calls += 1
         return int(state.generate_state(1, np.uint64)[0])
+
+
+@cache
+def _mean_with_gradient() -> Any:
+    """The mean of outputs as a `torch.autograd.Function` of a tensor ``[p]`` and an expectation."""
+    import torch
+
+    class Mean(torch.autograd.Function):  # type: ignore[misc]
+        """Derivatives are estimated with the means, and wait for the gradient of a loss."""
+
+        @staticmethod
+        def forward(ctx: Any, theta: Any, expectation: Expectation) -> Any:
+            mean, jacobian = expectation.with_jacobian(theta.detach().cpu().double().numpy())
+            ctx.jacobian = jacobian
+            return torch.as_tensor(mean, dtype=theta.dtype, device=theta.device)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            given = gradient.detach().cpu().double().numpy()
+            found = np.tensordot(given, ctx.jacobian, axes=given.ndim)
+            return torch.as_tensor(found, dtype=gradient.dtype, device=gradient.device), None
+
+    return Mean

@@ -47,19 +47,6 @@ def parse_times(text: str) -> list[float]:
         ) from None
 
 
-def one_of_two(times: npt.ArrayLike | None, t: npt.ArrayLike | None) -> npt.ArrayLike | None:
-    """What was given under one of two names; None if nothing was.
-
-    Raises
-    ------
-    ConfigError
-        Both are given.
-    """
-    if times is not None and t is not None:
-        raise ConfigError("times= and t= are two names of one thing: give one of them")
-    return t if times is None else times
-
-
 def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
     """One part of all values, or steps by name.
 
@@ -84,8 +71,8 @@ def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
 
 @declared
 @dataclass(frozen=True)
-class SensitivityKeywords:
-    """What `tauslab.sensitivity` takes beside a model."""
+class DerivativeKeywords:
+    """Keywords of `tauslab.sensitivity` and `tauslab.expectation`."""
 
     parameters: Sequence[str] | str | None = option(
         None, "parameters, or species for initial amounts (all parameters but 0)",
@@ -115,25 +102,11 @@ class SensitivityKeywords:
         doc="Number of pairs of trajectories for each parameter; of trajectories for all "
         "parameters with ``likelihood-ratio``.",
     )  # fmt: skip
-    method: Estimator = option(
-        "coupled", "coupled (default): split coupling; common: common reaction paths; "
-        "likelihood-ratio: no step", flag="--method", group="method", choices=METHODS,
-        doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
-        "default. ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. "
-        "Phys. 132, 034103, 2010). ``likelihood-ratio``: without step and bias, and with more "
-        "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
-    )  # fmt: skip
     step: float | Mapping[str, float] = option(
         DEFAULT_STEP, "part of every value (0.02), or a step by name; again for more",
         flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
         doc="Of differences: a part of each parameter's value; of initial amounts at least one "
         "molecule. Or steps by name, in the parameter's unit; those not named take 2 %.",
-    )  # fmt: skip
-    difference: Difference = option(
-        "centred", "where the two sides lie (centred)", flag="--difference", group="method",
-        choices=DIFFERENCES,
-        doc="``centred``, ``forward`` or ``backward``. A centred one whose lower side would be "
-        "negative is forward.",
     )  # fmt: skip
     seed: int | None = seed_option()
     set: Mapping[str, float] | None = set_option(
@@ -145,13 +118,57 @@ class SensitivityKeywords:
         doc="Events after which a trajectory, and its pair, are left out.",
     )  # fmt: skip
     device: Device = device_option()
-    output: Name | None = output_option(
-        "File to write, which must be new; or `SensitivityResult.save` it later."
-    )
-    quiet: bool = quiet_option()
     comm: Any = comm_option()
 
     def __post_init__(self) -> None:
         """Make one of the two names of `times`."""
-        object.__setattr__(self, "times", one_of_two(self.times, self.t))
+        if self.times is not None and self.t is not None:
+            raise ConfigError("times= and t= are two names of one thing: give one of them")
+        object.__setattr__(self, "times", self.t if self.times is None else self.times)
         object.__setattr__(self, "t", None)
+
+
+@declared
+@dataclass(frozen=True)
+class SensitivityKeywords(DerivativeKeywords):
+    """Keywords of `tauslab.sensitivity`."""
+
+    _: KW_ONLY
+    method: Estimator = option(
+        "coupled", "coupled (default): split coupling; common: common reaction paths; "
+        "likelihood-ratio: no step", flag="--method", group="method", choices=METHODS,
+        doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
+        "default. ``common``: common reaction paths (Rathinam, Sheppard and Khammash, J. Chem. "
+        "Phys. 132, 034103, 2010). ``likelihood-ratio``: without step and bias, and with more "
+        "variance (Plyasunov and Arkin, J. Comput. Phys. 221, 724, 2007); not by initial amounts.",
+    )  # fmt: skip
+    difference: Difference = option(
+        "centred", "where the two sides lie (centred)", flag="--difference", group="method",
+        choices=DIFFERENCES,
+        doc="``centred``, ``forward`` or ``backward``. A centred one whose lower side would be "
+        "negative is forward.",
+    )  # fmt: skip
+    output: Name | None = output_option(
+        "File to write, which must be new; or `SensitivityResult.save` it later."
+    )
+    quiet: bool = quiet_option()
+
+
+@declared
+@dataclass(frozen=True)
+class ExpectationKeywords(DerivativeKeywords):
+    """Keywords of `tauslab.expectation`."""
+
+    _: KW_ONLY
+    n: int = option(
+        1000, type=count, check=whole(1, MOST_TRAJECTORIES),
+        doc="Pairs of trajectories for each parameter, and condition, in a call.",
+    )  # fmt: skip
+    seed: int = option(
+        0, type=int, check=whole(0, 2**64 - 1),
+        doc="Seed of which the seeds of all calls are made, 64 bits.",
+    )  # fmt: skip
+    conditions: Mapping[str, npt.ArrayLike] | None = option(
+        None, doc="Values of other parameters and initial amounts by name, arrays of one length: "
+        "theta is the same under all, as a rate is that several experiments share.",
+    )  # fmt: skip

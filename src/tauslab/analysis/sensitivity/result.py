@@ -1,4 +1,4 @@
-"""What `tauslab.sensitivity` gives."""
+"""The result of `tauslab.sensitivity`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SensitivityResult(ArrayResult):
         must. That of a difference lacks the bias of the step.
     informative
         f64 ``[parameter, time, output]``: how many pairs, or trajectories, of equal differences
-        would tell as much; below 8 the error is uncertain itself.
+        have the same error; below 8 the error is uncertain itself.
     mean
         f64 ``[time, output]``: mean of each output; of a difference the mean over all sides.
     sides_variance
@@ -148,7 +148,8 @@ class SensitivityResult(ArrayResult):
         no pairs differ otherwise, nothing varies, or there are no sides.
         """
         error = self.standard_error / widening(self.informative)
-        variance = self.valid[:, :, None] * (error * self._width()) ** 2
+        width = (self.high - self.low)[:, None, None]
+        variance = self.valid[:, :, None] * (error * width) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.sides_variance / variance)
 
@@ -256,7 +257,7 @@ class SensitivityResult(ArrayResult):
         Parameters
         ----------
         outputs
-            Those with a panel; by default the first four.
+            Outputs with a panel; by default the first four.
         path
             File to write: PNG, SVG or PDF by its suffix.
 
@@ -275,9 +276,6 @@ class SensitivityResult(ArrayResult):
         for array in (self.time, self.value, self.standard_error, self.mean, self.sides_variance):
             digest.update(canonical_bytes(array))
         return digest.hexdigest()
-
-    def _width(self) -> FloatArray:
-        return (self.high - self.low)[:, None, None]
 
     def _at(self, array: FloatArray, names: tuple[str, str]) -> FloatArray:
         if not isinstance(names, tuple) or len(names) != 2:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import numpy.typing as npt
+import numpy as np
 
 from tauslab.analysis.counts_alone import require_counts_alone
 from tauslab.analysis.sensitivity.certainty import warn_of_few
-from tauslab.analysis.sensitivity.finite import finite_differences
-from tauslab.analysis.sensitivity.keywords import SensitivityKeywords
-from tauslab.analysis.sensitivity.outputs import chosen_outputs, with_outputs
+from tauslab.analysis.sensitivity.estimators import differences, likelihood_ratios
+from tauslab.analysis.sensitivity.keywords import DerivativeKeywords, SensitivityKeywords
 from tauslab.analysis.sensitivity.result import LIKELIHOOD_RATIO, METHODS, SensitivityResult
-from tauslab.analysis.sensitivity.score import likelihood_ratios
-from tauslab.analysis.sensitivity.steps import DEFAULT_STEP, chosen_names, steps_of
+from tauslab.analysis.sensitivity.steps import (
+    DEFAULT_STEP,
+    Step,
+    chosen_names,
+    chosen_outputs,
+    steps_of,
+    with_outputs,
+)
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.option_names import opt, said
 from tauslab.decomposition.ranks.job import agreed_seed, devices, failing_together
@@ -22,7 +25,7 @@ from tauslab.decomposition.ranks.progress import Progress
 from tauslab.decomposition.ranks.together import agree
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
-from tauslab.options.places import Device, device_settings
+from tauslab.options.places import device_settings
 from tauslab.options.python_values import names_of, one_number_each
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.sample_times import sample_times
@@ -39,14 +42,9 @@ def run_sensitivity(
     ModelError, ConfigError
         As of `tauslab.sensitivity`.
     """
-    check_values(given)
     one_of("method", given.method, METHODS)
-    network, options, names, recorded = checked_options(
-        network, names_of(given.parameters), given.outputs, times=given.times, n=given.n,
-        seed=given.seed, device=given.device, settings=given.set, max_steps=given.max_steps,
-        what="a sensitivity", comm=comm,
-    )  # fmt: skip
-    unit = "pairs"
+    network, options, names, recorded = checked_options(network, given, "a sensitivity", comm)
+    unit, steps = "pairs", tuple[Step, ...]()
     if given.method == LIKELIHOOD_RATIO:
         if given.step != DEFAULT_STEP or given.difference != "centred":
             raise ConfigError(
@@ -72,28 +70,27 @@ def run_sensitivity(
         if given.method == LIKELIHOOD_RATIO:
             found = likelihood_ratios(network, names, recorded, options, backend, comm, report)
         else:
-            found = finite_differences(
-                network, steps, recorded, options, given.method, backend, comm, report
-            )
+            found = differences(
+                network, steps, recorded, options, given.method, backend, comm, report=report
+            ).under(0)
         bar.update(total, 0)
+    parameters = network.parameter_values()
+    sides = steps or tuple(Step(n, *[parameters[n]] * 3) for n in names)
+    assert options.seed is not None
+    result = SensitivityResult(
+        model=network.name, method=given.method, seed=options.seed, n=options.n,
+        time=options.times, parameters=names, outputs=recorded,
+        values=np.array([side.value for side in sides]),
+        low=np.array([side.low for side in sides]), high=np.array([side.high for side in sides]),
+        **vars(found),
+    )  # fmt: skip
     if comm.rank == 0:
-        warn_of_few(found, unit)
-    return found
+        warn_of_few(result, unit)
+    return result
 
 
-def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` take
-    network: Network,
-    parameters: Sequence[str] | None,
-    outputs: Sequence[str] | str | None,
-    *,
-    times: npt.ArrayLike | None,
-    n: int,
-    seed: int | None,
-    device: Device,
-    settings: Mapping[str, float] | None,
-    max_steps: int,
-    what: str,
-    comm: Communicator,
+def checked_options(
+    network: Network, given: DerivativeKeywords, what: str, comm: Communicator
 ) -> tuple[Network, Options, tuple[str, ...], tuple[str, ...]]:
     """The network with its settings, options, parameters and outputs.
 
@@ -102,21 +99,22 @@ def checked_options(  # noqa: PLR0913 - what `sensitivity` and `expectation` tak
     ModelError, ConfigError
         As of `tauslab.sensitivity`.
     """
+    check_values(given)
     require_counts_alone(network, what)
-    values = one_number_each("set", settings, "all pairs begin alike")
+    values = one_number_each("set", given.set, "all pairs begin alike")
     network = with_settings(network, values)
     network.validate()
     if not network.reactions:
         raise ModelError(f"{network.name} has no reactions: nothing changes")
-    when = network.t_end if times is None else times
+    when = network.t_end if given.times is None else given.times
     if when is None:
         missing = said(opt("t"), "times=")
         raise ConfigError(f"{missing} is missing: when derivatives are taken, in model units")
     options = Options(
-        times=sample_times(when), n=n,
-        seed=agreed_seed(seed, lambda: None, comm), max_steps=max_steps,
-        **device_settings(device),
+        times=sample_times(when), n=given.n, max_steps=given.max_steps,
+        seed=agreed_seed(given.seed, lambda: None, comm), **device_settings(given.device),
     )  # fmt: skip
-    recorded = chosen_outputs(network, [outputs] if isinstance(outputs, str) else outputs)
-    with_outputs(network, recorded)  # refuses names, here on all ranks alike
-    return network, options, chosen_names(network, parameters), recorded
+    outputs = [given.outputs] if isinstance(given.outputs, str) else given.outputs
+    recorded = chosen_outputs(network, outputs)
+    with_outputs(network, recorded)  # refuses names, on all ranks alike
+    return network, options, chosen_names(network, names_of(given.parameters)), recorded

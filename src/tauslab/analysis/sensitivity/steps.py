@@ -1,18 +1,20 @@
-"""The two sides of a finite difference: values of a parameter, or of an initial amount."""
+"""Outputs of which derivatives are estimated, and the two sides of a finite difference."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import assigned, opt
-from tauslab.model.expressions.expression import Number
+from tauslab.model.expressions.expression import Expression, Number, symbols
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.network import Network
+from tauslab.model.network.parts import Rule
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.task import with_settings
 
@@ -22,7 +24,7 @@ DEFAULT_STEP = 0.02  # of a parameter's value
 
 @dataclass(frozen=True)
 class Step:
-    """A parameter, or an initial amount, with its value and those of the two sides."""
+    """A parameter, or an initial amount, with its value and the values of the two sides."""
 
     name: str
     value: float
@@ -31,12 +33,12 @@ class Step:
 
     @property
     def width(self) -> float:
-        """What a difference of outputs is divided by."""
+        """The divisor of a difference of outputs."""
         return self.high - self.low
 
     @property
     def difference(self) -> str:
-        """How the sides lie: ``centred``, ``forward`` or ``backward``."""
+        """The place of the sides: ``centred``, ``forward`` or ``backward``."""
         if self.low == self.value:
             return "forward"
         return "backward" if self.high == self.value else "centred"
@@ -171,3 +173,46 @@ def _require_whole(network: Network, step: Step) -> None:
                 f"{step.name}: its step changes the initial amount of {name} to {low:g} and "
                 f"{high:g}: give a {assigned('step', key=step.name)}... with which they are whole"
             )
+
+
+def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """Texts as given; by default all species that reactions change.
+
+    Raises
+    ------
+    ConfigError
+        There is none, or one occurs twice.
+    """
+    found = outputs
+    if found is None:
+        found = [name for name, species in network.species.items() if not species.fixed]
+    if not found or len(set(found)) < len(found):
+        raise ConfigError(f"{opt('outputs')}: one name or expression or more, each once")
+    return tuple(found)
+
+
+def with_outputs(network: Network, outputs: Sequence[str]) -> tuple[Network, tuple[str, ...]]:
+    """A copy of the network with a recorded rule for each output, and the names of these.
+
+    Raises
+    ------
+    ConfigError
+        An output has a name that the model does not have.
+    """
+    known = {*network.species, *network.rules, *network.parameters}
+    rules = {n: replace(rule, recorded=False) for n, rule in network.rules.items()}
+    names = []
+    for number, text in enumerate(outputs):
+        tree: Expression = as_expression(text)
+        unknown = sorted(symbols(tree) - known)
+        if unknown:
+            raise ConfigError(
+                f"{opt('outputs')}: {text!r} has {unknown[0]!r}, which is neither a species nor an "
+                f"observable nor a parameter of {network.name}; it has {some(sorted(known))}"
+            )
+        name = f"sensitivity_output_{number}"
+        while name in known:
+            name += "_"
+        names.append(name)
+        rules[name] = Rule(name, tree)
+    return replace(network, rules=rules), tuple(names)

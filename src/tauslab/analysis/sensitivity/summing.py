@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tauslab.base.errors import DeviceError, ModelError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, STOP, WORK, SampleBuffers
+from tauslab.kernels.ensemble.launch import STOP, SampleBuffers
 from tauslab.kernels.ensemble.statistics import Statistics
 from tauslab.store.format.layout import Accumulators
 from tauslab.store.format.schema import STATUS_VALUES
@@ -29,11 +30,11 @@ _MOST_SUM_BYTES = 1 << 30  # of the points of a launch
 _ENDS = ("overflow", "step_limit", "nan")
 
 Start = Callable[[int, int, Any, SampleBuffers, Any], None]
-Report = Callable[[int], None]  # told how many more pairs are done
+Report = Callable[[int], None]  # is called with how many more pairs are done
 
 
 def silent(more: int) -> None:
-    """Tells nobody."""
+    """Ignore progress."""
 
 
 class Summing:
@@ -67,11 +68,31 @@ class Summing:
         self._outputs: Any = None
         self._buffers: SampleBuffers | None = None
 
-    def add(self, first: int, each: int, rows: int, start: Start) -> None:
-        """Run ``first .. first + each - 1`` of every point; `start` launches them.
+    def run(
+        self,
+        numbers: range,
+        start: Start,
+        comm: Communicator,
+        report: Report,
+        rows: Callable[[int], int] = lambda each: each,
+    ) -> None:
+        """Run this rank's share of pairs, or trajectories, with these numbers at every point.
 
-        `rows` is how many statuses they have.
+        Parameters
+        ----------
+        start
+            Launches ``first .. first + each - 1`` of every point.
+        report
+            Called with how many more this rank has run.
+        rows
+            How many statuses so many at every point have.
         """
+        bytes_each = 8 * math.prod(self._shape)
+        for first, each in _portions(len(numbers), self._points, bytes_each, self._backend, comm):
+            self._add(numbers.start + first, each, rows(each), start)
+            report(self._points * each)
+
+    def _add(self, first: int, each: int, rows: int, start: Start) -> None:
         backend, stream = self._backend, self._stream
         outputs, buffers = self._room(each, rows)
         start(first, each, outputs, buffers, stream)
@@ -97,14 +118,7 @@ class Summing:
         if self._outputs is None or len(self._outputs) != total:
             backend = self._backend
             self._outputs = backend.empty((total, times, columns), np.float64)
-            self._buffers = SampleBuffers(
-                counts=None,
-                observables=None,
-                final=None,
-                status=backend.empty((rows,), np.uint8),
-                row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-                work=backend.empty((len(WORK),), np.uint64),
-            )
+            self._buffers = SampleBuffers.of(backend, rows)
         assert self._buffers is not None
         return self._outputs, self._buffers
 
@@ -112,7 +126,7 @@ class Summing:
 def summed(
     summing: Summing, comm: Communicator, name: str, each: int, why_nan: str = ""
 ) -> Accumulators:
-    """Sums of all ranks, of `each` at a point; tells how many are left out, and why. Collective.
+    """Sums of all ranks, of `each` at a point; warns how many are left out, and why. Collective.
 
     Raises
     ------
@@ -142,7 +156,7 @@ def summed(
     return totals
 
 
-def portions(
+def _portions(
     n: int, points: int, bytes_each: int, backend: Backend, comm: Communicator
 ) -> Iterator[tuple[int, int]]:
     """Launches of this rank: number of the first, and how many, of `n` at each point.

@@ -9,29 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.exact_filter import exactly_filtered
+from tauslab.analysis.exact_filter import ExactFilterKeywords, exactly_filtered
 from tauslab.analysis.filters.chains import Chain, Walk
-from tauslab.analysis.filters.filtering import (
-    Course,
-    check_threshold,
-)
-from tauslab.analysis.filters.keywords import (
-    ChainKeywords,
-    FilterKeywords,
-    FiltersKeywords,
-    HiddenKeywords,
-)
-from tauslab.analysis.filters.observing import Observations, Observe
+from tauslab.analysis.filters.filtering import FilterCheckpoint, ParticleFilters
+from tauslab.analysis.filters.keywords import ChainKeywords, FilterKeywords, FiltersKeywords
+from tauslab.analysis.filters.observing import Observations
 from tauslab.analysis.filters.result import FilterResult, FilterResults
-from tauslab.analysis.particles.checkpoints import Checkpoint, FilterCheckpoint, digest_of
 from tauslab.analysis.particles.ensemble import Ensemble
-from tauslab.analysis.particles.weights import SCHEMES, words
-from tauslab.api.cme import model_of, network_of
+from tauslab.analysis.particles.store import StateCheckpoint, digest_of
+from tauslab.analysis.particles.weights import FILTER_SEEDS, SCHEMES, words
+from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
-from tauslab.base.host_memory import require_memory
-from tauslab.base.option_names import assigned, opt, said
+from tauslab.base.host import require_memory
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
@@ -39,14 +30,13 @@ from tauslab.model.lattice.values import lattice_values
 from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.python_values import numbers, one_number_each
+from tauslab.options.python_values import numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
-from tauslab.options.values.start_laws import StartLaw, start_laws
+from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.unknown import checks_keywords
 
-_FILTER_SEEDS = 8  # what words are drawn for, beside those of weights.py
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 
 
@@ -180,12 +170,11 @@ def _filters(
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
     check_values(given)
-    observed = _observations(given)
+    observed = given.observations()
     ranks = ranks_of(
         given.comm, "a particle filter",
         **vars(given) | {"model": network, "data": observed.digest(), "parameters": rows},
     )  # fmt: skip
-    check_threshold(given.threshold)
     one_of("resample", given.resample, SCHEMES)
     n, number, most = given.n, given.number, MOST_TRAJECTORIES // (given.n * count) - 1
     if most < 0:
@@ -208,7 +197,7 @@ def _filters(
 
     with file.held(), _naming_rows(opened, rows, n, count) as particles:
         particles.in_groups(n, number)
-        course = Course(
+        course = ParticleFilters(
             particles, observed, count=count, number=number, scheme=given.resample,
             threshold=given.threshold, states=given.states,
         )  # fmt: skip
@@ -220,23 +209,6 @@ def _filters(
             _constants(network, now, observed),
             lambda: file.save(course.kept, last=course.row == len(observed)),
         )
-
-
-def _observations(given: HiddenKeywords) -> Observations:
-    """What was seen, and how.
-
-    Raises
-    ------
-    ConfigError
-        Nobody says how.
-    """
-    if given.observe is None:
-        example = said('"X=normal(10)"', '{"X": "normal(sd=10)"}')
-        raise ConfigError(
-            f"{opt('observe')} is missing: what is compared with the data, such as "
-            f"{assigned('observe')}{example}"
-        )
-    return Observations(given.data, given.observe)
 
 
 def _naming_rows(
@@ -253,7 +225,7 @@ def _naming_rows(
         given = {name: row[low].item() if one else row[low:high] for name, row in each.items()}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # told before
+                warnings.simplefilter("ignore")  # given before
                 opened({**rows, **given}, high - low).close()
         except (ModelError, ConfigError) as error:
             return error
@@ -277,27 +249,19 @@ def _naming_rows(
 
 
 @checks_keywords
+@takes(ExactFilterKeywords)
 def exact_filter(
-    model: Network | str | os.PathLike[str],
-    data: Any,
-    *,
-    observe: Observe,
-    parameters: Mapping[str, float] | None = None,
-    initial: Mapping[str, StartLaw] | None = None,
-    tolerance: float = 1e-8,
-    max_states: int | None = None,
-    max_seconds: float = 600.0,
+    model: Network | str | os.PathLike[str], data: Any, **options: Any
 ) -> FilterResult:
     """The likelihood of a time course of a small network without chance: the forward algorithm.
 
-    Between rows `tauslab.cme`'s projection moves the law, each row weighs it.
+    Between rows `tauslab.cme`'s projection moves the distribution, each row weighs it.
 
     Parameters
     ----------
-    model, data, observe
+    model, data
         As of `tauslab.particle_filter`.
-    parameters, initial, tolerance, max_states, max_seconds
-        As of `tauslab.cme`, where `parameters` is called `set`.
+    {options}
 
     Returns
     -------
@@ -320,15 +284,8 @@ def exact_filter(
     -1.693147
     """
     network = network_of(model, "ts.exact_filter")
-    values = one_number_each("parameters", parameters, "a law has no particles")
     return exactly_filtered(
-        network,
-        Observations(data, observe),
-        values,
-        start_laws(initial, network),
-        tolerance=tolerance,
-        max_states=max_states,
-        max_seconds=max_seconds,
+        network, chosen(ExactFilterKeywords, {"data": data, **options}, "exact_filter")
     )
 
 
@@ -388,41 +345,43 @@ def pmmh(
     (100,)
     """
     network = model_of(model, "ts.pmmh")
-    laws = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
+    parsed = {name: Prior.parse(f"prior of {name}", text) for name, text in priors.items()}
     given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
     check_values(given)
     steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains or 1
     start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
     proposal = None if given.proposal is None else np.asarray(given.proposal, np.float64)
-    places = 2 * (steps + warm_up) * (8 * len(laws) + 9)  # with likelihoods, and the result
-    states = n * (64 + 24 * (len(network.species) + len(laws))) + _CHAIN_BYTES
+    places = 2 * (steps + warm_up) * (8 * len(parsed) + 9)  # with likelihoods, and the result
+    states = n * (64 + 24 * (len(network.species) + len(parsed))) + _CHAIN_BYTES
     require_memory(
         count * (places + states),
         f"chains={count} with steps={steps}, warm_up={warm_up} and n={n}",
     )
-    if proposal is not None and np.shape(proposal) != (len(laws),):
-        raise ConfigError(f"proposal= must have one number per prior ({len(laws)})")
-    _require_parameters(network, laws, start, count)
-    rows = _observations(given)
+    if proposal is not None and np.shape(proposal) != (len(parsed),):
+        raise ConfigError(f"proposal= must have one number per prior ({len(parsed)})")
+    _require_parameters(network, parsed, start, count)
+    rows = given.observations()
     ranks = ranks_of(
         given.comm, "ts.pmmh", **vars(given) | {"model": network, "data": rows.digest()}
     )
     digest = b"" if given.checkpoint is None else digest_of(
-        _text_of(network), rows.digest(), laws, n, warm_up, count, given.seed, start, proposal,
-        _said(given.initial), repr(given.method), *_named_numbers(laws),
+        _text_of(network), rows.digest(), parsed, n, warm_up, count, given.seed, start, proposal,
+        _said(given.initial), repr(given.method), *_named_numbers(parsed),
     )  # fmt: skip
     what = "file of chains, which ts.pmmh writes"
-    file = Checkpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
-    middle = {name: np.full(count * n, law.value(law.start())) for name, law in laws.items()}
+    file = StateCheckpoint(given.checkpoint, given.checkpoint_every, digest, ranks, "chains", what)
+    middle = {
+        name: np.full(count * n, prior.value(prior.start())) for name, prior in parsed.items()
+    }
     with file.held(), Ensemble(
         network, count * n, seed=0, device=given.device, parameters=middle,
         initial=given.initial, method=given.method, comm=ranks,
     ) as particles:  # fmt: skip
         particles.in_groups(n)
-        course = Course(particles, rows, count=count, states=False)
+        course = ParticleFilters(particles, rows, count=count, states=False)
         likelihood = _Likelihood(network, rows, particles, course, count, given.seed)
         walk = Walk(
-            laws, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
+            parsed, likelihood, chains=count, steps=steps, warm_up=warm_up, seed=given.seed,
             start=start, proposal=proposal,
         )  # fmt: skip
         if kept := file.take_up():
@@ -438,7 +397,7 @@ def pmmh(
         values, logs, moved = walk.result()
     if given.chains is None:
         values, logs, moved = values[0], logs[0], moved[0]
-    return Chain(tuple(laws), values, logs, moved)
+    return Chain(tuple(parsed), values, logs, moved)
 
 
 class _Likelihood:
@@ -453,7 +412,7 @@ class _Likelihood:
         network: Network | Lattice,
         rows: Observations,
         particles: Ensemble,
-        course: Course,
+        course: ParticleFilters,
         chains: int,
         seed: int,
     ) -> None:
@@ -478,7 +437,7 @@ class _Likelihood:
 
     def _begin(self, values: Mapping[str, FloatArray], step: int) -> dict[str, Any]:
         """Put particles at the start with these values; what noises take of them."""
-        word = int(words(self._seed, _FILTER_SEEDS, step, 1)[0])
+        word = int(words(self._seed, FILTER_SEEDS, step, 1)[0])
         each = {k: np.repeat(v, self._particles.n // self._chains) for k, v in values.items()}
         self._particles.reset(seed=word, parameters=each)
         constants = _constants(self._network, each, self._rows)
@@ -493,19 +452,19 @@ class _Likelihood:
         return True
 
 
-def _named_numbers(laws: Mapping[str, Prior]) -> set[str]:
-    """What parts ``lognormal`` from that of older checkpoints, whose first number is a median."""
-    return {"lognormal(mu, sigma)" for law in laws.values() if law.kind == "lognormal"}
+def _named_numbers(parsed: Mapping[str, Prior]) -> set[str]:
+    """A mark of ``lognormal``, whose first number was a median in checkpoints of older versions."""
+    return {"lognormal(mu, sigma)" for prior in parsed.values() if prior.kind == "lognormal"}
 
 
 def _require_parameters(
-    network: Network | Lattice, laws: Mapping[str, Prior], start: Mapping[str, Any], chains: int
+    network: Network | Lattice, parsed: Mapping[str, Prior], start: Mapping[str, Any], chains: int
 ) -> None:
     """Refuse names without a prior or a parameter, and starts of another number of chains."""
-    for name in (*laws, *start):
-        if name not in network.parameters or name not in laws:
+    for name in (*parsed, *start):
+        if name not in network.parameters or name not in parsed:
             raise ConfigError(f"{name!r} is no parameter of {network.name} with a prior")
-    if not laws:
+    if not parsed:
         raise ConfigError("priors= names no parameter: there is nothing to draw")
     for name, given in start.items():
         if np.shape(given) not in ((), (chains,)):
@@ -513,16 +472,17 @@ def _require_parameters(
 
 
 def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
-    """Laws of initial counts as a digest takes them."""
+    """Distributions of initial counts as a digest takes them."""
     return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
 
 
 def _constants(
     network: Network | Lattice, given: Mapping[str, Any], data: Observations
 ) -> dict[str, Any]:
-    """Values of all parameters that the model can tell, and those that are given.
+    """Values of all parameters of the model, and given values.
 
-    Parameters of noises that follow from others have a value for each particle, where those do.
+    A parameter of a noise that follows from others has a value for each particle, where one of
+    them has.
     """
     held = {name: value for name, value in given.items() if name in network.parameters}
     first = {name: float(np.asarray(value, np.float64).flat[0]) for name, value in held.items()}

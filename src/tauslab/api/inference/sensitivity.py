@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tauslab.analysis.sensitivity.expectation import Expectation
-from tauslab.analysis.sensitivity.keywords import SensitivityKeywords, one_of_two
+from tauslab.analysis.sensitivity.keywords import ExpectationKeywords, SensitivityKeywords
 from tauslab.analysis.sensitivity.result import SensitivityResult
 from tauslab.analysis.sensitivity.run import checked_options, run_sensitivity
-from tauslab.analysis.sensitivity.steps import DEFAULT_STEP
-from tauslab.api.cme import network_of
+from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
+from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.job import open_backend
-from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.model.network.network import Network
-from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.places import Device
-from tauslab.options.python_values import names_of, numbers, whole
-from tauslab.options.values.checks import within
+from tauslab.options.python_values import numbers
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import with_settings
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import writing_result
 
 
 @takes(SensitivityKeywords)
@@ -46,8 +41,8 @@ def sensitivity(
     Parameters
     ----------
     model
-        A network, or a model file, without events, delays, rate rules and laws of time, of up to
-        128 reactions.
+        A network, or a model file, without events, delays, rate rules and rate laws of time, of up
+        to 128 reactions.
     {options}
 
     Returns
@@ -75,14 +70,9 @@ def sensitivity(
     >>> found.value.shape, bool(abs(found["k2", "D"][0] + 16.65) < 4 * found.error("k2", "D")[0])
     ((2, 1, 1), True)
     """
-    given = chosen(
-        SensitivityKeywords,
-        {"parameters": parameters, "outputs": outputs, **options},
-        "sensitivity",
-    )
-    ranks = ranks_of(
-        given.comm, "ts.sensitivity", model=model, parameters=parameters, outputs=outputs, **options
-    )
+    asked = {"parameters": parameters, "outputs": outputs, **options}
+    given = chosen(SensitivityKeywords, asked, "sensitivity")
+    ranks = ranks_of(given.comm, "ts.sensitivity", model=model, **asked)
     with writing_result(given.output, ranks) as write:
         found = run_sensitivity(network_of(model, "ts.sensitivity"), given, ranks)
         write(found.save)
@@ -90,41 +80,24 @@ def sensitivity(
 
 
 @checks_keywords
-def expectation(  # noqa: PLR0913 - keywords
+@takes(ExpectationKeywords)
+def expectation(
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str] | str,
     outputs: Sequence[str] | str | None = None,
-    *,
-    times: npt.ArrayLike | None = None,
-    t: npt.ArrayLike | None = None,
-    n: int = 1000,
-    conditions: Mapping[str, npt.ArrayLike] | None = None,
-    step: float = DEFAULT_STEP,
-    seed: int = 0,
-    device: Device = "auto",
-    set: Mapping[str, float] | None = None,  # noqa: A002 - as of `tauslab.run`
-    max_steps: int = MAX_STEPS,
-    comm: Comm = "world",
+    **options: Any,
 ) -> Expectation:
     """Make means of outputs a function of parameters that can be differentiated.
 
     For fits by stochastic gradients: called with a tensor of PyTorch that needs a gradient, the
-    function gives means through which a loss is differentiated. Derivatives are those of
-    `tauslab.sensitivity` with coupled pairs.
+    function gives means through which a loss is differentiated. Derivatives are estimated as
+    by `tauslab.sensitivity` with coupled pairs.
 
     Parameters
     ----------
-    model, outputs, times, t, step, device, set, max_steps, comm
+    model
         As of `tauslab.sensitivity`.
-    parameters
-        Names of parameters, or of species for their initial amounts: the elements of theta.
-    n
-        Pairs of trajectories for each parameter, and condition, in a call.
-    conditions
-        Values of other parameters and initial amounts by name, arrays of one length: theta is the
-        same under all, as a rate is that several experiments share.
-    seed
-        Where the seeds of the calls come from, 64 bits.
+    {options}
 
     Returns
     -------
@@ -152,20 +125,15 @@ def expectation(  # noqa: PLR0913 - keywords
     >>> bool(abs(k - np.log(2)) < 0.05)
     True
     """
-    ranks = ranks_of(
-        comm, "ts.expectation", model=model, parameters=parameters, outputs=outputs, times=times,
-        t=t, n=n, conditions=conditions, step=step, seed=seed, set=set, max_steps=max_steps,
-    )  # fmt: skip
-    within("n", whole(n), 1, MOST_TRAJECTORIES)
-    network, options, names, recorded = checked_options(
-        network_of(model, "ts.expectation"), names_of(parameters), outputs,
-        times=one_of_two(times, t), n=whole(n),
-        seed=seed, device=device, settings=set, max_steps=whole(max_steps),
-        what="ts.expectation", comm=ranks,
-    )  # fmt: skip
-    held: dict[str, npt.NDArray[np.float64]] = {}
-    for name, given in (conditions or {}).items():
-        held[name] = np.asarray(numbers(name, given), np.float64)
+    asked = {"parameters": parameters, "outputs": outputs, **options}
+    given = chosen(ExpectationKeywords, asked, "expectation")
+    ranks = ranks_of(given.comm, "ts.expectation", model=model, **asked)
+    network, run, names, recorded = checked_options(
+        network_of(model, "ts.expectation"), given, "ts.expectation", ranks
+    )
+    held: dict[str, FloatArray] = {}
+    for name, values in (given.conditions or {}).items():
+        held[name] = np.asarray(numbers(name, values), np.float64)
         first = next(iter(held.values()))
         if (
             name in names
@@ -178,5 +146,5 @@ def expectation(  # noqa: PLR0913 - keywords
                 "and none of the parameters"
             )
     with_settings(network, {name: float(column[0]) for name, column in held.items()})
-    backend = open_backend(options.device, options.threads, ranks)
-    return Expectation(network, names, recorded, options, held, step, backend, ranks)
+    backend = open_backend(run.device, run.threads, ranks)
+    return Expectation(network, names, recorded, run, held, given.step, backend, ranks)

@@ -7,38 +7,37 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ParamSpec, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.api.api import run_ensemble
-from tauslab.api.typed import chosen, documented
-from tauslab.base.arrays import doubles
+from tauslab.api.model_reading import network_of
+from tauslab.api.typed import chosen, takes
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.all_ranks import ranks_of
-from tauslab.formats import read as readers
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.keywords import SimulatorKeywords
 from tauslab.options.methods import Auto, TauLeaping, method_of
 from tauslab.options.python_values import names_of, whole
-from tauslab.options.summary import PREFIX, SummarySpec
+from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.checks import seed_of
+from tauslab.options.values.definition import declared
 from tauslab.options.values.sample_times import sample_times
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import constant_amounts
 from tauslab.store.results.result import Result
 
-P = ParamSpec("P")
-FloatArray = npt.NDArray[np.float64]
 Summary = Callable[[Result], npt.ArrayLike]
 Summaries = Summary | str | Sequence[str]
 
-_ENDED = 2  # statuses from here on are ends
+_ENDED = 2  # this status and all above are ends
 
 # Set by every call, or of no use to one trajectory for each parameter set.
 _OWN = ("n", "set", "output", "resume", "append", "append_to", "until", "sweep", "table", "design")
@@ -69,7 +68,9 @@ class Simulator:
         self.parameters = tuple(parameters)
         self._seed, self._options = seed, options
         self._calls = self._copies = 0
-        self._place: tuple[int, ...] = ()  # of a copy: its number, after those it was made from
+        self._place: tuple[
+            int, ...
+        ] = ()  # of a copy: its number, after the numbers of its originals
         self._origin = Origin(repeats=seeded)
 
     @checks_keywords
@@ -105,7 +106,7 @@ class Simulator:
         # Where none was given, or a copy was made, each rank has a seed of its own.
         seed = ranks.bcast(self._next_seed(table) if seed is None else seed_of(seed))
         columns = {name: table[:, i] for i, name in enumerate(self.parameters)}
-        if not len(table):  # the model's own values tell how many summaries there are
+        if not len(table):  # a run with the model's own values gives the number of summaries
             columns = {}
         n = max(1, len(table))
         options = {**self._options, "comm": ranks}
@@ -136,7 +137,7 @@ class Simulator:
         return f"{method.word} ({how}, epsilon {method.epsilon:g}), "
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy begins with."""
+        """The state of a copy."""
         self._settle()
         self._copies += 1
         place = (*self._place, self._copies)
@@ -147,12 +148,12 @@ class Simulator:
         self._origin = Origin(repeats=False)
 
     def _settle(self) -> None:
-        """Take a place of its own in a process where nobody has counted this copy."""
+        """Take a place of its own in a process that has not counted this copy."""
         others = self._origin.others()
         if not others:
             return
         self._place, self._origin = (*self._place, *others), Origin(repeats=False)
-        if len(others) > 1:  # a fork is copied where nobody chose a seed for it
+        if len(others) > 1:  # a fork is a copy for which no seed was chosen
             warn(
                 f"ts.simulator(seed={self._seed}) is made by each worker process that imports its "
                 f"module: it draws numbers of its own in worker {others[-1]}, so that workers do "
@@ -229,30 +230,14 @@ def _tensor_type() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
-class Simulates(Protocol[P]):
-    """The type of `simulator`."""
-
-    def __call__(
-        self,
-        model: Network | str | os.PathLike[str],
-        parameters: Sequence[str],
-        summary: Summaries | None = ...,
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> Simulator:
-        """Make one."""
-        ...
+@declared
+@dataclass(frozen=True)
+class _Keywords(SimulatorKeywords):
+    parameters: Sequence[str]
+    summary: Summaries | None = None
 
 
-def _simulates(keywords: Callable[P, object]) -> Callable[[Callable[..., Simulator]], Simulates[P]]:
-    def decorate(function: Callable[..., Simulator]) -> Simulates[P]:
-        made: Simulates[P] = documented(function, keywords)
-        return made
-
-    return decorate
-
-
-@_simulates(SimulatorKeywords)
+@takes(_Keywords)
 def simulator(
     model: Network | str | os.PathLike[str],
     parameters: Sequence[str],
@@ -297,9 +282,7 @@ def simulator(
     array([[100.],
            [  0.]])
     """
-    if not isinstance(model, Network | str | os.PathLike):
-        raise ConfigError(f"a simulator takes a network or its file, not {model!r:.80}")
-    network = model if isinstance(model, Network) else readers.read_network(Path(model))
+    network = network_of(model, "a simulator")
     names = names_of(parameters) or ()
     for name in names:
         if name not in network.parameters and name not in network.species:

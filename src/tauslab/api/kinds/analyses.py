@@ -1,4 +1,4 @@
-"""Results of analyses: rare events, filters, chains, derivatives, populations, laws."""
+"""Results of analyses: rare events, filters, chains, derivatives, populations, probabilities."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ KINDS: dict[str, Kind] = {
     POPULATION: _Analyses(
         POPULATION, "populations.result:PopulationResult", ("species", "t"), ("what",)
     ),
-    CME: _Analyses(CME, "cme.law:CmeResult", ("species",)),
+    CME: _Analyses(CME, "cme.result:CmeResult", ("species",)),
 }

@@ -1,4 +1,4 @@
-"""What can be done with a result file."""
+"""Operations on a result file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class View:
     Parameters
     ----------
     species
-        Names; none for those that the kind takes by default.
+        Names; without any the kind takes its own.
     summary
         A summary to draw too.
     kind, t, axis

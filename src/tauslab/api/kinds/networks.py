@@ -45,9 +45,12 @@ class _Networks(Kind):
 
     def report(self, path: Path) -> str:
         from tauslab.analysis.dbn.plots import plot_network  # only who draws waits for it
-        from tauslab.views.report import network_report
+        from tauslab.views.report import picture_report
 
-        return network_report(path, self.lines(path), lambda: plot_network(self.open(path)))
+        return picture_report(
+            path, self.told, self.lines(path), lambda: plot_network(self.open(path)),
+            "marginals over time",
+        )  # fmt: skip
 
 
 KIND = _Networks()

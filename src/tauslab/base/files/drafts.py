@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tauslab.base.errors import InputFileError, OutputError
-from tauslab.base.files.damaged import could_not_read
+from tauslab.base.files.opening import could_not_read
 
 _MARK, _RANDOM_BYTES = ".tauslab-tmp", 8
 _KINDS = {

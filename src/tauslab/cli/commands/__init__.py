@@ -1,4 +1,4 @@
-"""What each sub-command does: calls the library and prints.
+"""One module for each sub-command: it calls the library and prints.
 
 A module is imported when one of its commands is given.
 """

@@ -1,4 +1,4 @@
-"""What ``tauslab run`` prints in the end: for people, and for programs."""
+"""The output of ``tauslab run``: for people, and for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ_POINTS = 256
 
 
 def facts_of_run(result: Result) -> dict[str, Any]:
-    """What ``tauslab info --json`` tells, and what only a run knows: speed, ends, last means."""
+    """Facts of ``tauslab info --json``, and those of a run alone: speed, ends, last means."""
     from tauslab.store.results.info import facts
 
     profile = {k: result.data[f"profile/{k}"][()] for k in ("events", "wall", "device", "compile")}
@@ -87,7 +87,7 @@ def _summaries(result: Result, most: int = 8) -> list[str]:
 
 
 def _leaps(result: Result) -> str:
-    """How the steps of tau-leaping divide, so that a model for which it is useless shows."""
+    """Shares of the steps of tau-leaping, which show a model for which it is useless."""
     checked = "post_leap_check" in result.attributes
     names = ("leaps", "exact_events", "rejected" if checked else "halved")
     leaps, exact, again = (int(result.data[f"profile/{name}"][()].sum()) for name in names)

@@ -11,7 +11,7 @@ from tauslab.cli.tools import telling_warnings
 from tauslab.formats import read as readers
 from tauslab.model.lattice.diagnosis.check import lattice_facts, lattice_report
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.lattice.limits import MAX_HOP
+from tauslab.model.lattice.parts import MAX_HOP
 from tauslab.model.network.diagnosis.check import check_facts, report
 from tauslab.model.network.molecules import as_chosen
 from tauslab.model.network.net_laws import with_net_laws

@@ -1,4 +1,4 @@
-"""What ``tauslab dbn`` does."""
+"""The command ``tauslab dbn``."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tauslab.decomposition.ranks.stopping import PATIENCE, stop_on_signals
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import (
     DbnChoices,
+    DbnKeywords,
     DbnOptions,
     parse_intervals,
 )
-from tauslab.options.dbn_keywords import DbnKeywords
 from tauslab.options.methods import ODE, method_as_in
 from tauslab.options.places import CPU, OverwriteFlag
+from tauslab.options.values.definition import taken
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.stored import taken
 from tauslab.options.values.texts import drawn_again, names
 
 # Of whose options the arguments are made.

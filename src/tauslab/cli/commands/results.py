@@ -8,6 +8,7 @@ import json
 from tauslab.api.kinds.kind import MOVIE, View
 from tauslab.api.kinds.registry import kind_at
 from tauslab.base.errors import ConfigError
+from tauslab.base.files.drafts import write_whole
 from tauslab.cli.pipes import STANDARD, printed_table
 from tauslab.cli.tools import making_new
 from tauslab.options.values.texts import names
@@ -57,13 +58,11 @@ def process_plot(arguments: argparse.Namespace) -> None:
 
 def process_report(arguments: argparse.Namespace) -> None:
     """``tauslab report``: a page of HTML about a result file."""
-    from tauslab.views.report import write_page
-
     path = arguments.output or arguments.file.with_suffix(".html")
     if path.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{path}: a report is written as .html")
     with making_new(path, overwrite=arguments.overwrite):
-        write_page(path, kind_at(arguments.file).report(arguments.file))
+        write_whole(path, kind_at(arguments.file).report(arguments.file))
     print(path)
 
 
@@ -82,6 +81,6 @@ def process_export(arguments: argparse.Namespace) -> None:
 
 
 def _view(arguments: argparse.Namespace) -> View:
-    """What the options of ``plot`` or ``export`` choose."""
+    """Part of a result that the options of ``plot`` or ``export`` choose."""
     given = {k: v for k, v in vars(arguments).items() if k in View.__dataclass_fields__}
     return View(**given | {"species": names(arguments.species) if arguments.species else ()})

@@ -77,7 +77,7 @@ def process_run(arguments: argparse.Namespace) -> None:
         if (found := warning_of(result)) and comm.rank == 0:
             warn_on_rank_0(found)
         if arguments.cross_check:
-            from tauslab.api.cross_check import cross_check
+            from tauslab.analysis.cme.compare import cross_check
 
             told = on_root(comm, lambda: cross_check(network, options, result))
             if comm.rank == 0:
@@ -85,7 +85,7 @@ def process_run(arguments: argparse.Namespace) -> None:
 
 
 def _answer(arguments: argparse.Namespace, result: Result) -> None:
-    """What a run prints in the end."""
+    """Print the answer of a run."""
     with telling_warnings():
         if arguments.json:
             print(json.dumps(facts_of_run(result), indent=2))

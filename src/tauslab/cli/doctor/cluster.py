@@ -38,7 +38,7 @@ def cluster_facts(comm: Communicator, folder: Path) -> Facts:
 
 
 def cuda_aware() -> bool | None:
-    """What the MPI that this process has loaded says of itself; None where it does not say."""
+    """Return whether the loaded MPI says that it takes device memory; None if it says nothing."""
     maps = Path("/proc/self/maps")
     text = maps.read_text(encoding="utf-8", errors="replace") if maps.exists() else ""
     for name in sorted(set(re.findall(r"(/\S*/libmpi[a-z]*\.so\S*)", text))):

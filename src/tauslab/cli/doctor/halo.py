@@ -1,4 +1,4 @@
-"""How the planes of a lattice would travel between the ranks of this launch."""
+"""Transports of a lattice's planes between the ranks of this launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = 16  # of a message that is never sent
 
 
 def halo_facts(comm: Communicator) -> list[dict[str, Any]]:
-    """For each rank the transport to the next, and why it is not a better one. Collective.
+    """Transport from each rank to the next, and why it is not a better one. Collective.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def halo_facts(comm: Communicator) -> list[dict[str, Any]]:
 
 
 def _transport(backend: Backend, comm: Communicator, above: int) -> dict[str, Any]:
-    """What ``--halo auto`` takes to the next rank. Collective."""
+    """Transport that ``--halo auto`` takes to the next rank. Collective."""
     chosen, reasons = "host", []
     around = ((comm.rank - 1) % comm.size, above)
     for name in usual_transports(backend):

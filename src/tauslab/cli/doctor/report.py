@@ -13,7 +13,7 @@ from typing import Any
 
 from tauslab.base.errors import OutputError, first_line_of
 from tauslab.base.files.extras import installing
-from tauslab.base.host_cores import allowed_cores, cores_of_rank
+from tauslab.base.host import allowed_cores, cores_of_rank
 from tauslab.cli.doctor.cluster import (
     clock_lines,
     cluster_facts,

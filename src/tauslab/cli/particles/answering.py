@@ -18,7 +18,7 @@ from tauslab.kernels.backends import choose_backend
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.places import CPU, Device
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import writing_result
 from tauslab.store.results.array_result import ArrayResult
 
 # A result, what a file and JSON say beside it, and what is said last.

@@ -1,4 +1,4 @@
-"""What ``tauslab filter`` does."""
+"""The command ``tauslab filter``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOT_SEEN = ("", "na", "nan")
 
 
 def process_filter(arguments: argparse.Namespace) -> None:
-    """Read a model and a course, filter, write what came out, say it."""
+    """Read a model and a time course, filter, write the result, print it."""
     answer(arguments, _filtered)
 
 

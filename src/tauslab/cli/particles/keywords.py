@@ -16,7 +16,7 @@ RARE_METHODS = ("weighted", "splitting")
 @declared
 @dataclass(frozen=True, kw_only=True)
 class JsonFlag:
-    """What every command has whose answer is a few numbers."""
+    """Flag of every command whose answer is a few numbers."""
 
     json: bool = option(
         False, "for programs: the result as JSON, and nothing else", flag="--json",
@@ -27,7 +27,7 @@ class JsonFlag:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class AnswerFlags(JsonFlag):
-    """What commands have whose function writes no file, and calls `set` its parameters."""
+    """Flags of commands whose function writes no file, and calls `set` its parameters."""
 
     set: Mapping[str, float] | None = set_option(python=False)
     output: Path | None = output_option(python=False)
@@ -39,7 +39,7 @@ class AnswerFlags(JsonFlag):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class RareFlags(JsonFlag):
-    """What the command line has beside the keywords of both methods."""
+    """Flags beside the keywords of both methods."""
 
     method: str = option(
         "weighted", "weighted ensemble (default), or adaptive multilevel splitting",

@@ -1,4 +1,4 @@
-"""What ``tauslab population`` does."""
+"""The command ``tauslab population``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``tauslab rare`` does."""
+"""The command ``tauslab rare``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``tauslab sensitivity`` does."""
+"""The command ``tauslab sensitivity``."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.base import Stream
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 
@@ -55,7 +56,7 @@ class Link(Protocol):
     def post(self, number: int) -> None:
         """Be ready for message `number`, before it is packed here or comes from there."""
 
-    def target(self, number: int) -> tuple[Any, Any]:
+    def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Where to pack message `number`, and the cell to signal."""
 
     def send(self, number: int, stream: Stream) -> None:
@@ -67,7 +68,7 @@ class Link(Protocol):
     def wait(self, number: int, stream: Stream) -> None:
         """Let later work on the stream find message `number` in `source`, or its signal there."""
 
-    def source(self, number: int) -> tuple[Any, Any]:
+    def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Where message `number` arrives, and the cell that is signalled."""
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
 from tauslab.kernels.backends.base import Backend, Event, Stream
 
@@ -31,8 +32,9 @@ class MpiLink:
         self._backend, self._staged = backend, staged
         self._out = [backend.empty((words,), np.uint64) for _ in range(2)]
         self._in = [backend.empty((words,), np.uint64) for _ in range(2)]
-        away = [backend.mirror(x) if staged else x for x in self._out]
-        home = [backend.mirror(x) if staged else x for x in self._in]
+        # With `staged` mirrors on the host, else the buffers themselves.
+        away: list[Any] = [backend.mirror(x) if staged else x for x in self._out]
+        home: list[Any] = [backend.mirror(x) if staged else x for x in self._in]
         self._away, self._home = away, home
         other = ABOVE if side == BELOW else BELOW
         self._sends = [comm.Send_init(x, dest=peer, tag=_TAGS[side]) for x in away]
@@ -45,7 +47,7 @@ class MpiLink:
         self._sends[place].Wait()  # at once where it is not under way
         self._receives[place].Start()
 
-    def target(self, number: int) -> tuple[Any, Any]:
+    def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Memory of this device."""
         return self._out[number & 1], None
 
@@ -71,7 +73,7 @@ class MpiLink:
         if self._staged:
             self._backend.upload_mirror(self._home[place], self._in[place], stream)
 
-    def source(self, number: int) -> tuple[Any, Any]:
+    def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Memory of this device."""
         return self._in[number & 1], None
 

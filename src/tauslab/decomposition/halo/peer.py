@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.base.errors import DeviceError
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
 from tauslab.kernels.backends.base import Backend, Stream
@@ -22,7 +23,7 @@ _CELL_WORDS = 16  # cells of different neighbours lie in lines of their own
 class Window:
     """Where messages arrive: of this rank, or of a neighbour."""
 
-    def __init__(self, memory: Any, message_words: int) -> None:
+    def __init__(self, memory: DeviceArray, message_words: int) -> None:
         self.memory = memory
         at = [i * message_words for i in range(5)]
         self._places = [memory[at[i] : at[i + 1]] for i in range(4)]
@@ -36,7 +37,7 @@ class Window:
         """Size of a window."""
         return 4 * message_words + 2 * _CELL_WORDS
 
-    def place(self, side: int, number: int) -> tuple[Any, Any]:
+    def place(self, side: int, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Where message `number` from the neighbour at `side` lies, and its cell."""
         return self._places[2 * side + (number & 1)], self._cells[side]
 
@@ -49,19 +50,19 @@ class Memory(Protocol):
 
     name: str
 
-    def make(self, words: int) -> Any:
+    def make(self, words: int) -> DeviceArray:
         """Zeroed memory for this rank's window."""
 
-    def offer(self, buffer: Any) -> bytes:
+    def offer(self, buffer: DeviceArray) -> bytes:
         """What lets a process of this host open it."""
 
-    def open(self, handle: bytes, words: int) -> Any:
+    def open(self, handle: bytes, words: int) -> DeviceArray:
         """The memory that another process offers."""
 
-    def close(self, buffer: Any) -> None:
+    def close(self, buffer: DeviceArray) -> None:
         """Give back what `open` gave."""
 
-    def drop(self, buffer: Any) -> None:
+    def drop(self, buffer: DeviceArray) -> None:
         """Give back what `make` gave, when nobody has it open any more."""
 
 
@@ -76,7 +77,7 @@ class DeviceMemory:
         self.open = backend.open_memory
         self.close = backend.close_memory
 
-    def drop(self, buffer: Any) -> None:
+    def drop(self, buffer: DeviceArray) -> None:
         """It goes with its last user."""
 
 
@@ -90,7 +91,7 @@ class PeerLink:
     def post(self, number: int) -> None:
         """The place is free: see the head of `csrc/lattice/halo.cc`."""
 
-    def target(self, number: int) -> tuple[Any, Any]:
+    def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """The neighbour's memory."""
         return self._neighbour.place(self._other, number)
 
@@ -103,7 +104,7 @@ class PeerLink:
     def wait(self, number: int, stream: Stream) -> None:
         """A kernel waits."""
 
-    def source(self, number: int) -> tuple[Any, Any]:
+    def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Memory of this rank."""
         return self._own.place(self._side, number)
 

@@ -11,11 +11,10 @@ import mmap
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import UintArray
+from tauslab.base.arrays import DeviceArray, UintArray
 from tauslab.base.errors import DeviceError
 from tauslab.kernels.backends.base import Backend
 
@@ -31,7 +30,7 @@ class HostMemory:
         self._backend = backend
         self._handle = b""
 
-    def make(self, words: int) -> Any:
+    def make(self, words: int) -> DeviceArray:
         """A file in memory, open until this process ends or drops it."""
         if not hasattr(os, "memfd_create"):
             raise DeviceError("the host has no memory to share: this is not Linux")
@@ -51,12 +50,12 @@ class HostMemory:
             os.close(self._file)
             raise
 
-    def offer(self, buffer: Any) -> bytes:
+    def offer(self, buffer: DeviceArray) -> bytes:
         """Where other processes find the file, and its name there."""
         del buffer
         return self._handle
 
-    def open(self, handle: bytes, words: int) -> Any:
+    def open(self, handle: bytes, words: int) -> DeviceArray:
         """Map the other's file; the number of a process may mean another one in a container."""
         name, path = handle.decode().split()
         try:
@@ -73,11 +72,11 @@ class HostMemory:
             ) from error
         return self._backend.map_host(memory)
 
-    def close(self, buffer: Any) -> None:
+    def close(self, buffer: DeviceArray) -> None:
         """Unmap it."""
         self._backend.unmap_host(buffer)
 
-    def drop(self, buffer: Any) -> None:
+    def drop(self, buffer: DeviceArray) -> None:
         """Unmap it and close the file."""
         self._backend.unmap_host(buffer)
         os.close(self._file)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.host_cores import cores_of_rank
+from tauslab.base.host import cores_of_rank
 from tauslab.decomposition.ranks.mpi import Communicator, gpu_index
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn

@@ -9,20 +9,20 @@ import importlib.util
 import os
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.base.files.extras import installing
-from tauslab.base.host_cores import bound_to
-from tauslab.decomposition.ranks.file_ranks import FileRanks
+from tauslab.base.host import bound_to
 from tauslab.decomposition.ranks.launcher import (
     check_launcher,
     check_library,
@@ -38,6 +38,7 @@ ExceptionHook = Callable[[type[BaseException], BaseException, TracebackType | No
 # What a launcher shows to a rank; SLURM numbers GPUs of the node in the second, whatever the first.
 _SHOWN_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS")
 
+_POLL_SECONDS = 0.001
 _MESSAGE_BYTES = 1 << 30  # an MPI message of the older kind has less than 2^31
 
 
@@ -50,66 +51,112 @@ class Parcel:
     sent: bool
 
 
-class Counter(Protocol):
-    """Numbers that all ranks take from: each value is given to one rank only."""
+class FileRanks:
+    """A communicator of its own for threads that write a file together.
+
+    Attributes
+    ----------
+    comm
+        The mpi4py communicator, for h5py.
+    """
+
+    def __init__(self, comm: Any, mpi: Any) -> None:
+        self.comm, self._mpi = comm, mpi
+
+    def largest(self, values: Sequence[int]) -> list[int]:
+        """Largest of each value over the ranks; sleeps while it waits: cores have work to do."""
+        mine, found = np.array(values, np.int64), np.zeros(len(values), np.int64)
+        request = self.comm.Iallreduce(mine, found, op=self._mpi.MAX)
+        while not request.Test():
+            time.sleep(_POLL_SECONDS)
+        largest: list[int] = found.tolist()
+        return largest
+
+    def info(self, hints: Mapping[str, str]) -> Any:
+        """Hints as MPI takes them; to be freed."""
+        info = self._mpi.Info.Create()
+        for name, value in hints.items():
+            info.Set(name, value)
+        return info
+
+
+class Counter:
+    """Numbers that all ranks take from: each value is given to one rank only; here one rank's."""
+
+    def __init__(self) -> None:
+        self._value = 0
 
     def next(self, count: int = 1) -> int:
         """Take the next `count` values, from 0 on; returns the first of them."""
+        self._value += count
+        return self._value - count
 
     def free(self) -> None:
         """Give the counter back; collective."""
 
 
-class Communicator(Protocol):
-    """The interface to ranks that a job uses.
+class Communicator:
+    """The interface to ranks that a job uses; here of one rank alone, without MPI.
 
     `gpu_rank` is the place of a rank among those of its node that see the same GPUs;
     `core_sharers` are the ranks, itself too, that may use the cores which it may use.
     """
 
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    gpu_rank: int
-    core_sharers: int
+    rank = 0
+    size = 1
+    local_rank = 0
+    local_size = 1
+    gpu_rank = 0
+    core_sharers = 1
 
-    def meet(self, call: str, word: int) -> Uint64Array:
+    def meet(self, call: str, word: int) -> Uint64Array:  # noqa: ARG002
         """Every rank's word, above 0, when all are here; a warning names who is missing."""
+        return np.array([word], np.uint64)
 
     def barrier(self) -> None:
         """Wait for all ranks."""
 
     def bcast(self, value: Any) -> Any:
         """Rank 0's value, on every rank."""
+        return value
 
     def gather(self, value: Any) -> list[Any] | None:
         """Every rank's value on rank 0, None elsewhere."""
+        return [value]
 
     def allgather(self, value: Any) -> list[Any]:
         """Every rank's value on every rank."""
+        return [value]
 
-    def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:
+    def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:  # noqa: ARG002
         """Rows of all ranks in order; rank r gives ``lengths[r]`` of one type and shape."""
+        return part
 
     def sum_uint64(self, array: Uint64Array) -> Uint64Array:
         """Elementwise sum over the ranks, modulo 2^64, on every rank."""
+        return array
 
     def max_uint64(self, array: Uint64Array) -> Uint64Array:
         """Elementwise maximum over the ranks, on every rank."""
+        return array
 
     def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
-        """Whether `value` holds on any rank."""
+        """Return whether `value` holds on any rank."""
+        return value
 
     def counter(self) -> Counter:
         """Make a shared counter; collective."""
+        return Counter()
 
     @property
     def native(self) -> Any:
         """The communicator of mpi4py, for those who send memory; None without MPI."""
+        return None
 
     def split(self, color: int) -> Communicator:
         """The ranks that give the same color, in their order; collective."""
+        del color
+        return self
 
     def exchange(self, parcels: Sequence[Parcel]) -> None:
         """Send and receive arrays; ranks list their parcels with each other in the same order."""
@@ -121,112 +168,19 @@ class Communicator(Protocol):
         """Let MPI serve other ranks' requests."""
 
     def threads_multiple(self) -> bool:
-        """Whether several threads of a rank may use MPI at the same time."""
-
-    def for_files(self) -> FileRanks:
-        """The same ranks for a thread that writes files together with theirs. Collective."""
-
-    def abort(self, code: int) -> None:
-        """End every rank at once."""
-
-
-class SerialCounter:
-    """Counts for one rank."""
-
-    def __init__(self) -> None:
-        self._value = 0
-
-    def next(self, count: int = 1) -> int:
-        """Take the next `count` values."""
-        self._value += count
-        return self._value - count
-
-    def free(self) -> None:
-        """Nothing to give back."""
-
-
-class SerialCommunicator:
-    """One rank, no MPI."""
-
-    rank = 0
-    size = 1
-    local_rank = 0
-    local_size = 1
-    gpu_rank = 0
-    core_sharers = 1
-
-    def meet(self, call: str, word: int) -> Uint64Array:  # noqa: ARG002
-        """The one word."""
-        return np.array([word], np.uint64)
-
-    def barrier(self) -> None:
-        """Nobody to wait for."""
-
-    def bcast(self, value: Any) -> Any:
-        """The value itself."""
-        return value
-
-    def gather(self, value: Any) -> list[Any] | None:
-        """The one value."""
-        return [value]
-
-    def allgather(self, value: Any) -> list[Any]:
-        """The one value."""
-        return [value]
-
-    def join(self, part: npt.NDArray[Any], lengths: Sequence[int]) -> npt.NDArray[Any]:  # noqa: ARG002
-        """The rows themselves."""
-        return part
-
-    def sum_uint64(self, array: Uint64Array) -> Uint64Array:
-        """The array itself."""
-        return array
-
-    def max_uint64(self, array: Uint64Array) -> Uint64Array:
-        """The array itself."""
-        return array
-
-    def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
-        """The value itself."""
-        return value
-
-    def counter(self) -> Counter:
-        """Count from 0."""
-        return SerialCounter()
-
-    @property
-    def native(self) -> Any:
-        """None."""
-        return None
-
-    def split(self, color: int) -> Communicator:
-        """The one rank."""
-        del color
-        return self
-
-    def exchange(self, parcels: Sequence[Parcel]) -> None:
-        """Nobody to send to."""
-
-    def free(self) -> None:
-        """Nothing to give back."""
-
-    def poll(self) -> None:
-        """Nobody asks."""
-
-    def threads_multiple(self) -> bool:
-        """There is nothing to share."""
+        """Return whether several threads of a rank may use MPI at the same time."""
         return True
 
     def for_files(self) -> FileRanks:
-        """Refuse: one rank needs no other's help."""
+        """The same ranks for a thread that writes files together with theirs. Collective."""
         raise ConfigError("one rank alone writes files without MPI-IO")
 
     def abort(self, code: int) -> None:
-        """End this process."""
+        """End every rank at once."""
         os._exit(code)
 
 
-class LoneRank(SerialCommunicator):
+class LoneRank(Communicator):
     """One of several ranks of a launch, which works alone: it takes its share of the node."""
 
     def __init__(self) -> None:
@@ -235,7 +189,7 @@ class LoneRank(SerialCommunicator):
         self.core_sharers = self.local_size if together else 1  # else each has cores of its own
 
 
-class SharedCounter:
+class SharedCounter(Counter):
     """Fetch-and-add on a window that rank 0 hosts."""
 
     def __init__(self, comm: Any) -> None:
@@ -265,7 +219,7 @@ class SharedCounter:
         self._window.Free()
 
 
-class MpiCommunicator:
+class MpiCommunicator(Communicator):
     """A duplicate of an mpi4py communicator."""
 
     def __init__(self, comm: Any) -> None:
@@ -412,7 +366,7 @@ def world() -> Communicator:
     ConfigError
         mpi4py is missing, or the ranks found are not those that were started.
     """
-    comm: Communicator = SerialCommunicator()
+    comm = Communicator()
     library = ""
     if under_launcher():
         if importlib.util.find_spec("mpi4py") is None:

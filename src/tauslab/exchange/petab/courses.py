@@ -21,17 +21,10 @@ from tauslab.options.methods import ODE
 
 _READ = "petab_"
 _MOST_NUMBERS = 1 << 24  # of samples in one launch
-# Times of the model at which a steady state may be found.
+# Times of the model at which a steady state may be reached.
 STEADY_TIMES = tuple(10.0**k for k in range(4, 11))
+_STEADY_RTOL, _STEADY_ATOL = 1e-6, 1e-9  # of a state that counts as steady: see `Problem`
 _MOST_STEPS = 200_000  # of a search for a steady state: an oscillation has none
-
-
-@dataclass(frozen=True)
-class Steady:
-    """When a state counts as steady: see `Problem`."""
-
-    rtol: float = 1e-6
-    atol: float = 1e-9
 
 
 @dataclass(frozen=True)
@@ -43,31 +36,26 @@ class Experiment:
 
 
 class Courses:
-    """Runs conditions of a problem, and records what formulas read of its model."""
+    """Runs conditions of a problem, and records what formulas read of its model.
+
+    Attributes
+    ----------
+    network
+        The model, with the rules of `recorded`.
+    recorded
+        Names of rules by the names that formulas read.
+    """
 
     def __init__(
-        self,
-        tables: Tables,
-        names: Iterable[str],
-        method: ODE,
-        steady: Steady,
-        device: Any,
-        comm: Comm,
+        self, tables: Tables, names: Iterable[str], method: ODE, device: Any, comm: Comm
     ) -> None:
-        self._tables, self._method, self._steady = tables, method, steady
-        self._device, self._comm = device, comm
-        self._bare = tables.network
-        self._network = copy.deepcopy(tables.network)
+        self._tables, self._method, self._device, self._comm = tables, method, device, comm
+        self.network = copy.deepcopy(tables.network)
         self.recorded: dict[str, str] = {}
         for number, name in enumerate(sorted(set(names) & self._known())):
             self.recorded[name] = f"{_READ}{number}"
             tree = expression_of(tables.network, tables.sbml, self._target(name), "a formula")
-            self._network.add_rule(self.recorded[name], tree)
-
-    @property
-    def network(self) -> Network:
-        """The model, with the rules of `recorded`."""
-        return self._network
+            self.network.add_rule(self.recorded[name], tree)
 
     def _known(self) -> set[str]:
         network = self._tables.network
@@ -127,7 +115,7 @@ class Courses:
         values: Mapping[str, FloatArray],
         states: Mapping[str, Mapping[str, FloatArray]],
     ) -> dict[str, FloatArray]:
-        """What an experiment sets at its beginning: what was reached before, and the condition.
+        """Return the values at the begin of an experiment: the state before, and the condition's.
 
         Returns
         -------
@@ -226,7 +214,7 @@ class Courses:
         launch: Any,
     ) -> dict[str, FloatArray]:
         """Launch columns ``[start, vector]`` so that samples fit into memory."""
-        wide = max(len(self._network.species), len(self.recorded), 1)
+        wide = max(len(self.network.species), len(self.recorded), 1)
         most = max(1, _MOST_NUMBERS // (starts * len(times) * wide))
         parts = []
         for first in range(0, count, most):
@@ -245,21 +233,22 @@ class Courses:
         if not self.recorded:
             return {}
         names = list(self.recorded.values())
-        run = self._run(self._network, columns, count, times, names, self._method)
+        run = self._run(self.network, columns, count, times, names, self._method)
         return {name: run[own] for name, own in self.recorded.items()}
 
     def _rest(
         self, columns: Mapping[str, FloatArray], count: int, _: FloatArray
     ) -> dict[str, FloatArray]:
         """Steady amounts ``[trajectory, 1]`` of every variable."""
-        return self._settled(self._bare, columns, count, {n: n for n in self._bare.species})
+        network = self._tables.network
+        return self._settled(network, columns, count, {n: n for n in network.species})
 
     def _ends(
         self, columns: Mapping[str, FloatArray], count: int, _: FloatArray
     ) -> dict[str, FloatArray]:
         """Steady values ``[trajectory, 1]`` of what formulas read."""
-        wanted = {name: name for name in self._network.species} | self.recorded
-        found = self._settled(self._network, columns, count, wanted)
+        wanted = {name: name for name in self.network.species} | self.recorded
+        found = self._settled(self.network, columns, count, wanted)
         return {name: found[name] for name in self.recorded}
 
     def _settled(
@@ -279,7 +268,7 @@ class Courses:
         rests = np.ones((count, len(STEADY_TIMES)), bool)
         for name in network.species:
             course = run[name]
-            near = self._steady.atol + self._steady.rtol * np.abs(course[:, 1:])
+            near = _STEADY_ATOL + _STEADY_RTOL * np.abs(course[:, 1:])
             rests &= np.abs(np.diff(course, axis=1)) <= near  # False where there are NaN
         first = np.argmax(rests, axis=1) + 1
         rows = np.arange(count)

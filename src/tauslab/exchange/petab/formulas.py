@@ -74,7 +74,7 @@ def require_bounded(text: str, where: str) -> None:
     """
     if len(text) > _LONGEST:
         raise ModelError(f"{where}: has {len(text)} characters; {_LONGEST} is the limit")
-    with contextlib.suppress(RecursionError):  # which petab tells
+    with contextlib.suppress(RecursionError):  # which petab reports
         _value(_tree(text, where, evaluate=False), where)
 
 

@@ -14,7 +14,7 @@ SCALES = ("lin", "log", "log10")
 NOISES = ("normal", "laplace")
 _ON_SCALE = "parameterScale"
 _OF_LOGARITHMS = ("logNormal", "logLaplace")
-_LAWS = ("uniform", "normal", "laplace")
+_DISTRIBUTIONS = ("uniform", "normal", "laplace")
 
 
 def scaled(values: FloatArray, scale: str) -> FloatArray:
@@ -50,7 +50,7 @@ def log_density(
     ----------
     measured, simulated, sigma
         Arrays that broadcast together; `sigma` is a standard deviation on the observable's scale,
-        or the scale of the Laplace law.
+        or the scale of the Laplace distribution.
     scale
         ``lin``, ``log`` or ``log10``: where the noise is additive.
     noise
@@ -66,22 +66,25 @@ def log_density(
         # The derivative of the scale, which a density of the measurement itself has.
         slope = np.ones_like(measured) if scale == "lin" else measured
         slope = slope * math.log(10.0) if scale == "log10" else slope
-        if noise == "normal":
-            found = -0.5 * np.square(scores) - np.log(math.sqrt(2 * math.pi) * sigma * slope)
-        else:
-            found = -np.abs(scores) - np.log(2 * sigma * slope)
-    return np.asarray(found, np.float64)
+        return _log_density(noise, scores, sigma * slope)
+
+
+def _log_density(kind: str, scores: FloatArray, scale: FloatArray | float) -> FloatArray:
+    """Log-density ``normal`` or ``laplace`` at deviations in units of its scale."""
+    if kind == "normal":
+        return np.asarray(-0.5 * np.square(scores) - np.log(math.sqrt(2 * math.pi) * scale))
+    return np.asarray(-np.abs(scores) - np.log(2 * scale))
 
 
 def check_prior(kind: str, first: float, second: float) -> None:
-    """Refuse parameters of a prior that make no law.
+    """Refuse parameters of a prior that make no distribution.
 
     Raises
     ------
     ModelError
         They are not finite, or a scale is not above 0, or an interval has no width.
     """
-    fault = fault_of(_law(kind), [first, second]) if _law(kind) in _LAWS else ""
+    fault = fault_of(_law(kind), [first, second]) if _law(kind) in _DISTRIBUTIONS else ""
     if fault:
         raise ModelError(f"the prior {kind} with the parameters {first:g}; {second:g}: {fault}")
 
@@ -125,11 +128,7 @@ def log_prior(kind: str, first: float, second: float, values: FloatArray, scale:
         if law == "uniform":
             inside = (values >= first) & (values <= second)
             return np.where(inside, -math.log(second - first), -np.inf)
-        scores = (values - first) / second
-        if law == "normal":
-            found = -0.5 * scores**2 - math.log(math.sqrt(2 * math.pi) * second) + slope
-        elif law == "laplace":
-            found = -np.abs(scores) - math.log(2 * second) + slope
-        else:
+        if law not in NOISES:
             raise ModelError(f"the prior {kind!r} is not one of PEtab")
+        found = _log_density(law, (values - first) / second, second) + slope
     return np.where(np.isnan(found), -np.inf, found)

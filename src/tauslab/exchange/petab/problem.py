@@ -15,7 +15,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
 from tauslab.decomposition.ranks.job import agreed_seed
-from tauslab.exchange.petab.courses import Courses, Experiment, Steady
+from tauslab.exchange.petab.courses import Courses, Experiment
 from tauslab.exchange.petab.formulas import Formula, formula, placeholder
 from tauslab.exchange.petab.likelihood import log_density, log_prior, residuals, scaled, unscaled
 from tauslab.exchange.petab.stochastic import CourseFilter, require_courses
@@ -33,6 +33,7 @@ class _Group:
 
     name: str
     rows: npt.NDArray[np.int64]
+    measured: FloatArray
     experiments: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     endless: npt.NDArray[np.int64]
@@ -81,7 +82,7 @@ class Problem:
         self._times = np.array(sorted(finite or {0.0}))
         self._groups = self._grouped()
         read = {n for group in self._groups for n in (*group.value.names, *group.noise.names)}
-        self._courses = Courses(tables, read, method, Steady(), device, comm)
+        self._courses = Courses(tables, read, method, device, comm)
 
     def __repr__(self) -> str:
         """One line: what is estimated from what."""
@@ -115,10 +116,8 @@ class Problem:
         found = np.zeros(len(table))
         for group in self._groups:
             one, at = self._tables.observables[group.name], group.rows
-            terms = log_density(
-                self._measured()[at], simulated[:, at], sigma[:, at], one.scale, one.noise
-            )
-            found += terms.sum(axis=1)
+            values = simulated[:, at], sigma[:, at]
+            found += log_density(group.measured, *values, one.scale, one.noise).sum(axis=1)
         return _like(vectors, np.where(np.isnan(found), -np.inf, found))
 
     def stochastic_log_likelihood(
@@ -294,7 +293,7 @@ class Problem:
         found = np.zeros(len(table))
         for group in self._groups:
             scale, at = self._tables.observables[group.name].scale, group.rows
-            scores = residuals(self._measured()[at], simulated[:, at], sigma[:, at], scale)
+            scores = residuals(group.measured, simulated[:, at], sigma[:, at], scale)
             found += np.square(scores).sum(axis=1)
         return _like(vectors, found)
 
@@ -341,9 +340,6 @@ class Problem:
 
     # ---------------------------------------------------------------- inside
 
-    def _measured(self) -> FloatArray:
-        return np.array([row.value for row in self._tables.measurements])
-
     def _table(self, vectors: npt.ArrayLike | None) -> FloatArray:
         """Vectors ``[n, p]``."""
         self._require_values(nominal=vectors is None)
@@ -389,6 +385,7 @@ class Problem:
                 _Group(
                     name,
                     np.array(rows),
+                    np.array([row.value for row in own]),
                     np.array([self._experiments.index(one) for one in experiments]),
                     np.array(times),
                     np.array(endless),
@@ -462,7 +459,7 @@ class Problem:
 
 
 def _several(vectors: npt.ArrayLike | None) -> bool:
-    """Whether vectors ``[n, p]`` are given, not one ``[p]``."""
+    """Return whether vectors ``[n, p]`` are given, not one ``[p]``."""
     return vectors is not None and np.ndim(vectors) > 1
 
 

@@ -95,7 +95,7 @@ class CourseFilter:
         return found.log_likelihood
 
     def _log_density(self, number: int, values: Any, constants: Values, size: int) -> FloatArray:
-        """Of one measurement in the state of each particle, ``[particle]``; NaN without one."""
+        """Log-density of a measurement, ``[particle]``; NaN where a particle's state has none."""
         row = self._rows[number]
         one = self._observables[row.observable]
         each = size // max(1, len(next(iter(constants.values())))) if constants else size

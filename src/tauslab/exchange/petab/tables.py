@@ -148,7 +148,7 @@ def read_tables(path: Path) -> Tables:
 
 
 def _content(path: Path) -> Mapping[str, Any]:
-    """What the file of a problem says: a few names, without YAML's ways to say much by little."""
+    """Read the file of a problem: a few names, without YAML's ways to say much by little."""
     yaml = importlib.import_module("yaml")  # which petab needs
 
     if (size := path.stat().st_size) > _MOST_YAML:
@@ -197,7 +197,7 @@ def _require_file(file: Path, path: Path) -> None:
         with file.open("rb") as opened:
             begin = opened.read(1 << 16).strip()
     except OSError:
-        return  # petab tells
+        return  # petab reports it
     if not begin:
         raise ModelError(f"{file} is empty, and {path} names it")
     if file.suffix.lower() in (".xml", ".sbml") or begin.startswith((b"<?xml", b"<sbml")):
@@ -283,7 +283,7 @@ def _word(row: Any, column: str, allowed: tuple[str, ...]) -> str:
 
 
 def _number(cell: Any, told: str) -> float:
-    """A cell as a number; `told` says whose it is."""
+    """A cell as a number; `told` is its name in messages."""
     try:
         return float(cell)
     except (TypeError, ValueError):
@@ -348,7 +348,7 @@ def _measurement(petab: Any, row: Any, observables: Mapping[str, Observable]) ->
 
 
 def _condition(row: Any) -> dict[str, Given]:
-    """What a condition sets; what it leaves empty is not there."""
+    """Values that a condition sets; empty cells are left out."""
     found: dict[str, Given] = {}
     for name, value in row.items():
         if name == "conditionName" or _missing(value):

@@ -44,7 +44,7 @@ def places_of_archive(root: Path) -> Iterator[None]:
             yield
     except Exception as error:
         error.args = tuple(_without(folders, part) for part in error.args)
-        if isinstance(error, OSError):  # it tells its file apart from its message
+        if isinstance(error, OSError):  # it holds its file beside its message
             error.filename = _without(folders, error.filename)
         raise
 

@@ -70,14 +70,14 @@ def execute(path: Path, folder: Path, options: Mapping[str, Any]) -> list[str]:
 
 
 def _entry(**more: Any) -> Entry:
-    """What a log says of the archive, or of a part of it."""
+    """Entry of a log for the archive, or for a part of it."""
     common = {"status": _QUEUED, "exception": None, "skipReason": None, "output": None}
     return common | {"duration": None} | more
 
 
 @contextmanager
 def _logged(entry: Entry) -> Iterator[None]:
-    """Note how a part went; its exception ends here."""
+    """Note how a part went; its exception ends in this block."""
     start = time.monotonic()
     try:
         yield

@@ -103,7 +103,7 @@ class OutputData:
 
 @dataclass
 class Experiment:
-    """What a SED-ML file asks for, by identifier; `refused` is what is not supported."""
+    """Contents of a SED-ML file, by identifier; `refused` are elements that are not supported."""
 
     models: dict[str, ModelSource] = field(default_factory=dict)
     simulations: dict[str, TimeCourse] = field(default_factory=dict)

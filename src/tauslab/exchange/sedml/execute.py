@@ -220,7 +220,7 @@ class Runner:
 
 
 def _course(rows: Any, name: str) -> FloatArray:
-    """Course of an observable ``[trajectory, time]``."""
+    """Time course of an observable ``[trajectory, time]``."""
     return np.asarray(rows["observables"].sel(observable=name), np.float64)
 
 

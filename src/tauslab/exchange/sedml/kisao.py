@@ -92,7 +92,7 @@ def method_of(
 
 
 def algorithm_of(method: SSA | TauLeaping | ODE, solver: str) -> str:
-    """What ran, as BioSimulators spells it; `solver` is that of equations."""
+    """KiSAO term of the algorithm that ran, for BioSimulators; `solver` is that of equations."""
     if isinstance(method, ODE):
         return f"KISAO_{'0000033' if solver == 'rosenbrock' else '0000087'}"
     return f"KISAO_{'0000029' if isinstance(method, SSA) else '0000084'}"

@@ -1,4 +1,4 @@
-"""What an experiment asks for: data sets computed and written as HDF5 and CSV.
+"""Data sets of an experiment, computed and written as HDF5 and CSV.
 
 The HDF5 file follows BioSimulators' conventions for reports: a dataset ``[data set, repeat, time]``
 (without repeats ``[data set, time]``) at the place of the SED-ML file and the output, and

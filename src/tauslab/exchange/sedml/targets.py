@@ -1,4 +1,4 @@
-"""What an XPath of SED-ML means in an SBML model and in the network that was read from it."""
+"""XPaths of SED-ML as elements of an SBML model and of the network that was read from it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def set_attribute(model: Any, target: Target, value: str, where: str) -> None:
 
 
 def expression_of(network: Network, model: Any, target: Target, where: str) -> Expression:
-    """What the value of an element is, in amounts: of a species what its symbol means in SBML.
+    """Expression of an element's value in amounts; of a species, as SBML means its symbol.
 
     Raises
     ------

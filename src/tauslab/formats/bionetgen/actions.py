@@ -40,7 +40,7 @@ class Action:
 
     @property
     def changes_values(self) -> bool:
-        """Whether it sets parameters or amounts: what runs after it is another model."""
+        """Return whether it sets parameters or amounts: a later action then runs another model."""
         return self.name.startswith(("set", "add"))
 
 
@@ -124,7 +124,7 @@ def _parts(text: str) -> Iterator[tuple[str, Line]]:
 
 
 def _option(action: Action, name: str) -> tuple[str, str]:
-    """What BioNetGen is given for an option, and the name of the model after it."""
+    """Return the words for BioNetGen of an option, and the name of the model after it."""
     try:
         given, values = option(action.name, action.arguments)
     except ModelError as error:

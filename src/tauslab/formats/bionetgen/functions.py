@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 
 from tauslab.base.errors import ModelError
-from tauslab.model.expressions.expression import Builder, Expression, Number, Symbol, call
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call
+from tauslab.model.expressions.infix import Builder
 
 
 def _one(build: Callable[[Expression], Expression]) -> Builder:
@@ -53,7 +54,7 @@ BARE: Mapping[str, Expression] = {
     "t": Symbol("time"),
     "time": Symbol("time"),
 }
-# What `tauslab.model.expressions.expression.parse` does not know by itself.
+# What `tauslab.model.expressions.infix.parse` does not know by itself.
 FUNCTIONS: Mapping[str, Builder] = {
     "_pi": lambda _: BARE["_pi"],
     "_e": lambda _: BARE["_e"],

@@ -168,7 +168,7 @@ def _limit(name: str, usual: int) -> int:
 
 
 def _trouble(done: Done) -> str:
-    """What BioNetGen complained about first, or how it ended."""
+    """First complaint of BioNetGen, or how it ended."""
     said = done.out + "\n" + done.error
     match = _TROUBLE.search(said)
     if match is not None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tauslab.base.errors import ModelError
+from tauslab.model.expressions.expression import Expression, Number
 from tauslab.model.expressions.infix import Builder, parse
-from tauslab.model.expressions.trees import Expression, Number
 
 # Block -> characters that its lines may have beside letters, digits, spaces and those of numbers.
 _OF_EXPRESSIONS = "()+-*/^<>=!~&|,.:"
@@ -50,7 +50,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True)
 class Line:
-    """A line as BioNetGen sees it: without comments, those that end in a backslash joined.
+    """A line as BioNetGen sees it: without comments, with continued lines (backslash) joined.
 
     `first` and `last` are the numbers of the lines of the file that it is made of, from 1.
     """
@@ -66,17 +66,17 @@ class Line:
 
 
 def is_edge(line: Line) -> bool:
-    """Whether the line begins or ends a block or the model."""
+    """Return whether the line begins or ends a block or the model."""
     return line.words[0] in ("begin", "end")
 
 
-def lines_of(text: str) -> Iterator[Line]:
-    """Lines that are not empty."""
+def lines_of(text: str, between: str = "") -> Iterator[Line]:
+    """Lines that are not empty; `between` stands where one goes on in the next."""
     lines, at = text.splitlines(), 0
     while at < len(lines):
         first, line = at, lines[at].partition("#")[0]
         while line.rstrip().endswith("\\"):
-            line = line.rstrip()[:-1]
+            line = line.rstrip()[:-1] + between
             if at + 1 == len(lines):
                 break
             at += 1
@@ -96,7 +96,7 @@ class Names:
             for block, line in blocks
             if block in patterns and (match := patterns[block].match(line.text))
         ]
-        # What a call means does not matter here: only that it is one.
+        # Only that it is a call matters, not its meaning.
         self.functions: dict[str, Builder] = dict.fromkeys((*_FUNCTIONS, *found), _any)
 
 
@@ -126,7 +126,7 @@ def checked(block: str, line: Line, names: Names) -> str:
 
 
 def require_known(text: str) -> None:
-    """Refuse functions and laws of BioNetGen that are not known here.
+    """Refuse unknown functions and rate laws of BioNetGen.
 
     Raises
     ------
@@ -242,7 +242,7 @@ OPTIONS: Mapping[str, Callable[[list[str]], str]] = {
 
 
 def option(name: str, arguments: str) -> tuple[str, list[str]]:
-    """What BioNetGen is given for an option of the file, and the option's values.
+    """Return the words for BioNetGen of an option of the file, and the option's values.
 
     Raises
     ------
@@ -267,7 +267,7 @@ _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|\{[^{}]*\}|[^,{}"']*)\s*(?:,|\Z)""")
 
 
 def bounds(arguments: str) -> str:
-    """What bounds a network, of the arguments of ``generate_network``, as BioNetGen is given it.
+    """Arguments of ``generate_network`` that bound a network, as words for BioNetGen.
 
     Raises
     ------

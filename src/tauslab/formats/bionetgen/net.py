@@ -16,17 +16,10 @@ from pathlib import Path
 
 from tauslab.base.errors import ModelError
 from tauslab.formats.bionetgen.functions import BARE, FUNCTIONS, balanced_sum
-from tauslab.formats.bionetgen.lines import require_known
+from tauslab.formats.bionetgen.lines import lines_of, require_known
 from tauslab.formats.bionetgen.rates import ELEMENTARY, named_law, split_rate
-from tauslab.model.expressions.expression import (
-    Builder,
-    Expression,
-    Symbol,
-    call,
-    parse,
-    substitute,
-    symbols,
-)
+from tauslab.model.expressions.expression import Expression, Symbol, call, substitute, symbols
+from tauslab.model.expressions.infix import Builder, parse
 from tauslab.model.network.equations import falling_product, power_product
 from tauslab.model.network.network import Feature, Network, Reaction, Rule, Species
 
@@ -92,8 +85,8 @@ def _split_blocks(text: str) -> tuple[dict[str, Lines], str]:
     """Lines of every block without comments, and all text outside of blocks."""
     blocks: dict[str, Lines] = {}
     inside, rest = "", []
-    for number, line in _logical_lines(text):
-        words = line.split()
+    for each in lines_of(text, between=" "):
+        number, line, words = each.first, each.text.strip(), each.words
         if words[0] == "begin" and words[1:] != ["model"]:
             if inside:
                 raise ModelError(f"line {number}: 'begin' inside of the block {inside!r}")
@@ -112,24 +105,6 @@ def _split_blocks(text: str) -> tuple[dict[str, Lines], str]:
     if "species" not in blocks or "reactions" not in blocks:
         raise ModelError("is not a .net file: it needs the blocks species and reactions")
     return blocks, "\n".join(rest)
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, without comments, those that end in a backslash joined."""
-    pending, first = "", 0
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.partition("#")[0].strip()
-        first = first or number
-        if line.endswith("\\"):
-            pending += line[:-1] + " "
-            continue
-        if pending or line:
-            whole = (pending + line).strip()
-            if whole:
-                yield first, whole
-        pending, first = "", 0
-    if pending.strip():
-        yield first, pending.strip()
 
 
 def end_time(rest: str) -> float | None:
@@ -243,7 +218,7 @@ class _NetReader:
     # ---------------------------------------------------------------- elements
 
     def _parse(self, text: str, number: int, where: str) -> Expression:
-        """Read an expression; the time and BioNetGen's constants are told from names."""
+        """Read an expression; the time and BioNetGen's constants are no other names."""
         with _located(number, where):
             require_known(text)
             tree = substitute(parse(text, self._functions), self._renamed)

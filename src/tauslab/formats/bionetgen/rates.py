@@ -31,7 +31,7 @@ ELEMENTARY = "Ele"
 
 @dataclass(frozen=True, slots=True)
 class RateText:
-    """A rate as it is written: the factor or constant in front, the kind of law, its constants."""
+    """A rate as written: the factor or constant in front, the kind of rate law, its constants."""
 
     rate: str  # of ELEMENTARY all of it; of the others the factor before ``*``, "1" without
     kind: str = ELEMENTARY
@@ -39,12 +39,12 @@ class RateText:
 
 
 def split_rate(text: str) -> RateText:
-    """Tell an expression from a named law.
+    """Distinguish an expression and a named rate law.
 
     Raises
     ------
     ModelError
-        The law is one that no network file should have, or is not written as .net files write it.
+        No network file should have the rate law, or it is not written as .net files write it.
     """
     match = _KEYWORD.match(text)
     if match is None or match[2] not in (*_LAWS, *_REFUSED, ELEMENTARY):
@@ -63,14 +63,14 @@ def split_rate(text: str) -> RateText:
 def named_law(
     kind: str, factor: Expression, constants: Sequence[Expression], reactants: Sequence[str]
 ) -> tuple[Expression, Expression | None]:
-    """Propensity of a law that is not elementary, and the rate of its differential equation.
+    """Propensity of a rate law that is not elementary, and the rate of its differential equation.
 
     The latter is None where it is the same.
 
     Raises
     ------
     ModelError
-        The numbers of constants and of reactants do not fit the law.
+        The numbers of constants and of reactants do not fit the rate law.
     """
     numbers = {"Sat": (2, len(reactants) + 1, 1), "MM": (2, 2, 2), "Hill": (3, 3, 1)}
     fewest, most, needs = numbers[kind]
@@ -85,7 +85,7 @@ def named_law(
 
 
 def _molecules(reactants: Sequence[str]) -> list[Expression]:
-    """What each reactant contributes: x, then x - 1, ... where it is the one before again."""
+    """Factor of each reactant: x, then x - 1, ... where it is the one before again."""
     found: list[Expression] = []
     taken = 0
     for i, name in enumerate(reactants):

@@ -160,7 +160,7 @@ def numbers(group: Any, name: str, axes: int) -> FloatArray:
 
 
 def _array(group: Any, name: str) -> Array:
-    """All of a dataset, which must lie in the file itself: others are not for a model to read."""
+    """Read a whole dataset, which must lie in the file itself: a model may read no other file."""
     found = group[name]
     if not hasattr(found, "dtype"):
         raise ModelError(f"{group.name}/{name} is not an array")

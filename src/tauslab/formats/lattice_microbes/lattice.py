@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ModelError, reason_of
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.formats.lattice_microbes.fields import (
     check_format,
     indices,
@@ -29,8 +29,12 @@ from tauslab.formats.lattice_microbes.fields import (
     whole,
     whole_numbers,
 )
-from tauslab.formats.lattice_microbes.network import holds_reactions, lm_network
-from tauslab.formats.lattice_microbes.reactions import LmReactions, add_reactions
+from tauslab.formats.lattice_microbes.reactions import (
+    LmReactions,
+    add_reactions,
+    holds_reactions,
+    lm_network,
+)
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import ANY, SLOTS
 from tauslab.model.lattice.site_map import ArraySites

@@ -1,7 +1,8 @@
-"""The reactions of a ``.lm`` file: matrices of stoichiometry, dependencies and places."""
+"""The reactions of a ``.lm`` file, of a lattice or of a well-stirred network."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,22 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ModelError
-from tauslab.formats.lattice_microbes.fields import numbers, whole_numbers
+from tauslab.formats.lattice_microbes.fields import (
+    note_what_is_dropped,
+    number,
+    numbers,
+    one,
+    parameters_of,
+    species_names,
+    whole,
+    whole_numbers,
+)
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.network.network import Network
 
 Matrix = IntArray
+
+_INTERVALS = ("writeInterval", "hookInterval")
 
 # Type of a reaction: how many species it depends on, and how often each reacts.
 _REACTANTS = {0: (0, 0), 1: (1, 1), 2: (2, 1), 3: (1, 2)}
@@ -153,3 +166,54 @@ def _add(lattice: Lattice, found: LmReactions, index: int, notes: list[str]) -> 
         site_types=types,
         name=f"R{index + 1}",
     )
+
+
+# ---------------------------------------------------------------- a well-stirred network
+
+
+def holds_reactions(file: Any) -> bool:
+    """Return whether a file has a reaction model that is not empty."""
+    group = file.get("Model/Reaction")
+    return group is not None and bool(one(group, "numberReactions"))
+
+
+def lm_network(file: Any, name: str, notes: list[str]) -> Network:
+    """Read /Model/Reaction: constants are stochastic constants of the one volume, 1/s.
+
+    Raises
+    ------
+    ModelError
+        A reaction of a type above 3, a noisy constant, or arrays that do not fit each other.
+    """
+    group = file["Model/Reaction"]
+    parameters = parameters_of(file)
+    names = species_names(file, parameters, whole(group, "numberSpecies"), notes)
+    found = LmReactions.read(group, None, whole(group, "numberReactions"))
+    found.check_species(len(names), "/Model/Reaction has the attribute numberSpecies of")
+    initial = whole_numbers(group, "InitialSpeciesCounts", 1)
+    if len(initial) != len(names):
+        raise ModelError(
+            f"InitialSpeciesCounts has {len(initial)} numbers for {len(names)} species"
+        )
+    network = Network(name, t_end=number(parameters, "maxTime"))
+    for species, count in zip(names, initial.tolist(), strict=True):
+        network.add_species(species, count)
+    for index, constant in enumerate(found.constants.tolist()):
+        before, after = sides_of(found, index, names)
+        if not (math.isfinite(constant) and constant >= 0):
+            raise ModelError(
+                f"reaction R{index + 1}: its constant is {constant:g}; it must be finite, 0 or more"
+            )
+        network.add_reaction(equation(names, before, after), rate=constant)
+    notes.append(
+        "no lattice: a well-stirred model, its constants taken as stochastic constants (1/s)"
+    )
+    if (found.types == 3).any():
+        notes.append(
+            "2 A: the propensity is k n (n - 1) / 2; some versions of that program have twice it"
+        )
+    notes += [f"{key} = {parameters[key]}: not used" for key in _INTERVALS if key in parameters]
+    note_what_is_dropped(file, parameters, notes)
+    network.notes = notes
+    network.validate()
+    return network

@@ -114,14 +114,14 @@ def solve(
 
 
 def _choices(tree: Expression, unknown: Sequence[str], without_value: Collection[str]) -> list[str]:
-    """What a rule may be solved for: what has no value, else what no event sets."""
+    """Names a rule may be solved for: those without a value, else those that no event sets."""
     names = [name for name in unknown if name in symbols(tree)]
     empty = [name for name in names if name in without_value]
     return empty if len(empty) == 1 else names
 
 
 def _determined(index: int, choices: Sequence[Sequence[str]]) -> bool:
-    """Whether the rules that share unknown names with rule `index` are as many as those names."""
+    """Return whether rules that share unknown names with rule `index` are as many as the names."""
     names, rules = set(choices[index]), {index}
     while more := {i for i, own in enumerate(choices) if i not in rules and names & set(own)}:
         rules |= more
@@ -173,7 +173,7 @@ def _combined(function: str, parts: Sequence[_Linear]) -> _Linear | None:
 
 
 def _root(slope: Expression, rest: Expression) -> Expression:
-    """Where slope x name + rest is zero."""
+    """Return the root of slope x name + rest."""
     if slope == _ONE:
         return _call("neg", rest)
     if slope == Number(-1.0):

@@ -136,7 +136,7 @@ def _unknown_amounts(libsbml: Any, model: Any) -> str:
 
 
 def _has_long_chains(model: Any) -> bool:
-    """Whether rules, or function definitions, need each other so much that libsbml never ends.
+    """Return whether rules, or functions, need each other so much that libsbml never ends.
 
     Its search for circles takes the third power of a chain of rules (0.7 s of 200, 11 s of 500),
     and more than the fourth of one of functions (0.07 s of 30, minutes of 100). The reader refuses
@@ -168,7 +168,7 @@ def _names(math: Any) -> Iterable[str]:
 
 
 def _exceeds(uses: Mapping[str, set[str]], most: int) -> bool:
-    """Whether there are more than `most` pairs, one of which needs the other in some steps."""
+    """Return whether more than `most` pairs need each other, directly or through others."""
     pairs = 0
     for name, first in uses.items():
         seen, stack = set(first), list(first)

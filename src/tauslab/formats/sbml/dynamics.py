@@ -1,4 +1,4 @@
-"""What moves an SBML model besides reactions: rate rules and events.
+"""Rate rules and events of an SBML model.
 
 A parameter or a compartment that such a rule or event changes becomes a species of the network,
 fixed for reactions, so that it is part of the state.
@@ -158,7 +158,7 @@ def _add_event(network: Network, event: Event | TimedEvent) -> None:
 def _new_amounts(
     network: Network, event: Any, where: str, maths: MathReader, size: Size
 ) -> dict[str, Expression]:
-    """What an event sets; an assignment without math, which Level 3 Version 2 allows, is none."""
+    """Assignments of an event; one without math, which Level 3 Version 2 allows, is left out."""
     trees = {}
     for assignment in each(event.getListOfEventAssignments()):
         if assignment.isSetMath():
@@ -169,7 +169,7 @@ def _new_amounts(
 
 
 def _is_called_time(network: Network) -> bool:
-    """Whether the model calls something ``time``: then a trigger does not tell it from the time."""
+    """Return whether a name of the model is ``time``, which a trigger cannot tell from the time."""
     return any("time" in group for group in (network.species, network.parameters, network.rules))
 
 

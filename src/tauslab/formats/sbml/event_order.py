@@ -149,7 +149,7 @@ def _by_priority(group: list[_Timed]) -> list[_Timed] | None:
 
 
 def _disturb_by_chance(network: Network, events: Sequence[_Timed]) -> bool:
-    """Whether events of unlike times come at the same time and disturb each other."""
+    """Return whether events of unlike times come at the same time and disturb each other."""
     values, rules = _parameter_values(network), network.rule_expressions()
     found: dict[float, list[_Timed]] = {}
     for event in events:
@@ -170,7 +170,7 @@ def _parameter_values(network: Network) -> dict[str, float]:
 
 
 def _disturbs(one: _Timed, other: _Timed, rules: Mapping[str, Expression]) -> bool:
-    """Whether the order of two events decides: one sets what the other sets or reads."""
+    """Return whether the order of two events matters: one sets what the other sets or reads."""
     sets = one.values.keys(), other.values.keys()
     reads = [
         {name for tree in event.values.values() for name in symbols(substitute(tree, rules))}

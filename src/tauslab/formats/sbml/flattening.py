@@ -20,7 +20,7 @@ _Key = tuple[Path, str]  # file, and identifier of a model definition; empty for
 
 
 def has_submodels(document: Any) -> bool:
-    """Whether the file uses package comp, in a way that has to be understood."""
+    """Return whether the file uses the package comp in a way that has to be understood."""
     return document.getPlugin("comp") is not None and document.getPackageRequired("comp")
 
 
@@ -86,7 +86,7 @@ def _inside(document: Any, place: Path) -> dict[_Key, list[_Key]]:
 
 
 def _submodels(inside: dict[_Key, list[_Key]], root: _Key) -> int:
-    """How many submodels a model has in all; of a circle, which libsbml refuses, each once."""
+    """Number of submodels of a model; of a circle, which libsbml refuses, each once."""
     found: dict[_Key, int] = {}
     opened: set[_Key] = set()
     stack = [root]

@@ -1,8 +1,8 @@
 """The rate of change of an SBML model's quantities: what ``rateOf`` means in a formula.
 
 A quantity changes by its rate rule, a species also by reactions, dn/dt = factor x sum of
-stoichiometry x law; a concentration c = n / V by dc/dt = (dn/dt - c dV/dt) / V. What nothing moves
-has the rate 0. Between events this is the derivative on the right.
+stoichiometry x rate law; a concentration c = n / V by dc/dt = (dn/dt - c dV/dt) / V. A quantity
+that nothing changes has the rate 0. Between events this is the derivative on the right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ZERO = Number(0.0)
 
 
 class ModelMath(Protocol):
-    """What the reader of a model knows of its formulas."""
+    """Formulas of a model, by element."""
 
     def rate_rule(self, name: str) -> Expression | None:
         """Right side of the rate rule of a quantity, as the file has it."""

@@ -1,4 +1,4 @@
-"""Reactions of an SBML model, and reversible laws as two reactions."""
+"""Reactions of an SBML model; reversible rate laws become two reactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.mathml import MathReader
 from tauslab.formats.sbml.stoichiometry import Sides, add_equations, counts
 from tauslab.formats.sbml.text import own_annotation, shorten
-from tauslab.model.expressions.expression import Call, Expression, Number, parse, walk
+from tauslab.model.expressions.expression import Call, Expression, Number, walk
+from tauslab.model.expressions.infix import parse
 from tauslab.model.expressions.reversible import SignAnalysis, Split
 from tauslab.model.network.network import Network, Reaction
 
@@ -26,7 +27,7 @@ def add_reactions(
 ) -> None:
     """Add every reaction of the libsbml `model` to `network`, which holds all else already.
 
-    A law marked reversible that is a difference of two parts becomes the reactions ``R`` and
+    A rate law marked reversible that is a difference of two parts becomes the reactions ``R`` and
     ``R_reverse``; a note names those whose parts are not shown to be never negative. A species
     with a stoichiometry that is no whole number, or with a conversion factor, gets an equation of
     its own, for ``ode``, and no reaction moves it.
@@ -93,7 +94,7 @@ def _values(network: Network) -> dict[str, float]:
 
 
 def _subtracts(law: Expression) -> bool:
-    """Whether anything in the law could make it negative."""
+    """Return whether anything in the rate law could make it negative."""
     return any(
         (isinstance(node, Call) and node.function in ("sub", "neg"))
         or (isinstance(node, Number) and node.value < 0)

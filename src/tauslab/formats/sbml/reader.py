@@ -198,7 +198,7 @@ class _SbmlReader:
         return Symbol(compartment.getId())
 
     def size(self, name: str) -> Expression | None:
-        """As `_volume`; None for what is no species of the model."""
+        """Volume as of `_volume`; None for a name that is no species of the model."""
         return self._volume(name) if name in self._species else None
 
     def _refuse(self, kind: str, element: str, detail: str) -> None:
@@ -276,7 +276,7 @@ class _SbmlReader:
         self._network.rules[name] = Rule(name, self._rule_amount(name, rule), recorded)
 
     def _rule_amount(self, name: str, rule: Any) -> Expression:
-        """What an assignment rule gives, in molecules for a species."""
+        """Value of an assignment rule, in molecules for a species."""
         tree = self._math.read(rule.getMath(), f"rule for {name}")
         size = self.size(name)
         return tree if size is None else call("mul", tree, size)
@@ -299,7 +299,7 @@ class _SbmlReader:
         self._computed |= {name: self._references[name] for name in references}
 
     def _is_empty(self, name: str) -> bool:
-        """Whether a quantity has no value in the file."""
+        """Return whether a quantity has no value in the file."""
         element = self._model.getElementBySId(name)
         tests = (
             *("isSetValue", "isSetSize", "isSetInitialAmount", "isSetInitialConcentration"),
@@ -354,7 +354,7 @@ class _SbmlReader:
         return self._sides.stoichiometry(reference, where)
 
     def _delayed(self, tree: Expression, delay: Expression) -> Expression:
-        """What a formula was a delay ago."""
+        """Value of a formula a delay ago."""
         found = self._of_the_time(tree, delay)
         if found is not None:
             return found

@@ -3,7 +3,7 @@
 A reaction of a network has whole stoichiometries. SBML allows 0.5, a number that an initial
 assignment or the formula of a Level 2 file computes, one that a rule moves, and factors that
 convert the extent of reactions to amounts of a species. A species that such a reaction moves gets
-the equation dx/dt = factor x sum of stoichiometry x law, which ``ode`` honours.
+the equation dx/dt = factor x sum of stoichiometry x rate law, which ``ode`` honours.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _equation(
     laws: Mapping[str, Expression],
     name: str,
 ) -> Expression:
-    """What `name` changes by in a unit of time."""
+    """Rate of change of `name`."""
     total: Expression | None = None
     for reaction, (left, right) in terms.items():
         for sign, side in (("sub", left), ("add", right)):

@@ -50,7 +50,7 @@ _OF_PICTURES = re.compile(
 )
 # Numbers of attributes that may be no normal doubles.
 _TINY = re.compile(r"""(?<==["'])[-+]?(?:\d+\.?\d*|\.\d+)[eE]-\d{3,5}(?=["'])""")
-_UNDECLARED = 21121  # a law names a species that its reaction does not list
+_UNDECLARED = 21121  # a rate law names a species that its reaction does not list
 
 
 def each(items: Any) -> Iterator[Any]:
@@ -131,7 +131,7 @@ def _normal(match: re.Match[str]) -> str:
 
 
 def own_annotation(element: Any) -> dict[str, str]:
-    """What an annotation of our own says of an element of libsbml, by attribute."""
+    """Read our own annotation of an element of libsbml, by attribute."""
     if not element.isSetAnnotation() or OWN not in (text := element.getAnnotationString()):
         return {}
     found: dict[str, str] = {}
@@ -238,14 +238,14 @@ def raise_first_error(document: Any, label: str) -> list[Any]:
 
 
 def _is_harmless(error: Any) -> bool:
-    """Whether no simulation reads what the error is of."""
+    """Return whether no simulation reads the element that the error is of."""
     if error.getErrorId() in (_UNKNOWN_ELEMENT, _NO_SCHEMA):
         return _OF_PICTURES.search(error.getMessage()) is not None
     return error.getErrorId() in _HARMLESS or error.getPackage() in _PICTURES
 
 
 def _all_declared(document: Any) -> bool:
-    """Whether each kinetic law names only species that its reaction lists.
+    """Return whether each kinetic law names only species that its reaction lists.
 
     libsbml takes the text of a csymbol, such as ``t`` of the time, for the name of a species.
     """
@@ -282,7 +282,7 @@ def first_error(document: Any) -> str:
 
 
 def errors_of(document: Any) -> list[Any]:
-    """All errors, without warnings."""
+    """Errors of the document, without warnings."""
     found = [document.getError(i) for i in range(document.getNumErrors())]
     return [error for error in found if error.isError() or error.isFatal()]
 

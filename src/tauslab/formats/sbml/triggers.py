@@ -34,7 +34,7 @@ _NEVER = Number(0.0)  # events at 0 or before never come
 
 
 def _side_value(relation: Relation, moment: str, point: Expression) -> Expression:
-    """What a relation is ``at`` a point in time, just ``before`` or just ``after`` it."""
+    """Value of a relation ``at`` a point in time, just ``before`` or just ``after`` it."""
     function = relation.function if moment == "at" else _BESIDE[moment, relation.function]
     if function in ("eq", "ne") and moment != "at":
         return Number(float(function == "ne"))
@@ -67,7 +67,7 @@ def switch_times(trigger: Expression, parameters: Collection[str]) -> list[Expre
 
 
 def holds_at_start(trigger: Expression) -> Expression:
-    """Whether a trigger that `switch_times` can read is true at time 0."""
+    """Return whether a trigger that `switch_times` can read is true at time 0."""
     return _value(trigger, "at", Number(0.0))
 
 

@@ -28,8 +28,7 @@ from tauslab.model.expressions.expression import (
     to_text,
     written_sizes,
 )
-from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent, unit_in
+from tauslab.model.network.parts import Event, NetworkData, Reaction, Species, TimedEvent, unit_in
 
 _CORE = "http://www.sbml.org/sbml/level3/version2/core"
 _DISTRIB = "http://www.sbml.org/sbml/level3/version1/distrib/version1"

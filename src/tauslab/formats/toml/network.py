@@ -8,35 +8,19 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from tauslab.base.errors import ModelError
-from tauslab.formats.toml.values import (
-    Naming,
-    as_boolean,
-    as_number,
-    as_text,
-    as_value,
-    load_toml,
-    only_keys,
-    shown,
-    table_of,
-    tables_of,
-)
-from tauslab.model.expressions.expression import as_expression
+from tauslab.formats.toml.values import Naming, Table, load_toml
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.network import Feature, Network
 
 _TOP = ("name", "t_end", "source_digest", "species", "parameters", "rules", "reactions", "events",
         "features")  # fmt: skip
 _SPECIES = ("initial", "fixed", "compartment", "label")
 _RULE = ("expression", "recorded")
-_REACTION = (
-    *("name", "equation", "rate", "law", "limit", "parameters"),
-    *("delay", "consuming"),
-)
+_REACTION = ("name", "equation", "rate", "law", "limit", "parameters", "delay", "consuming")
 _EVENT = ("name", "time", "assignments", "trigger", "delay", "priority", "persistent", "initial",
           "early")  # fmt: skip
-_EXPRESSIONS = ("time", "trigger", "delay", "priority")
 _FEATURE = ("kind", "element", "message")
 
 
@@ -60,38 +44,37 @@ def read_toml_text(text: str, path: Path) -> Network:
     return network
 
 
-def _tables(text: str) -> dict[str, Any]:
+def _tables(text: str) -> Table:
     data = load_toml(text)
     if not data:
         raise ModelError("is empty: a model has [species] and [[reactions]], or a [lattice]")
-    return data
+    return Table(data)
 
 
-def _network(data: dict[str, Any], stem: str) -> Network:
-    only_keys(data, _TOP, "the file", elsewhere=("lattice",))
-    network = Network(as_text(data.get("name", stem), "name") or stem)
+def _network(data: Table, stem: str) -> Network:
+    data.only(_TOP, elsewhere=("lattice",))
+    network = Network(data.text("name", stem) or stem)
     if "t_end" in data:
-        network.t_end = as_number(data["t_end"], "t_end")
+        network.t_end = data.number("t_end")
         if not 0 < network.t_end < math.inf:
             raise ModelError(f"t_end = {network.t_end:g}: it must be finite and above 0")
-    if "source_digest" in data:
-        network.source_digest = as_text(data["source_digest"], "source_digest")
-    for name, value in table_of(data, "parameters").items():
-        with Naming(f"[parameters] {name}"):
-            network.add_parameter(name, as_value(value, f"[parameters] {name}"))
-    for name, value in table_of(data, "species").items():
-        _add_species(network, name, value)
-    for name, value in table_of(data, "rules").items():
-        _add_rule(network, name, value)
-    for index, table in enumerate(tables_of(data, "reactions"), start=1):
-        _add_reaction(network, table, f"[[reactions]] number {index}")
-    for index, table in enumerate(tables_of(data, "events"), start=1):
-        _add_event(network, table, f"[[events]] number {index}")
+    network.source_digest = data.given(data.text, "source_digest")
+    parameters = data.table("parameters")
+    for name in parameters.data:
+        with Naming(parameters.place(name)):
+            network.add_parameter(name, parameters.value(name))
+    for name, table in data.table("species").entries("initial"):
+        _add_species(network, name, table)
+    for name, table in data.table("rules").entries("expression"):
+        _add_rule(network, name, table)
+    for table in data.tables("reactions"):
+        _add_reaction(network, table)
+    for table in data.tables("events"):
+        _add_event(network, table)
     listed: list[Feature] = []
-    for index, table in enumerate(tables_of(data, "features"), start=1):
-        where = f"[[features]] number {index}"
-        only_keys(table, _FEATURE, where)
-        listed.append(Feature(*(as_text(table.get(k), f"{where}, {k}") for k in _FEATURE)))
+    for table in data.tables("features"):
+        table.only(_FEATURE)
+        listed.append(Feature(*map(table.text, _FEATURE)))
     if network.source_digest is not None and listed:  # they are all that the source has
         network.features = listed
     else:
@@ -101,91 +84,61 @@ def _network(data: dict[str, Any], stem: str) -> Network:
     return network
 
 
-def _add_species(network: Network, name: str, value: object) -> None:
-    where = f"[species] {name}"
-    table = value if isinstance(value, dict) else {"initial": value}
-    only_keys(table, _SPECIES, where)
-    compartment = table.get("compartment")
-    with Naming(where):
+def _add_species(network: Network, name: str, table: Table) -> None:
+    table.only(_SPECIES)
+    with Naming(table.where):
         network.add_species(
             name,
-            as_value(table.get("initial", 0), f"{where}, initial"),
-            fixed=as_boolean(table.get("fixed", False), f"{where}, fixed"),
-            compartment=None
-            if compartment is None
-            else as_text(compartment, f"{where}, compartment"),
+            table.value("initial", 0),
+            fixed=table.boolean("fixed"),
+            compartment=table.given(table.text, "compartment"),
         )
     if "label" in table:
-        network.labels[name] = as_text(table["label"], f"{where}, label")
+        network.labels[name] = table.text("label")
 
 
-def _add_rule(network: Network, name: str, value: object) -> None:
-    where = f"[rules] {name}"
-    table = value if isinstance(value, dict) else {"expression": value}
-    only_keys(table, _RULE, where)
-    if "expression" not in table:
-        raise ModelError("the key expression is missing", where=where)
-    if name in network.species:  # a bare equation: dx/dt
-        if "recorded" in table:
-            raise ModelError(f"{name} is a species, so recorded has no meaning here", where=where)
-        with Naming(where):
-            network.add_rate(name, as_value(table["expression"], f"{where}, expression"))
-        return
-    with Naming(where):
-        network.add_rule(
-            name,
-            as_value(table["expression"], f"{where}, expression"),
-            recorded=as_boolean(table.get("recorded", True), f"{where}, recorded"),
-        )
+def _add_rule(network: Network, name: str, table: Table) -> None:
+    table.only(_RULE).need("expression")
+    with Naming(table.where):
+        if name not in network.species:
+            recorded = table.boolean("recorded", default=True)
+            network.add_rule(name, table.value("expression"), recorded=recorded)
+        elif "recorded" in table:
+            raise ModelError(f"{name} is a species, so recorded has no meaning here")
+        else:  # a bare equation: dx/dt
+            network.add_rate(name, table.value("expression"))
 
 
-def _add_reaction(network: Network, table: dict[str, Any], where: str) -> None:
-    name = as_text(table["name"], f"{where}, name") if "name" in table else None
+def _add_reaction(network: Network, table: Table) -> None:
+    name = table.given(table.text, "name")
     if name:
-        where = f"[[reactions]] {name}"
-    only_keys(table, _REACTION, where)
-    if "equation" not in table:
-        raise ModelError('the key equation is missing, for example "2 X -> 3 X"', where=where)
+        table.where = f"[[reactions]] {name}"
+    table.only(_REACTION).need("equation", told=', for example "2 X -> 3 X"')
     if ("rate" in table) == ("law" in table):
-        raise ModelError("give either rate or law, not both or neither", where=where)
-    rate, law = table.get("rate"), table.get("law")
-    own = table.get("parameters", {})
-    if not isinstance(own, dict):
-        raise ModelError(f"{shown(own)} where a table is expected", where=f"{where}, parameters")
-    limit = table.get("limit")
-    with Naming(where):
+        raise ModelError("give either rate or law, not both or neither", where=table.where)
+    with Naming(table.where):
         network.add_reaction(
-            as_text(table["equation"], f"{where}, equation"),
-            rate=None if rate is None else as_value(rate, f"{where}, rate"),
-            law=None if law is None else as_value(law, f"{where}, law"),
-            limit=None if limit is None else as_value(limit, f"{where}, limit"),
-            parameters={k: as_value(v, f"{where}, parameters.{k}") for k, v in own.items()},
+            table.text("equation"),
+            rate=table.given(table.value, "rate"),
+            law=table.given(table.value, "law"),
+            limit=table.given(table.value, "limit"),
+            parameters=table.values("parameters"),
             name=name,
-            delay=as_value(table["delay"], f"{where}, delay") if "delay" in table else None,
-            consuming=as_boolean(table.get("consuming", True), f"{where}, consuming"),
+            delay=table.given(table.value, "delay"),
+            consuming=table.boolean("consuming", default=True),
         )
 
 
-def _add_event(network: Network, table: dict[str, Any], where: str) -> None:
-    only_keys(table, _EVENT, where)
-    for key in ("time" if "trigger" not in table else "trigger", "assignments"):
-        if key not in table:
-            raise ModelError(f"the key {key} is missing", where=where)
-    name = as_text(table.get("name", f"E{len(network.events) + 1}"), f"{where}, name")
-    assignments = table["assignments"]
-    if not isinstance(assignments, dict):
-        raise ModelError(
-            f"{shown(assignments)} where a table is expected", where=f"{where}, assignments"
-        )
-    given = {key: as_value(table[key], f"{where}, {key}") for key in _EXPRESSIONS if key in table}
-    flags = {key: as_boolean(table.get(key, True), f"{where}, {key}") for key in _EVENT[-3:]}
-    with Naming(where):
+def _add_event(network: Network, table: Table) -> None:
+    table.only(_EVENT).need("time" if "trigger" not in table else "trigger", "assignments")
+    trigger = table.given(table.value, "trigger")
+    with Naming(table.where):
         network.add_event(
-            name,
-            given.get("time"),
-            {k: as_value(v, f"{where}, assignments.{k}") for k, v in assignments.items()},
-            trigger=as_expression(given["trigger"]) if "trigger" in given else None,
-            delay=given.get("delay"),
-            priority=given.get("priority"),
-            **flags,
+            table.text("name", f"E{len(network.events) + 1}"),
+            table.given(table.value, "time"),
+            table.values("assignments"),
+            trigger=None if trigger is None else as_expression(trigger),
+            delay=table.given(table.value, "delay"),
+            priority=table.given(table.value, "priority"),
+            **{key: table.boolean(key, default=True) for key in _EVENT[-3:]},
         )

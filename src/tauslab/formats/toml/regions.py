@@ -5,25 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tauslab.base.errors import ModelError
-from tauslab.formats.toml.values import as_boolean, as_number, as_text, only_keys, shown
+from tauslab.formats.toml.values import Table, as_number, as_text, shown
 from tauslab.model.geometry import shapes
 from tauslab.model.geometry.labels import paint_labels, read_labels, resample_labels, stored_voxel
 from tauslab.model.geometry.obstacles import obstacles
 from tauslab.model.geometry.shapes import Mask
 from tauslab.model.lattice.lattice import Lattice
 
-Table = dict[str, Any]
 _COMMON = ("site_type", "shape", "within")
 _LABEL = re.compile(r"-?[0-9]{1,19}")
 _OF_LABELS = ("file", "component", "axes", "voxel", "labels")
 
 
-def add_region(lattice: Lattice, table: Table, where: str, folder: Path) -> None:
+def add_region(lattice: Lattice, table: Table, folder: Path) -> None:
     """Paint one region; a site type that is not known yet is added.
 
     Raises
@@ -31,141 +29,105 @@ def add_region(lattice: Lattice, table: Table, where: str, folder: Path) -> None
     ModelError
         A key is missing, unknown or not allowed, or a value is.
     """
-    kind = as_text(table.get("shape"), f"{where}, shape")
+    kind = table.text("shape")
     if kind == "labels":
-        only_keys(table, ("shape", *_OF_LABELS), where)
-        _labels(lattice, table, where, folder)
+        _labels(lattice, table.only(("shape", *_OF_LABELS)), folder)
         return
     if kind not in _SHAPES:
         raise ModelError(
-            f"{kind!r} is not a shape; shapes: {', '.join(_SHAPES)}, labels", where=where
+            f"{kind!r} is not a shape; shapes: {', '.join(_SHAPES)}, labels", where=table.where
         )
     keys, build = _SHAPES[kind]
-    only_keys(table, _COMMON + keys, where)
-    mask = build(lattice, _Values(table, where))
+    mask = build(lattice, table.only(_COMMON + keys))
     if "within" in table:
-        mask &= _sites_of(lattice, as_text(table["within"], f"{where}, within"), where)
-    name = as_text(table.get("site_type"), f"{where}, site_type")
+        mask &= _sites_of(lattice, table, "within")
+    name = table.text("site_type")
     if name not in lattice.type_names:
         lattice.add_site_type(name, mask)
     else:
         lattice.paint(name, mask)
 
 
-class _Values:
-    """Values of a region's table, with messages that name it."""
-
-    def __init__(self, table: Table, where: str) -> None:
-        self.table, self.where = table, where
-
-    def number(self, key: str, default: float | None = None) -> float:
-        if key not in self.table and default is not None:
-            return default
-        return as_number(self.table.get(key), f"{self.where}, {key}")
-
-    def whole(self, key: str, default: int | None = None) -> int:
-        value = self.number(key, default)
-        if not value.is_integer() if isinstance(value, float) else False:
-            raise ModelError(
-                f"{value:g} where a whole number is expected", where=f"{self.where}, {key}"
-            )
-        return int(value)
-
-    def text(self, key: str, default: str | None = None) -> str:
-        return as_text(self.table.get(key, default), f"{self.where}, {key}")
-
-    def flag(self, key: str) -> bool:
-        return as_boolean(self.table.get(key, False), f"{self.where}, {key}")
-
-    def point(self, key: str) -> list[float]:
-        value = self.table.get(key)
-        if not isinstance(value, list) or len(value) != 3:
-            raise ModelError(
-                f"{shown(value)} where [z, y, x] is expected", where=f"{self.where}, {key}"
-            )
-        return [as_number(entry, f"{self.where}, {key}") for entry in value]
-
-    def centre(self) -> list[float] | None:
-        return self.point("centre") if "centre" in self.table else None
+def _whole(table: Table, key: str, default: int | None = None) -> int:
+    """A whole number, which may be written as 2.0."""
+    value = table.number(key, default)
+    if not value.is_integer():
+        raise ModelError(f"{value:g} where a whole number is expected", where=table.place(key))
+    return int(value)
 
 
-def _sites_of(lattice: Lattice, site_type: str, where: str) -> Mask:
-    mask: Mask = lattice.site_array() == lattice.type_number(site_type, where)
+def _point(table: Table, key: str) -> list[float]:
+    value = table.data.get(key)
+    if not isinstance(value, list) or len(value) != 3:
+        raise ModelError(f"{shown(value)} where [z, y, x] is expected", where=table.place(key))
+    return [as_number(entry, table.place(key)) for entry in value]
+
+
+def _centre(table: Table) -> list[float] | None:
+    return _point(table, "centre") if "centre" in table else None
+
+
+def _sites_of(lattice: Lattice, table: Table, key: str = "of") -> Mask:
+    mask: Mask = lattice.site_array() == lattice.type_number(table.text(key), table.where)
     return mask
 
 
-def _box(lattice: Lattice, values: _Values) -> Mask:
-    return shapes.box(lattice, values.point("low"), values.point("high"))
+def _along(shape: Callable[..., Mask]) -> Callable[[Lattice, Table], Mask]:
+    """A shape with a length along an axis."""
+    return lambda lattice, table: shape(
+        lattice, table.number("length"), table.number("radius"), table.text("axis", "z"),
+        _centre(table),
+    )  # fmt: skip
 
 
-def _sphere(lattice: Lattice, values: _Values) -> Mask:
-    return shapes.sphere(lattice, values.number("radius"), values.centre())
-
-
-def _ellipsoid(lattice: Lattice, values: _Values) -> Mask:
-    return shapes.ellipsoid(lattice, values.point("radii"), values.centre())
-
-
-def _cylinder(lattice: Lattice, values: _Values) -> Mask:
-    length, radius = values.number("length"), values.number("radius")
-    return shapes.cylinder(lattice, length, radius, values.text("axis", "z"), values.centre())
-
-
-def _capsule(lattice: Lattice, values: _Values) -> Mask:
-    length, radius = values.number("length"), values.number("radius")
-    return shapes.capsule(lattice, length, radius, values.text("axis", "z"), values.centre())
-
-
-def _shell(lattice: Lattice, values: _Values) -> Mask:
-    of = _sites_of(lattice, values.text("of"), values.where)
-    return shapes.shell(of, values.whole("steps", 1), values.whole("neighbours", 26))
-
-
-def _membrane(lattice: Lattice, values: _Values) -> Mask:
-    of = _sites_of(lattice, values.text("of"), values.where)
-    return shapes.membrane(of, values.whole("steps", 1), values.whole("neighbours", 26))
-
-
-def _obstacles(lattice: Lattice, values: _Values) -> Mask:
-    return obstacles(
-        lattice,
-        _sites_of(lattice, values.text("of"), values.where),
-        values.number("radius"),
-        values.number("fraction"),
-        seed=values.whole("seed"),
-        overlap=values.flag("overlap"),
+def _around(shape: Callable[..., Mask]) -> Callable[[Lattice, Table], Mask]:
+    """A shape of sites around those of a type."""
+    return lambda lattice, table: shape(
+        _sites_of(lattice, table), _whole(table, "steps", 1), _whole(table, "neighbours", 26)
     )
 
 
-_SHAPES: Mapping[str, tuple[tuple[str, ...], Callable[[Lattice, _Values], Mask]]] = {
-    "box": (("low", "high"), _box),
-    "sphere": (("radius", "centre"), _sphere),
-    "ellipsoid": (("radii", "centre"), _ellipsoid),
-    "cylinder": (("length", "radius", "axis", "centre"), _cylinder),
-    "capsule": (("length", "radius", "axis", "centre"), _capsule),
-    "shell": (("of", "steps", "neighbours"), _shell),
-    "membrane": (("of", "steps", "neighbours"), _membrane),
+def _obstacles(lattice: Lattice, table: Table) -> Mask:
+    return obstacles(
+        lattice,
+        _sites_of(lattice, table),
+        table.number("radius"),
+        table.number("fraction"),
+        seed=_whole(table, "seed"),
+        overlap=table.boolean("overlap"),
+    )
+
+
+_SHAPES: Mapping[str, tuple[tuple[str, ...], Callable[[Lattice, Table], Mask]]] = {
+    "box": (("low", "high"), lambda lattice, table: shapes.box(
+        lattice, _point(table, "low"), _point(table, "high"))),
+    "sphere": (("radius", "centre"), lambda lattice, table: shapes.sphere(
+        lattice, table.number("radius"), _centre(table))),
+    "ellipsoid": (("radii", "centre"), lambda lattice, table: shapes.ellipsoid(
+        lattice, _point(table, "radii"), _centre(table))),
+    "cylinder": (("length", "radius", "axis", "centre"), _along(shapes.cylinder)),
+    "capsule": (("length", "radius", "axis", "centre"), _along(shapes.capsule)),
+    "shell": (("of", "steps", "neighbours"), _around(shapes.shell)),
+    "membrane": (("of", "steps", "neighbours"), _around(shapes.membrane)),
     "obstacles": (("of", "radius", "fraction", "seed", "overlap"), _obstacles),
-}
+}  # fmt: skip
 
 
-def _labels(lattice: Lattice, table: Table, where: str, folder: Path) -> None:
-    names = table.get("labels")
+def _labels(lattice: Lattice, table: Table, folder: Path) -> None:
+    names = table.data.get("labels")
     if not isinstance(names, dict) or not all(_LABEL.fullmatch(key) for key in names):
         raise ModelError(
-            f"{shown(names)} where a table label = type is expected", where=f"{where}, labels"
+            f"{shown(names)} where a table label = type is expected", where=table.place("labels")
         )
-    component = as_text(table["component"], f"{where}, component") if "component" in table else None
-    file = folder / as_text(table.get("file"), f"{where}, file")
-    axes = as_text(table.get("axes", "zyx"), f"{where}, axes")
-    volume = read_labels(file, component, axes)
+    component, file = table.given(table.text, "component"), folder / table.text("file")
+    volume = read_labels(file, component, table.text("axes", "zyx"))
     voxel = [lattice.spacing] * 3
     if "voxel" in table:
-        one = not isinstance(table["voxel"], list)
-        values = _Values({"voxel": [table["voxel"]] * 3} if one else table, where)
-        voxel = values.point("voxel")
+        given = table.data["voxel"]
+        edges = {"voxel": given if isinstance(given, list) else [given] * 3}
+        voxel = _point(Table(edges, table.where), "voxel")
         volume = resample_labels(lattice, volume, voxel)
-    types = {int(key): as_text(name, f"{where}, labels.{key}") for key, name in names.items()}
+    types = {int(key): as_text(x, f"{table.place('labels')}.{key}") for key, x in names.items()}
     paint_labels(lattice, volume, types)
     stored = stored_voxel(file)
     if stored is not None and not np.allclose(stored, voxel, rtol=0.01, atol=0):

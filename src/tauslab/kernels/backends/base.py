@@ -2,8 +2,8 @@
 
 A backend is made by `get_backend`; the names are ``cpu`` and ``cuda``.  Importing this package
 starts nothing: heavy imports live in the backends' constructors.  Streams, events and buffers are
-handed back to the backend they came from; as arguments they are `Any`, since each backend knows
-its own.
+handed back to the backend they came from; streams and events are `Any` as arguments, since each
+backend knows its own.
 """
 
 from __future__ import annotations
@@ -14,23 +14,50 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.kernels.backends.arguments import Arguments
 
 
 @dataclass(frozen=True)
 class Style:
-    """How code suits a device; chosen by the backend, never changes the numbers.
+    """How code and launches suit a device; chosen by the backend, never changes the numbers.
 
-    `branches`: unrolled code has one branch per reaction that updates only what the reaction
-    changes (cheap where threads run apart: a CPU); otherwise everything is recomputed without a
-    branch (a warp). `warps`: several threads can run one trajectory together. `lanes`: one thread
-    can run several trajectories together, one on each SIMD lane.
+    Attributes
+    ----------
+    branches
+        Unrolled code has one branch per reaction that updates only what the reaction changes
+        (cheap where threads run apart: a CPU); otherwise everything is recomputed without a branch
+        (a warp).
+    warp
+        Threads that run in step, each waiting for the others; 1 where threads run apart.
+    block
+        Threads of a block, at most.
+    blocks_together
+        Blocks that may run one trajectory together, at most.
+    team, small_team
+        Threads that run one trajectory of a network in tables; the second where trajectories are
+        many.
+    literals
+        Numbers of rate laws that a kernel keeps in registers of their own, at most.
+    most_parking
+        Threads that hand over trajectories in the end, at most: those of a warp gain by it.
+    simd
+        Whether a thread can run several trajectories together, one on each SIMD lane.
     """
 
     branches: bool
-    warps: bool = False
-    lanes: bool = False
+    warp: int = 1
+    block: int = 1
+    blocks_together: int = 1
+    team: int = 1
+    small_team: int = 1
+    literals: int = 0
+    most_parking: int = 0
+    simd: bool = False
+
+    def on_lanes(self, each: float, fewest: float) -> bool:
+        """Return whether SIMD lanes serve `each` trajectories of a thread; 0 for very many."""
+        return self.simd and not 0 < each < fewest
 
 
 @dataclass(frozen=True)
@@ -130,9 +157,14 @@ class Backend(Protocol):
     # block has there, which waits for the others twice in a step.
     sites_together: int
     sites_of_a_block: int
-    # About the seconds that a processor takes for a site of a lattice, and the least of a step.
+    # About the seconds that a processor takes for a site of a lattice, and the least of a step; and
+    # what it takes more to start a launch than to go on with one.
     site_seconds: float
     step_seconds: float
+    launch_seconds: float
+    # How many small lattices take steps at the same time at most, and up to how many sites each.
+    lattices_together: int
+    sites_beside: int
     waits_aside: bool  # whether a kernel that waits for another device takes nobody's time
 
     def describe(self) -> str:
@@ -147,49 +179,49 @@ class Backend(Protocol):
     def stream(self, *, urgent: bool = False) -> Stream:
         """Open a stream; work on an urgent one goes before that on others."""
 
-    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Any:
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceArray:
         """Device memory, not initialised."""
 
-    def upload(self, array: Array) -> Any:
+    def upload(self, array: Array) -> DeviceArray:
         """Copy a host array to new device memory."""
 
-    def clear(self, buffer: Any, stream: Any) -> None:
+    def clear(self, buffer: DeviceArray, stream: Any) -> None:
         """Set every byte of `buffer` to zero."""
 
-    def copy(self, source: Any, target: Any, stream: Any) -> None:
+    def copy(self, source: DeviceArray, target: DeviceArray, stream: Any) -> None:
         """Copy a buffer to another of the same size, in stream order."""
 
-    def mirror(self, buffer: Any) -> Array:
+    def mirror(self, buffer: DeviceArray) -> Array:
         """Host memory of the shape of `buffer` that `download` fills fast."""
 
-    def download(self, buffer: Any, mirror: Array, rows: int, stream: Any) -> None:
+    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: Any) -> None:
         """Copy the first `rows` rows of `buffer` to its mirror."""
 
-    def upload_mirror(self, mirror: Array, buffer: Any, stream: Any) -> None:
+    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: Any) -> None:
         """Copy a mirror back to its buffer, in stream order."""
 
-    def write_now(self, buffer: Any, word: int, value: int) -> None:
+    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
         """Write a word of a u64 buffer at once, beside kernels that run and may be reading it."""
 
-    def read_now(self, buffer: Any) -> Array:
+    def read_now(self, buffer: DeviceArray) -> Array:
         """What a small u64 buffer holds at once, beside kernels that run and may be writing it."""
 
-    def shareable(self, words: int) -> Any:
+    def shareable(self, words: int) -> DeviceArray:
         """Zeroed device memory of 64-bit words that another process may open."""
 
-    def export_memory(self, buffer: Any) -> bytes:
+    def export_memory(self, buffer: DeviceArray) -> bytes:
         """A handle of `shareable` memory; DeviceError where the device has none."""
 
-    def open_memory(self, handle: bytes, words: int) -> Any:
+    def open_memory(self, handle: bytes, words: int) -> DeviceArray:
         """Another process's `shareable` memory; DeviceError where it cannot be reached."""
 
-    def close_memory(self, buffer: Any) -> None:
+    def close_memory(self, buffer: DeviceArray) -> None:
         """Give back what `open_memory` gave."""
 
-    def map_host(self, memory: Array) -> Any:
+    def map_host(self, memory: Array) -> DeviceArray:
         """Host memory of whole pages as a buffer; DeviceError where kernels cannot reach it."""
 
-    def unmap_host(self, buffer: Any) -> None:
+    def unmap_host(self, buffer: DeviceArray) -> None:
         """Give back what `map_host` gave; the memory stays."""
 
     def record_launches(self, work: Callable[[], None], stream: Any) -> Graph | None:
@@ -210,6 +242,13 @@ class Backend(Protocol):
         """Work items for `rows` trajectories that take turns, of `resident` that fit.
 
         An item has up to `each` of many trajectories. `parks`: items hand over what they have.
+        """
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """Rows with which a launch is long against its start and its end.
+
+        `together` rows run at the same time, and each takes about so many events. `most` is a
+        bound where the end of a launch leaves threads with nothing to do.
         """
 
     def launched_items(self, items: int) -> int:

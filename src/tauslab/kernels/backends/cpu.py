@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.base.errors import DeviceError, KernelCompileError
-from tauslab.base.host_cores import allowed_cores
-from tauslab.base.host_memory import available_memory
+from tauslab.base.host import allowed_cores, available_memory
 from tauslab.base.option_names import opt, warn
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
@@ -50,6 +49,12 @@ from tauslab.kernels.backends.compilers import (
 )
 
 _NO_PEERS = "the cpu device has no memory that another process can open"
+# A launch ends with SIMD lanes that have nothing to do while another goes on. So it has so many
+# trajectories for each where they are short: where a core fires no more events for them.
+_ROUNDS, _ENOUGH_EVENTS = 8, 2e7
+# Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
+# which it takes about 2 ms with 64 cores.
+LEAST_EVENTS = 8e6
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
 
 
@@ -238,16 +243,18 @@ class CpuBackend:
     """All threads this process may use, or `options.threads` of them."""
 
     name = "cpu"
-    style = Style(branches=True, warps=False, lanes=True)
+    style = Style(branches=True, simd=True)
     sites_together = 1 << 62  # to start all threads for a step takes 0.1 ms
     sites_of_a_block = 4096
     fast_memory = 0
-    site_seconds, step_seconds = 1.2e-7, 1e-4
+    site_seconds, step_seconds, launch_seconds = 1.2e-7, 1e-4, 1e-4
+    sites_beside = 1 << 62
     waits_aside = False
 
     def __init__(self, options: BackendOptions) -> None:
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
+        self.lattices_together = self.threads  # each has a thread, and none waits
         self.pool = _Threads(self.threads, "tauslab-cpu")
         self._streams: list[CpuStream] = []
 
@@ -288,37 +295,37 @@ class CpuBackend:
         """Return the array itself, contiguous."""
         return np.ascontiguousarray(array)
 
-    def clear(self, buffer: Array, stream: CpuStream) -> None:
+    def clear(self, buffer: DeviceArray, stream: CpuStream) -> None:
         """Zero the buffer when the queue gets there."""
         stream.submit(lambda: buffer.fill(0))
 
-    def copy(self, source: Array, target: Array, stream: CpuStream) -> None:
+    def copy(self, source: DeviceArray, target: DeviceArray, stream: CpuStream) -> None:
         """Copy when the queue gets there."""
-        stream.submit(lambda: np.copyto(target, source))
+        stream.submit(lambda: target.__setitem__(..., source))
 
-    def mirror(self, buffer: Array) -> Array:
+    def mirror(self, buffer: DeviceArray) -> Array:
         """Return the buffer itself: host and device are one."""
-        return buffer
+        return np.asarray(buffer)
 
-    def download(self, buffer: Array, mirror: Array, rows: int, stream: CpuStream) -> None:
+    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: CpuStream) -> None:
         """Nothing to copy."""
 
-    def upload_mirror(self, mirror: Array, buffer: Array, stream: CpuStream) -> None:
+    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: CpuStream) -> None:
         """Nothing to copy."""
 
-    def write_now(self, buffer: Array, word: int, value: int) -> None:
+    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
         """Write it; kernels read it by an atomic load."""
         buffer[word] = value
 
-    def read_now(self, buffer: Array) -> Array:
+    def read_now(self, buffer: DeviceArray) -> Array:
         """A copy."""
-        return buffer.copy()
+        return np.array(buffer)
 
     def shareable(self, words: int) -> Array:
         """Memory of this process alone."""
         return np.zeros(words, np.uint64)
 
-    def export_memory(self, buffer: Array) -> bytes:
+    def export_memory(self, buffer: DeviceArray) -> bytes:
         """Not possible."""
         del buffer
         raise DeviceError(_NO_PEERS)
@@ -328,14 +335,14 @@ class CpuBackend:
         del handle, words
         raise DeviceError(_NO_PEERS)
 
-    def close_memory(self, buffer: Array) -> None:
+    def close_memory(self, buffer: DeviceArray) -> None:
         """Nothing was opened."""
 
     def map_host(self, memory: Array) -> Array:
         """The memory itself."""
         return memory
 
-    def unmap_host(self, buffer: Array) -> None:
+    def unmap_host(self, buffer: DeviceArray) -> None:
         """Nothing was mapped."""
 
     def record_launches(self, work: Callable[[], None], stream: CpuStream) -> None:
@@ -354,6 +361,12 @@ class CpuBackend:
         """As many as there are threads."""
         del each, parks
         return min(rows, resident)
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """As many as a core runs in half a second, or eight rounds of them, but 0.04 s at least."""
+        del most
+        short = int(_ENOUGH_EVENTS * self.threads / events_each)
+        return max(min(_ROUNDS * together, short), int(LEAST_EVENTS * self.threads / events_each))
 
     def launched_items(self, items: int) -> int:
         """A launch takes no more threads than the pool has."""

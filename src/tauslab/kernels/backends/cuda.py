@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.base.errors import DeviceError
 from tauslab.base.files.extras import installing
 from tauslab.base.option_names import opt
@@ -40,6 +40,9 @@ from tauslab.kernels.backends.nvrtc import compile_cubin, nvrtc_flags, nvrtc_ver
 from tauslab.kernels.cuda_context import wait_for_context
 
 THREADS_PER_BLOCK = 128
+# A launch ends with lanes of warps that have nothing to do while another goes on. So it has so many
+# trajectories for each where they are short: where a multiprocessor fires no more events for them.
+_ROUNDS, _ENOUGH_EVENTS = 5, 5e8
 _WHOLE_PAGE = 2 << 20  # smaller allocations may share one, and handles name pages
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister: for all contexts, and for kernels
 _HOST_ADDRESSES = 91  # cudaDevAttrCanUseHostPointerForRegisteredMem
@@ -180,7 +183,7 @@ class _Beside:
         self._pinned = np.frombuffer(memory, np.uint64, self._WORDS)
         self._lock = threading.Lock()
 
-    def write(self, buffer: Any, word: int, value: int) -> None:
+    def write(self, buffer: DeviceArray, word: int, value: int) -> None:
         """Write a word of a u64 buffer."""
         from cupy.cuda import runtime
 
@@ -190,7 +193,7 @@ class _Beside:
             runtime.memcpyAsync(target, source, 8, _TO_DEVICE, self._stream.ptr)
             self._stream.synchronize()
 
-    def read(self, buffer: Any) -> Array:
+    def read(self, buffer: DeviceArray) -> Array:
         """Read a u64 buffer of at most so many words."""
         from cupy.cuda import runtime
 
@@ -205,10 +208,15 @@ class CudaBackend:
     """GPU number `options.index` of those this process sees."""
 
     name = "cuda"
-    style = Style(branches=False, warps=True)
+    style = Style(
+        branches=False, warp=32, block=1024, blocks_together=1 << 30, team=32, small_team=8,
+        literals=8, most_parking=1 << 19,
+    )  # fmt: skip
     sites_together = 1 << 20  # a step is so short that launches would be much of it
     sites_of_a_block = 1
-    site_seconds, step_seconds = 8.2e-9, 3.5e-5
+    site_seconds, step_seconds, launch_seconds = 8.2e-9, 3.5e-5, 0.0
+    # More gain nothing, nor do those of 64 x 64 x 128 sites if particles are everywhere.
+    lattices_together, sites_beside = 8, 1 << 18
     waits_aside = True
 
     def __init__(self, options: BackendOptions) -> None:
@@ -280,15 +288,15 @@ class CudaBackend:
         cupy.cuda.get_current_stream().synchronize()
         return buffer
 
-    def clear(self, buffer: Any, stream: CudaStream) -> None:
+    def clear(self, buffer: DeviceArray, stream: CudaStream) -> None:
         """Zero the buffer in stream order."""
         buffer.data.memset_async(0, buffer.nbytes, stream.stream)
 
-    def copy(self, source: Any, target: Any, stream: CudaStream) -> None:
+    def copy(self, source: DeviceArray, target: DeviceArray, stream: CudaStream) -> None:
         """Copy on the device in stream order."""
         target.data.copy_from_device_async(source.data, source.nbytes, stream.stream)
 
-    def mirror(self, buffer: Any) -> Array:
+    def mirror(self, buffer: DeviceArray) -> Array:
         """Pinned host memory of the same shape."""
         import cupy
 
@@ -297,21 +305,21 @@ class CudaBackend:
         count = buffer.size
         return np.frombuffer(memory, buffer.dtype, count).reshape(buffer.shape)
 
-    def download(self, buffer: Any, mirror: Array, rows: int, stream: CudaStream) -> None:
+    def download(self, buffer: DeviceArray, mirror: Array, rows: int, stream: CudaStream) -> None:
         """Copy the first `rows` rows in stream order."""
         part = mirror[:rows]
         buffer.data.copy_to_host_async(part.ctypes.data, part.nbytes, stream.stream)
 
-    def upload_mirror(self, mirror: Array, buffer: Any, stream: CudaStream) -> None:
+    def upload_mirror(self, mirror: Array, buffer: DeviceArray, stream: CudaStream) -> None:
         """Copy back in stream order."""
         buffer.data.copy_from_host_async(mirror.ctypes.data, mirror.nbytes, stream.stream)
 
-    def write_now(self, buffer: Any, word: int, value: int) -> None:
+    def write_now(self, buffer: DeviceArray, word: int, value: int) -> None:
         """Copy it from pinned memory on a stream of its own."""
         self._device.use()
         self._beside.write(buffer, word, value)
 
-    def read_now(self, buffer: Any) -> Array:
+    def read_now(self, buffer: DeviceArray) -> Array:
         """Copy it to pinned memory on a stream of its own."""
         self._device.use()
         return self._beside.read(buffer)
@@ -327,7 +335,7 @@ class CudaBackend:
         cupy.cuda.runtime.deviceSynchronize()
         return cupy.ndarray((words,), np.uint64, memptr=memory)
 
-    def export_memory(self, buffer: Any) -> bytes:
+    def export_memory(self, buffer: DeviceArray) -> bytes:
         """A CUDA IPC handle."""
         from cupy.cuda import runtime
 
@@ -349,7 +357,7 @@ class CudaBackend:
         memory = cupy.cuda.UnownedMemory(address, 8 * words, self, self._device.id)
         return cupy.ndarray((words,), np.uint64, memptr=cupy.cuda.MemoryPointer(memory, 0))
 
-    def close_memory(self, buffer: Any) -> None:
+    def close_memory(self, buffer: DeviceArray) -> None:
         """Unmap it."""
         from cupy.cuda import runtime
 
@@ -372,7 +380,7 @@ class CudaBackend:
         pointer = cupy.cuda.MemoryPointer(owner, 0)
         return cupy.ndarray(memory.shape, memory.dtype, memptr=pointer)
 
-    def unmap_host(self, buffer: Any) -> None:
+    def unmap_host(self, buffer: DeviceArray) -> None:
         """Let its pages go."""
         from cupy.cuda import runtime
 
@@ -417,6 +425,11 @@ class CudaBackend:
         small = (2, 4) if parks else (3, 5)
         each, part = (each, 2) if rows > resident else small
         return min(rows, resident, max(-(-rows // each), resident // part))
+
+    def long_launch(self, together: int, events_each: float, most: int) -> int:
+        """As many as a multiprocessor runs in half a second, or `most`, or five rounds of them."""
+        short = int(_ENOUGH_EVENTS * self.multiprocessors / events_each)
+        return min(_ROUNDS * together, short, most)
 
     def launched_items(self, items: int) -> int:
         """Whole blocks of threads."""

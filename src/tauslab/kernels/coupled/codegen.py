@@ -18,7 +18,7 @@ def coupled_header(network: LoweredNetwork, style: Style) -> str:
     return "\n".join(
         [
             unrolled_header(network, style),
-            '#include "coupled/pair.h"\n',
+            '#include "coupled/parts.h"\n',
             _pair_propensities(network),
             fire,
         ]
@@ -61,7 +61,7 @@ def score_header(network: LoweredNetwork, slopes: Slopes, style: Style) -> str:
     return "\n".join(
         [
             unrolled_header(network, style),
-            '#include "coupled/score.h"\n',
+            '#include "coupled/parts.h"\n',
             f"constexpr int N_PARAMETERS = {slopes.parameters};\n",
             *functions,
             f"{_SCORE_HEADS['rates']}{''.join(rates)}}}\n",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.base.errors import ConfigError
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import common_header
-from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import LARGEST_LINEAR
 from tauslab.kernels.network.lowering import LoweredNetwork
 
@@ -16,7 +18,7 @@ _FILE = "coupled/common_paths.cc"
 _ENTRIES = ("common_paths", "side_differences")
 
 
-class CommonPaths:
+class CommonPaths(NetworkEngine):
     """Anderson's modified next reaction method on one backend for one network.
 
     Trajectories of the same number have the same draws at every point of a sweep.
@@ -41,37 +43,17 @@ class CommonPaths:
         one_trajectory: bool = False,
     ) -> None:
         require_unrolled(network, "common random numbers")
-        self.backend = backend
-        self._launcher = Launcher(backend, times)
-        self._one = int(one_trajectory)
         header = common_header(network, backend.style)
-        self.program: Program = backend.compile(KernelSource(_FILE, _ENTRIES, {"model.h": header}))
+        super().__init__(backend, times, KernelSource(_FILE, _ENTRIES, {"model.h": header}))
+        self._one = int(one_trajectory)
 
-    def trajectories_in_flight(self, launches: int = 1) -> int:  # noqa: ARG002 - as every engine
-        """Trajectories that run at the same time; each takes a thread."""
-        return self.program.resident("common_paths")
+    def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
+        del launch, buffers
+        return {"one_trajectory": self._one}
 
-    def scratch(self, rows: int) -> Any:  # noqa: ARG002 - as every engine
-        """None: registers and local memory hold the state."""
-        return None
-
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
+    def subtract(
+        self, sides: DeviceArray, points: int, each: int, pairs: DeviceArray, stream: Stream
     ) -> None:
-        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
-        arguments = self.program.arguments("common_paths", launch=values, one_trajectory=self._one)
-        resident = self.program.resident("common_paths")
-        items = self.backend.work_stealing_items(launch.rows, resident)
-        self.program.launch("common_paths", items, arguments, stream)
-
-    def subtract(self, sides: Any, points: int, each: int, pairs: Any, stream: Stream) -> None:
         """Differences of pairs of points.
 
         Parameters

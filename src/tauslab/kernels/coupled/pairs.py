@@ -8,14 +8,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, Int32Array, UintArray
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.base.arrays import DeviceArray, FloatArray, Int32Array, UintArray
+from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import coupled_header
 from tauslab.kernels.coupled.common import CommonPaths, require_unrolled
-from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
 
-PAIR_COLUMNS = 4  # of each output: csrc/coupled/arguments.h
+PAIR_COLUMNS = 4  # of each output: csrc/coupled/paths.h
 
 
 class Pairs(Protocol):
@@ -25,8 +26,9 @@ class Pairs(Protocol):
     constants]`` and, in the address of draws, numbers ``[point]``.
     """
 
-    def start(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+    def run(
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
         """Run pairs ``first .. first + each - 1`` of every point, in stream order.
@@ -39,7 +41,7 @@ class Pairs(Protocol):
         """How many rows `buffers` needs for so many pairs of each point."""
 
 
-class CoupledPairs:
+class CoupledPairs(NetworkEngine):
     """Split coupling (Anderson 2012) on one backend for one network.
 
     Raises
@@ -58,32 +60,29 @@ class CoupledPairs:
         numbers: UintArray,
     ) -> None:
         require_unrolled(network, "coupled trajectories")
-        self.backend = backend
+        header = coupled_header(network, backend.style)
+        source = KernelSource("coupled/coupled_pairs.cc", ("coupled_pairs",), {"model.h": header})
+        super().__init__(backend, times, source)
         self._points = len(numbers)
-        self._launcher = Launcher(backend, times)
         self._initial = backend.upload(_joined(initial))
         self._constants = backend.upload(_joined(constants))
         self._numbers = backend.upload(numbers.astype(np.uint32))
-        header = coupled_header(network, backend.style)
-        source = KernelSource("coupled/coupled_pairs.cc", ("coupled_pairs",), {"model.h": header})
-        self.program: Program = backend.compile(source)
 
     def rows(self, each: int) -> int:
         """One row for a pair."""
         return self._points * each
 
-    def start(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+    def run(
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
-        """Run pairs of every point: see `Pairs.start`."""
+        """Run pairs of every point: see `Pairs.run`."""
         rows = self.rows(each)
-        launch = Launch(0, rows, self._initial, self._constants, per_point=each, before=first)
-        filled = replace(buffers, observables=outputs)
-        values = self._launcher.begin(launch, filled, stream, seed=seed, max_steps=max_steps)
-        arguments = self.program.arguments("coupled_pairs", launch=values, points=self._numbers)
-        items = self.backend.work_stealing_items(rows, self.program.resident("coupled_pairs"))
-        self.program.launch("coupled_pairs", items, arguments, stream)
+        launch = Launch(
+            0, rows, self._initial, self._constants, each, first, seed=seed, max_steps=max_steps
+        )
+        self._launch(launch, replace(buffers, reals=outputs), stream, points=self._numbers)
 
 
 class CommonPairs:
@@ -109,18 +108,20 @@ class CommonPairs:
         """Two rows for a pair."""
         return 2 * self._points * each
 
-    def start(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
+    def run(
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
         seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
-        """Run pairs of every point: see `Pairs.start`."""
+        """Run pairs of every point: see `Pairs.run`."""
         rows = self.rows(each)
         if self._sides is None or len(self._sides) != rows:
             self._sides = self.backend.empty((rows, self._times, self._outputs), np.float64)
         sides = self._sides
-        launch = Launch(0, rows, self._initial, self._constants, per_point=each, before=first)
-        filled = replace(buffers, observables=sides)
-        self._paths.start(launch, filled, stream, seed=seed, max_steps=max_steps)
+        launch = Launch(
+            0, rows, self._initial, self._constants, each, first, seed=seed, max_steps=max_steps
+        )
+        self._paths.start(launch, replace(buffers, reals=sides), stream)
         self._paths.subtract(sides, self._points, each, outputs, stream)
 
 

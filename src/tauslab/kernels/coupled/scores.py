@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, Int32Array
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
+from tauslab.base.arrays import DeviceArray, FloatArray, Int32Array
+from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.coupled.codegen import Slopes, score_header
 from tauslab.kernels.coupled.common import require_unrolled
-from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 
@@ -24,7 +24,7 @@ class ScoreInputs:
     constants: FloatArray
 
 
-class ScorePaths:
+class ScorePaths(NetworkEngine):
     """The direct method with scores on one backend for one network.
 
     Parameters
@@ -49,17 +49,16 @@ class ScorePaths:
         inputs: ScoreInputs,
     ) -> None:
         require_unrolled(network, "trajectories with scores")
-        self.backend = backend
-        self._launcher = Launcher(backend, times)
-        self._initial = backend.upload(np.ascontiguousarray(inputs.initial))
-        self._constants = backend.upload(np.ascontiguousarray(inputs.constants))
         header = score_header(network, slopes, backend.style)
         source = KernelSource("coupled/score_paths.cc", ("score_paths",), {"model.h": header})
-        self.program: Program = backend.compile(source)
+        super().__init__(backend, times, source)
+        self._initial = backend.upload(np.ascontiguousarray(inputs.initial))
+        self._constants = backend.upload(np.ascontiguousarray(inputs.constants))
 
-    def start(
-        self, first: int, each: int, outputs: Any, buffers: SampleBuffers, stream: Stream, *,
-        centres: Any, seed: int, max_steps: int = MAX_STEPS,
+    def run(
+        self, first: int, each: int, outputs: DeviceArray, buffers: SampleBuffers,
+        stream: Stream, *,
+        centres: DeviceArray, seed: int, max_steps: int = MAX_STEPS,
     ) -> None:  # fmt: skip
         """Run trajectories ``first .. first + each - 1``, in stream order.
 
@@ -71,9 +70,7 @@ class ScorePaths:
         centres
             f64 ``[time, output]`` on the device: what is subtracted from outputs in the products.
         """
-        launch = Launch(0, each, self._initial, self._constants, before=first)
-        filled = replace(buffers, observables=outputs)
-        values = self._launcher.begin(launch, filled, stream, seed=seed, max_steps=max_steps)
-        arguments = self.program.arguments("score_paths", launch=values, centres=centres)
-        items = self.backend.work_stealing_items(each, self.program.resident("score_paths"))
-        self.program.launch("score_paths", items, arguments, stream)
+        launch = Launch(
+            0, each, self._initial, self._constants, before=first, seed=seed, max_steps=max_steps
+        )
+        self._launch(launch, replace(buffers, reals=outputs), stream, centres=centres)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray, IntArray, UintArray
+from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend, Event, KernelSource, Program, Stream
@@ -73,7 +73,7 @@ class CountTables:
             backend.empty((times, cells[0]), np.uint64),
             backend.empty((1, max(1, cells[1])), np.uint64),
         ]
-        shares = {"many": _MANY, "side_by_side": backend.style.warps}
+        shares = {"many": _MANY, "side_by_side": backend.style.warp > 1}
         where = _Where(rows, variables, self.bins, shares)
         sizes = [8 * (times - 1) * keys.entries for keys in self.keys]
         dense = [i for i, n_bytes in enumerate(sizes) if n_bytes <= _DENSE_BYTES]
@@ -97,14 +97,14 @@ class CountTables:
         for table in self._sparse:
             table.clear(stream)
 
-    def begin(self, parameters: Any, rows: int, stream: Stream) -> None:
+    def begin(self, parameters: DeviceArray, rows: int, stream: Stream) -> None:
         """Bin the parameters of a batch: reals ``[parameter, rows]`` on the device, or more."""
         assert rows <= self._rows
         if len(self.bins) > self._variables:
             planes = self._planes[2 * self._variables :]
             self._bin(parameters, self._edges[1], planes, self._cells[1][0], rows, stream)
 
-    def add(self, values: Any, time: int, rows: int, stream: Stream) -> None:
+    def add(self, values: DeviceArray, time: int, rows: int, stream: Stream) -> None:
         """Bin the variables of a batch at a time point, and count the step that leads to it.
 
         `values` are real ``[variable, rows]`` on the device, doubles or floats. Time points come
@@ -144,7 +144,7 @@ class CountTables:
             "stride": stride,
         }
 
-    def add_binned(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
+    def add_binned(self, planes: DeviceArray, time: int, rows: int, stream: Stream) -> None:
         """Count the step that leads to a time point in the tables that grow.
 
         `planes` are those of `arguments`, of a launch that has ended on the stream.
@@ -192,7 +192,13 @@ class CountTables:
         return [found[family.name] for family in self._families]
 
     def _bin(
-        self, values: Any, edges: _Edges, planes: Any, cells: Any, rows: int, stream: Stream
+        self,
+        values: DeviceArray,
+        edges: _Edges,
+        planes: DeviceArray,
+        cells: DeviceArray,
+        rows: int,
+        stream: Stream,
     ) -> None:
         entry = "bin_double" if values.dtype == np.float64 else "bin_single"
         items = edges.quantities * -(-rows // _MANY)
@@ -218,7 +224,7 @@ class _Edges:
         self.first = backend.upload(np.cumsum(lengths).astype(np.int64))
         self.edges = backend.upload(np.concatenate([*edges, np.zeros(1)]))
 
-    def intervals(self, cells: Any) -> dict[str, Any]:
+    def intervals(self, cells: DeviceArray) -> dict[str, Any]:
         """`Intervals` of csrc/dbn/tables.h, with the cells that count their bins."""
         return {"edges": self.edges, "first": self.first, "cells": cells}
 
@@ -286,7 +292,7 @@ class _Dense:
         if self._counts is not None:
             self._backend.clear(self._counts, stream)
 
-    def count(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
+    def count(self, planes: DeviceArray, time: int, rows: int, stream: Stream) -> None:
         if self._counts is None:
             return
         arguments = self._program.arguments(
@@ -370,12 +376,12 @@ class _Sparse:
         for buffer in (*self._slots, self._used):
             self._backend.clear(buffer, stream)
 
-    def count(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
+    def count(self, planes: DeviceArray, time: int, rows: int, stream: Stream) -> None:
         turn, digits = time % 2, self._digits[0]
         bins = {"bins": planes, "stride": self._where.rows, "turn": turn, "digits": digits}
         self._count(bins, time - 1, rows, stream)
 
-    def count_binned(self, planes: Any, time: int, rows: int, stream: Stream) -> None:
+    def count_binned(self, planes: DeviceArray, time: int, rows: int, stream: Stream) -> None:
         """From the planes of all times."""
         stride, digits = int(planes.shape[1]), self._digits[1]
         bins = {"bins": planes, "stride": stride, "turn": time, "digits": digits}
@@ -436,7 +442,7 @@ def _starts(lengths: Sequence[int]) -> IntArray:
     return np.cumsum([0, *lengths]).astype(np.int64)
 
 
-def _on_host(backend: Backend, buffer: Any, stream: Stream) -> Array:
+def _on_host(backend: Backend, buffer: DeviceArray, stream: Stream) -> Array:
     """A copy of a buffer, made in stream order."""
     mirror = backend.mirror(buffer)
     backend.download(buffer, mirror, len(mirror), stream)

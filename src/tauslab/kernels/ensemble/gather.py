@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 
 _ENTRY = "gather_rows"
@@ -15,7 +14,9 @@ class Gather:
     def __init__(self, backend: Backend) -> None:
         self._program = backend.compile(KernelSource("ensemble/gather.cc", (_ENTRY,)))
 
-    def start(self, source: Any, ancestors: Any, target: Any, stream: Stream) -> None:
+    def start(
+        self, source: DeviceArray, ancestors: DeviceArray, target: DeviceArray, stream: Stream
+    ) -> None:
         """Make row i of `target` row ``ancestors[i]`` of `source`, in stream order.
 
         Parameters

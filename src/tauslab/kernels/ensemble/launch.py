@@ -1,14 +1,13 @@
-"""What the engines of ensembles share: inputs, buffers and counters of one launch."""
+"""Inputs, buffers and counters of one launch, as all engines of ensembles take them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Uint32Array
+from tauslab.base.arrays import DeviceArray, Uint32Array
 from tauslab.kernels.backends.base import Backend, Stream
 
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
@@ -24,32 +23,46 @@ CONTROL_WORDS = 8
 STOP, LEFT, RUN_EVENTS, REACHED_TIME = 1, 2, 3, 4
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SampleBuffers:
     """Device buffers of one launch; those not recorded are None.
 
-    counts int32 ``[rows, time, species]``, observables f64 ``[rows, time, observable]`` (of
-    equations all quantities), final int32 ``[rows, species]`` (of equations f64), status u8
-    ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``, work u64 ``[5]`` as `WORK` names it; scratch is
-    the state of trajectories in flight, where registers do not hold it; keep f64 ``[rows, words]``
-    takes whole states of trajectories with events. Of equations alone: drawn f64 ``[rows, priors]``
-    takes what is drawn; steps f64 ``[rows]`` are those to go on with, and those at the end;
-    kept_queue and keep_queue, f64 ``[rows, words]``, are triggers and executions to go on from, and
-    those at the end.
+    status u8 ``[rows]``, row_counter u64 ``[CONTROL_WORDS]``, work u64 ``[5]`` as `WORK` names it;
+    scratch is the state of trajectories in flight, where registers do not hold it.
+
+    Of networks: counts int32 ``[rows, time, species]``, reals f64 ``[rows, time, observable]``,
+    final_counts int32 ``[rows, species]``; keep f64 ``[rows, words]`` takes whole states of
+    trajectories with events.
+
+    Of equations: reals ``[rows, time, quantity]``, final_amounts f64 ``[rows, species]``; drawn f64
+    ``[rows, priors]`` takes what is drawn; steps f64 ``[rows]`` are those to go on with, and those
+    at the end; kept_queue and keep_queue, f64 ``[rows, words]``, are triggers and executions to go
+    on from, and those at the end.
     """
 
-    counts: Any
-    observables: Any
-    final: Any
-    status: Any
-    row_counter: Any
-    work: Any
+    status: DeviceArray
+    row_counter: DeviceArray
+    work: DeviceArray
+    counts: DeviceArray | None = None
+    reals: DeviceArray | None = None
+    final_counts: DeviceArray | None = None
+    final_amounts: DeviceArray | None = None
     scratch: Any = None
-    keep: Any = None
-    drawn: Any = None
-    steps: Any = None
-    kept_queue: Any = None
-    keep_queue: Any = None
+    keep: DeviceArray | None = None
+    drawn: DeviceArray | None = None
+    steps: DeviceArray | None = None
+    kept_queue: DeviceArray | None = None
+    keep_queue: DeviceArray | None = None
+
+    @classmethod
+    def of(cls, backend: Backend, rows: int, **recorded: Any) -> SampleBuffers:
+        """Buffers for `rows` trajectories, of which these are recorded."""
+        return cls(
+            status=backend.empty((rows,), np.uint8),
+            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
+            work=backend.empty((len(WORK),), np.uint64),
+            **recorded,
+        )
 
     def clear_counters(self, backend: Backend, stream: Stream) -> None:
         """Set the words that kernels add to back to zero, in stream order."""
@@ -62,7 +75,8 @@ class Launch:
     """Trajectories ``first .. first + rows - 1`` and their inputs on the device.
 
     `initial` int32 ``[inputs, species]`` and `constants` f64 ``[inputs, constants]``, with one
-    input for all trajectories or, without a sweep, one for each. In a sweep `per_point`
+    input for all trajectories or, without a sweep, one for each. `seed` and the trajectory's number
+    give all draws; one that would take more than `max_steps` steps ends. In a sweep `per_point`
     trajectories of every point follow each other; it has one input for each of the points that
     the launch touches. Numbers of trajectories begin at `before`, within each point. `times` f64 on
     the device stand in place of those of the engine, as many. Trajectories with events go on from
@@ -71,13 +85,15 @@ class Launch:
 
     first: int
     rows: int
-    initial: Any
-    constants: Any
+    initial: DeviceArray | None
+    constants: DeviceArray
     per_point: int = 0
     before: int = 0
-    times: Any = None
-    kept: Any = None
+    times: DeviceArray | None = None
+    kept: DeviceArray | None = None
     halt: int = -1
+    seed: int = field(kw_only=True)
+    max_steps: int = field(default=MAX_STEPS, kw_only=True)
 
 
 class SeedKeys:
@@ -85,57 +101,13 @@ class SeedKeys:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, DeviceArray] = {}
 
-    def of(self, seed: int) -> Any:
+    def of(self, seed: int) -> DeviceArray:
         """The buffer of a seed."""
         if seed not in self._kept:
             self._kept = {seed: self._backend.upload(philox_keys(seed))}
         return self._kept[seed]
-
-
-class Launcher:
-    """Starts launches of a network: clears their counters and gives the arguments.
-
-    They are those of every kernel that samples counts of a network, `EnsembleArguments` of
-    csrc/ensemble/arguments.h.
-    """
-
-    def __init__(self, backend: Backend, times: Sequence[float]) -> None:
-        self._backend = backend
-        self._times = backend.upload(np.asarray(times, np.float64))
-        self._n_times = len(times)
-        self._keys = SeedKeys(backend)
-
-    def begin(
-        self, launch: Launch, buffers: SampleBuffers, stream: Stream, *, seed: int, max_steps: int
-    ) -> dict[str, Any]:
-        """Clear the counters in stream order; the arguments by name."""
-        buffers.clear_counters(self._backend, stream)
-        return {
-            "keys": self._keys.of(seed),
-            "per_point": launch.per_point,
-            "before": launch.before,
-            "first": launch.first,
-            "rows": launch.rows,
-            "times": self._times if launch.times is None else launch.times,
-            "n_times": self._n_times,
-            "initial": launch.initial,
-            "initial_stride": stride_of(launch.initial),
-            "constants": launch.constants,
-            "constants_stride": stride_of(launch.constants),
-            "max_steps": max_steps,
-            "control": buffers.row_counter,
-            "counts": buffers.counts,
-            "observables": buffers.observables,
-            "final_counts": buffers.final,
-            "status": buffers.status,
-            "work": buffers.work,
-            "kept": launch.kept,
-            "keep": buffers.keep,
-            "kept_words": words_of(launch.kept, buffers.keep),
-            "halt": launch.halt,
-        }
 
 
 def philox_keys(seed: int) -> Uint32Array:
@@ -145,11 +117,6 @@ def philox_keys(seed: int) -> Uint32Array:
     return np.stack([low + rounds * np.uint32(0x9E3779B9), high + rounds * np.uint32(0xBB67AE85)])
 
 
-def words_of(*states: Any) -> int:
-    """Words of a row of whole states, of which some are given; 0 where none is."""
-    return next((int(rows.shape[1]) for rows in states if rows is not None), 0)
-
-
-def stride_of(rows: Any) -> int:
+def stride_of(rows: DeviceArray | None) -> int:
     """Elements from one row to the next; 0 where all trajectories share one row."""
-    return int(rows.shape[1]) if rows.shape[0] > 1 else 0
+    return int(rows.shape[1]) if rows is not None and rows.shape[0] > 1 else 0

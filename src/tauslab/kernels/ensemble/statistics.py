@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.ensemble.sums import accumulator_shapes, accumulators
 
@@ -58,8 +58,8 @@ class Statistics:
 
     def add(
         self,
-        counts: Any,
-        observables: Any,
+        counts: DeviceArray | None,
+        observables: DeviceArray | None,
         rows: int,
         into: Mapping[str, Any],
         stream: Stream,
@@ -99,7 +99,7 @@ class Statistics:
 
     def _add_reals(
         self,
-        observables: Any,
+        observables: DeviceArray | None,
         launch: Mapping[str, int],
         chunks: int,
         into: Mapping[str, Any],

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 
 _ENTRIES = ("oscillation", "first_passage", "extinction", "time_above", "statistic")
@@ -83,8 +83,8 @@ class Summaries:
 
     def compute(
         self,
-        counts: Any,
-        observables: Any,
+        counts: DeviceArray | None,
+        observables: DeviceArray | None,
         rows: int,
         into: Mapping[str, Any],
         stream: Stream,

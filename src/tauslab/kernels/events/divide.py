@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream
 from tauslab.kernels.ensemble.launch import SeedKeys
 
@@ -24,7 +25,7 @@ class Divide:
         self._program = backend.compile(KernelSource("events/divide.cc", (_ENTRY,)))
 
     def start(
-        self, kept: Any, side: Any, mother: Any, part: Any, share: Any, stream: Stream, *,
+        self, kept: DeviceArray, side: Any, mother: Any, part: Any, share: Any, stream: Stream, *,
         seed: int, halt: int,
     ) -> None:  # fmt: skip
         """Divide in stream order.

@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ConfigError
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream
-from tauslab.kernels.ensemble.launch import (
-    LAUNCHES_IN_FLIGHT,
-    MAX_STEPS,
-    Launch,
-    Launcher,
-    SampleBuffers,
-)
+from tauslab.kernels.backends.base import Backend, KernelSource
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
 from tauslab.kernels.events.codegen import JUMP_COMPLETIONS, completions, events_header, shape
 from tauslab.kernels.events.tables import DELAY_QUEUE, MOST_COMPLETIONS, kept_words
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -23,7 +18,7 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 WORDS_OF_A_DELAY = 2  # of 64 bits: the time of completion, and which reaction
 
 
-class EventSsa:
+class EventSsa(NetworkEngine):
     """Gillespie's direct method that stops for events, on one backend for one network.
 
     Raises
@@ -40,9 +35,6 @@ class EventSsa:
         delay_queue: int = DELAY_QUEUE,
     ) -> None:
         assert network.dynamics is not None
-        self.backend = backend
-        self.entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
-        self._launcher = Launcher(backend, times)
         shapes = [shape(event) for event in network.dynamics.events]
         self._kept_words = kept_words(len(network.species), shapes)
         ends = completions(network)
@@ -55,8 +47,9 @@ class EventSsa:
         self._delays = bool(ends) or jumps > 0
         self._delay_queue = delay_queue
         header = events_header(network, delay_queue)
-        source = KernelSource(f"events/{self.entry}.cc", (self.entry,), {"model.h": header})
-        self.program: Program = backend.compile(source)
+        entry = "ssa_flow" if network.dynamics.moves else "ssa_events"
+        source = KernelSource(f"events/{entry}.cc", (entry,), {"model.h": header})
+        super().__init__(backend, times, source)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time; each takes a thread.
@@ -82,20 +75,12 @@ class EventSsa:
         lanes = self.backend.launched_items(items)
         return self.backend.empty((lanes, WORDS_OF_A_DELAY * self._delay_queue), np.uint64)
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
-        arguments = self.program.arguments(self.entry, launch=values, waiting=buffers.scratch)
+    def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
+        del launch
+        return {"waiting": buffers.scratch}
+
+    def _items(self, rows: int, scratch: Any) -> int:
         resident = self.program.resident(self.entry)
-        if buffers.scratch is not None:
-            resident = min(resident, int(buffers.scratch.shape[0]))
-        items = self.backend.work_stealing_items(launch.rows, resident)
-        self.program.launch(self.entry, items, arguments, stream)
+        if scratch is not None:
+            resident = min(resident, int(scratch.shape[0]))
+        return self.backend.work_stealing_items(rows, resident)

@@ -8,9 +8,13 @@ import numpy as np
 
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
-from tauslab.kernels.exact.fast_memory import THREADS_OF_A_BLOCK, fast_parts
 from tauslab.kernels.exact.owners import LITERAL_CONSTANT, constant_source, literal_of
-from tauslab.kernels.exact.table_selector import Contents, TableSelector
+from tauslab.kernels.exact.table_selector import (
+    THREADS_OF_A_BLOCK,
+    Contents,
+    TableSelector,
+    fast_parts,
+)
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.network.tables import LANES, TableBook, TableRows, padded
 

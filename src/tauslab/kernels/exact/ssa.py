@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
-from tauslab.kernels.backends.arguments import Arguments
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
-from tauslab.kernels.ensemble.launch import (
-    LAUNCHES_IN_FLIGHT,
-    MAX_STEPS,
-    Launch,
-    Launcher,
-    SampleBuffers,
-)
+from tauslab.kernels.backends.base import Backend, KernelSource, Stream, Style
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
@@ -33,89 +27,64 @@ FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
 # H200, Schlögl, 10 samples: 65,536 trajectories (0.43) take 0.099 s, with fewer each 0.077, handed
 # over too 0.078; where half of them end at once 0.020, 0.014, 0.026; 100,000 0.112, 0.091, 0.089.
 _FEWEST_SHARED, _FEWEST_PARKING = 0.4, 0.6
-_MOST_PARKING = 1 << 19  # lanes of a launch that can hand over
 _EACH = 16  # trajectories that a thread takes one after another, where a launch of a GPU has many
 
 
-class UnrolledSsa:
-    """Gillespie's direct method with one thread for a trajectory, and a network's own code.
+class UnrolledSsa(NetworkEngine):
+    """Gillespie's direct method with one thread for a trajectory, and a network's own code."""
 
-    Parameters
-    ----------
-    hands_over
-        Whether lanes hand over trajectories in the end, as those of a warp gain by it.
-    """
-
-    entry = "ssa"
     bytes_per_trajectory = 0  # of device memory: registers hold its state
 
     def __init__(
-        self,
-        backend: Backend,
-        network: LoweredNetwork,
-        times: Sequence[float],
-        header: str,
-        *,
-        hands_over: bool = False,
+        self, backend: Backend, network: LoweredNetwork, times: Sequence[float], header: str
     ) -> None:
-        self.backend, self._hands_over = backend, hands_over
-        self._launcher = Launcher(backend, times)
         # PARKED_WORDS of csrc/ensemble/parking.h.
         self._parked_words = (8 + len(network.species)) // 2 * 2
-        source = KernelSource(f"ensemble/{self.entry}.cc", (self.entry,), {"model.h": header})
-        self.program: Program = backend.compile(source)
-
-    def trajectories_in_flight(self, launches: int = 1) -> int:
-        """Trajectories that run at the same time."""
-        del launches
-        return self.program.resident(self.entry)
+        source = KernelSource("ensemble/ssa.cc", ("ssa",), {"model.h": header})
+        super().__init__(backend, times, source)
 
     def scratch(self, rows: int) -> Any:
         """The queue of trajectories that are handed over, csrc/ensemble/parking.h, or None."""
-        if not self._hands_over:
+        resident = self.program.resident(self.entry)
+        if resident >= self.backend.style.most_parking:
             return None
-        lanes = self.backend.launched_items(min(rows, self.program.resident(self.entry)))
+        lanes = self.backend.launched_items(min(rows, resident))
         empty = self.backend.empty
         return empty((2 * lanes, self._parked_words), np.uint32), empty((2 * lanes,), np.uint8)
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
+    def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
-        resident = self.program.resident(self.entry)
-        can = bool(buffers.scratch) and resident < _MOST_PARKING
         # Where few blocks run, others would not go on faster if some of them ended.
-        parks = can and launch.rows > _FEWEST_PARKING * resident
-        shared = can and launch.rows > _FEWEST_SHARED * resident
-        items = self.backend.work_stealing_items(launch.rows, resident, _EACH, parks=shared)
-        queue, ready = buffers.scratch if parks else (None, None)
+        parks = launch.rows > _FEWEST_PARKING * self.program.resident(self.entry)
+        queue, ready = buffers.scratch if buffers.scratch and parks else (None, None)
         if ready is not None:
             self.backend.clear(ready, stream)
-        arguments = self._arguments(values, queue, ready)
-        self.program.launch(self.entry, items, arguments, stream)
+        self._launch(launch, buffers, stream, queue=queue, ready=ready)
 
-    def _arguments(self, values: dict[str, Any], queue: Any, ready: Any) -> Arguments:
-        return self.program.arguments(self.entry, launch=values, queue=queue, ready=ready)
+    def _items(self, rows: int, scratch: Any) -> int:
+        resident = self.program.resident(self.entry)
+        shared = bool(scratch) and rows > _FEWEST_SHARED * resident
+        return self.backend.work_stealing_items(rows, resident, _EACH, parks=shared)
 
 
-class LanesSsa(UnrolledSsa):
+class LanesSsa(NetworkEngine):
     """The same with a trajectory on each SIMD lane of a CPU core."""
 
-    entry = "ssa_lanes"
+    bytes_per_trajectory = 0
 
-    def _arguments(self, values: dict[str, Any], queue: Any, ready: Any) -> Arguments:
-        del queue, ready
-        return self.program.arguments(self.entry, **values)
+    def __init__(self, backend: Backend, times: Sequence[float], header: str) -> None:
+        source = KernelSource("ensemble/ssa_lanes.cc", ("ssa_lanes",), {"model.h": header})
+        super().__init__(backend, times, source)
+
+    def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
+        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
+        values = self._sampling(launch, buffers, stream)
+        arguments = self.program.arguments(self.entry, **values)
+        items = self._items(launch.rows, None)
+        self.program.launch(self.entry, items, arguments, stream)
 
 
-class TableSsa:
+class TableSsa(NetworkEngine):
     """Exact simulation of a network in tables, with or without events.
 
     Parameters
@@ -126,7 +95,7 @@ class TableSsa:
         Threads that run one trajectory; 0 chooses by device and trajectories. Changes no result.
     firings
         How often each reaction fired in a pilot, f64 ``[reaction]``, see
-        `tauslab.kernels.exact.presimulation`.
+        `tauslab.kernels.exact.pilot`.
     pilot
         Count firings, with the pilot's own random numbers.
     expected
@@ -152,23 +121,21 @@ class TableSsa:
         pilot: bool = False,
         expected: Expected = NOTHING_KNOWN,
     ) -> None:
-        self.backend, self.selector = backend, selector
+        self.selector = selector
         many = 0 if selector == "rssa" else expected.trajectories
-        self.team = (team if backend.style.warps else 1) or team_of(
+        self.team = min(team, backend.style.block) or team_of(
             backend.style, backend.multiprocessors, many, mean_dependents(network)
         )
-        self._launcher = Launcher(backend, times)
         self._network = LargeNetwork(
             backend, network, selector, self.team, firings=firings, pilot=pilot, expected=expected
         )
         self.firings = self._network.firings
         self.bytes_per_trajectory = self._network.bytes_per_trajectory
-        self.entry = entry_of(selector)
         source = KernelSource(
-            file_of(selector), (self.entry,), {"model.h": self._network.header},
+            file_of(selector), (entry_of(selector),), {"model.h": self._network.header},
             lane_bytes=self._network.lane_bytes,
         )  # fmt: skip
-        self.program: Program = backend.compile(source)
+        super().__init__(backend, times, source)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""
@@ -182,22 +149,12 @@ class TableSsa:
         teams = min(rows, self.trajectories_in_flight(LAUNCHES_IN_FLIGHT))
         return self._network.scratch(self.backend.launched_items(teams * self.team) // self.team)
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        values = self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps)
-        items = min(launch.rows, int(buffers.scratch[0].shape[0])) * self.team
-        arguments = self.program.arguments(
-            self.entry, launch=values, **self._network.arguments(buffers.scratch)
-        )
-        self.program.launch(self.entry, items, arguments, stream)
+    def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
+        del launch
+        return self._network.arguments(buffers.scratch)
+
+    def _items(self, rows: int, scratch: Any) -> int:
+        return min(rows, int(scratch[0].shape[0])) * self.team
 
 
 def exact_engine(
@@ -209,7 +166,7 @@ def exact_engine(
     team: int = 0,
     firings: FloatArray | None = None,
     expected: Expected = NOTHING_KNOWN,
-) -> UnrolledSsa | TableSsa | EventSsa:
+) -> UnrolledSsa | LanesSsa | TableSsa | EventSsa:
     """Exact simulation of a network: the kernel that selector, device and trajectories give.
 
     Parameters
@@ -229,10 +186,9 @@ def exact_engine(
 
         return EventSsa(backend, network, times, expected.delay_queue)
     if vectors := vectors_of(backend, expected.trajectories):
-        return LanesSsa(backend, network, times, lanes_header(network, vectors))
-    warps = backend.style.warps
-    header = unrolled_header(network, backend.style, numbers=warps)
-    return UnrolledSsa(backend, network, times, header, hands_over=warps)
+        return LanesSsa(backend, times, lanes_header(network, vectors))
+    header = unrolled_header(network, backend.style, literals=backend.style.literals)
+    return UnrolledSsa(backend, network, times, header)
 
 
 def vectors_of(backend: Backend, trajectories: int) -> int:
@@ -241,9 +197,7 @@ def vectors_of(backend: Backend, trajectories: int) -> int:
     `trajectories` is how many the device will run, 0 where nobody knows.
     """
     each = trajectories / backend.multiprocessors
-    if not backend.style.lanes or 0 < each < FEWEST_ON_LANES:
-        return 0
-    return 1 if 0 < each < FEWEST_ON_TWO_VECTORS else 2
+    return sum(backend.style.on_lanes(each, n) for n in (FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS))
 
 
 def lanes_header(network: LoweredNetwork, vectors: int) -> str:

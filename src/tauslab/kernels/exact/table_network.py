@@ -12,13 +12,12 @@ from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Style
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
-from tauslab.kernels.exact.fast_memory import WARPS_OF_A_MULTIPROCESSOR
 from tauslab.kernels.exact.owners import (
     constant_source,
     literal_of,
 )
-from tauslab.kernels.exact.sums import MOST_BLOCKS
-from tauslab.kernels.exact.table_selector import Contents, TableSelector
+from tauslab.kernels.exact.table_selector import WARPS_OF_A_MULTIPROCESSOR, Contents, TableSelector
+from tauslab.kernels.exact.tree_pdm import MOST_BLOCKS
 from tauslab.kernels.network.codegen import table_header, weighted_sums
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.network.tables import TableBook, TableRows, padded
@@ -54,14 +53,13 @@ NOTHING_KNOWN = Expected()
 def team_of(style: Style, multiprocessors: int, trajectories: int, dependents: float) -> int:
     """Threads for a trajectory; no result depends on it.
 
-    One on a CPU. On a GPU a warp; a quarter of one where `trajectories`, those of this device, are
-    more than the warps that its multiprocessors hold, and the propensities that depend on a
-    reaction, on average `dependents`, are few.
+    A small team where `trajectories`, those of this device, are more than the teams of a warp that
+    its multiprocessors hold, and the propensities that depend on a reaction, on average
+    `dependents`, are few.
     """
-    if not style.warps:
-        return 1
     many = trajectories > WARPS_OF_A_MULTIPROCESSOR * multiprocessors
-    return 8 if many and dependents <= MOST_DEPENDENTS_OF_EIGHT else 32
+    small = many and dependents <= MOST_DEPENDENTS_OF_EIGHT
+    return style.small_team if small else style.team
 
 
 class LargeNetwork:

@@ -1,4 +1,7 @@
-"""Selectors of networks in tables: a class for each, which registers itself by its name."""
+"""Selectors of networks in tables: a class for each, which registers itself by its name.
+
+A selector also chooses how much of a trajectory's state is in the shared memory of a GPU's blocks.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from tauslab.base.arrays import BoolArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.network.lowering import LoweredNetwork
-from tauslab.kernels.network.tables import TableBook
+from tauslab.kernels.network.tables import TableBook, padded
 
 
 @dataclass(frozen=True)
@@ -95,3 +100,42 @@ def file_of(selector: str) -> str:
     """The file of that kernel."""
     folder = TableSelector.registered[selector].folder
     return "/".join(filter(None, ("tables", folder, f"{entry_of(selector)}.cc")))
+
+
+THREADS_OF_A_BLOCK = 128
+# That run at the same time: csrc/team/team.h gives a thread 64 registers.
+WARPS_OF_A_MULTIPROCESSOR = 32
+# Threads of the smallest team whose state may be in shared memory; threads of a multiprocessor.
+FEWEST_FAST = 32
+THREADS_OF_A_MULTIPROCESSOR = 32 * WARPS_OF_A_MULTIPROCESSOR
+
+
+def fast_parts(
+    parts: Sequence[int], team: int, trajectories: int, backend: Backend, least: int = 0
+) -> int:
+    """How many parts of a state, of so many bytes each, are in shared memory, first ones first.
+
+    There must be room for them as `fast_room` has it. No result depends on it.
+    """
+    room = fast_room(team, trajectories, backend, least)
+    return int((np.cumsum(parts) <= room).sum()) if room else 0
+
+
+def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+    """Bytes of shared memory for a trajectory.
+
+    There must be room in every multiprocessor for all `trajectories` that run at the same time, 0
+    for as many as can, or for `least` of them.
+    """
+    if team < FEWEST_FAST or not backend.fast_memory:
+        return 0
+    return room_of_team(team, trajectories, backend, least)
+
+
+def room_of_team(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
+    """The same for teams of any size."""
+    together = THREADS_OF_A_MULTIPROCESSOR // team
+    if trajectories:
+        together = min(together, -(-trajectories // backend.multiprocessors))
+    together = min(together, least or together)
+    return backend.fast_memory // padded(together, max(1, THREADS_OF_A_BLOCK // team))

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tauslab.base.arrays import Array, IntArray
+from tauslab.base.arrays import Array, DeviceArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.lattice.codegen import may_be_sparse
-from tauslab.kernels.lattice.filling import filling_of
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import (
@@ -24,6 +23,7 @@ from tauslab.kernels.lattice.plan import (
     Share,
     Wishes,
     crowded_by,
+    filling_of,
     may_change,
     plan_of,
     wishes_of,
@@ -169,7 +169,9 @@ class LatticeEngine(LatticeMemory):
         for done in range(0, steps, _MOST_TOGETHER):
             self._run_together(min(steps - done, _MOST_TOGETHER), [])
 
-    def _run_together(self, steps: int, marks: Sequence[int], counts: Any = None) -> None:
+    def _run_together(
+        self, steps: int, marks: Sequence[int], counts: DeviceArray | None = None
+    ) -> None:
         if self.step >> 31 != (self.step + steps) >> 31:  # long before a tile's stamp comes round
             self.synchronize()
             self.mark_all()
@@ -196,7 +198,7 @@ class LatticeEngine(LatticeMemory):
                 return self._samples(values)
             self.restore(before)
 
-    def _start_sampled(self, marks: Sequence[int], steps: Stepping) -> Any:
+    def _start_sampled(self, marks: Sequence[int], steps: Stepping) -> DeviceArray:
         """Put the steps and counts of `run_sampled` on the stream; the memory of the counts."""
         rows = self.backend.empty((len(marks), counted_columns(self.lattice.sizes)), np.uint64)
         self.backend.clear(rows, self.stream)
@@ -250,7 +252,7 @@ class LatticeEngine(LatticeMemory):
         self._counter.launch_blocks("rdme_filled_tiles", grid, arguments, self.stream)
         return self.host(counts).astype(np.int64)
 
-    def _count(self, row: Any) -> None:
+    def _count(self, row: DeviceArray) -> None:
         slab = self.slab
         _, ny, nx = self.lattice.shape
         own = self._own

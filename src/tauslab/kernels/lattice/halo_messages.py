@@ -10,7 +10,7 @@ import numpy as np
 from tauslab.kernels.backends.arguments import Arguments, KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING
 
 Sides = Sequence[Any]  # buffers for the slabs below and above, None where there is none
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array, Int32Array
+from tauslab.base.arrays import Array, DeviceArray, Int32Array
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
@@ -31,7 +31,7 @@ _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
 
 def in_lines(lattice: LoweredLattice) -> bool:
-    """Whether the sites of a lattice are such that lines serve it well."""
+    """Whether the sites of a lattice are such that lines serve it well, if a warp has a line."""
     nx = lattice.shape[2]
     lanes = nx / (LANES * -(-nx // LANES))
     once = lattice.reaction_substeps == lattice.diffusion_substeps  # one pass of reactions
@@ -139,7 +139,9 @@ class DeviceLines:
         """Particles were changed from outside."""
         self._known = False
 
-    def update(self, types: Any, particles: Any, host: Callable[[Any], Array]) -> bool:
+    def update(
+        self, types: DeviceArray | None, particles: DeviceArray, host: Callable[[Any], Array]
+    ) -> bool:
         """List other lines if site types, or particles, ask for it; whether there is room.
 
         `types` and `particles` are on the device, of which `host` makes a copy.
@@ -186,7 +188,8 @@ def planned_lines(
 
     `wanted` says whether they do, where the kernel can do them.
     """
-    if not (in_lines(lattice) if wanted is None else wanted):
+    serve = in_lines(lattice) if wanted is None else wanted
+    if backend.style.warp != LANES or not serve:
         return None
     listed = lines_of(lattice)
     plan = line_plan(backend, lattice, len(listed), sharing) if len(listed) else None
@@ -198,7 +201,7 @@ def sharing_in_lines(backend: Backend, lattice: LoweredLattice, most: int) -> in
 
     More would find no room, or none to draw ahead.
     """
-    if not in_lines(lattice):
+    if backend.style.warp != LANES or not in_lines(lattice):
         return 0
     count = len(lines_of(lattice))
     for sharing in range(most, 0, -1):

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tauslab.base.arrays import FloatArray
-from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_of, splitting_warning
-from tauslab.model.lattice.diagnosis.time_step import choose_time_step
+from tauslab.model.lattice.diagnosis.time_step import (
+    Splitting,
+    choose_time_step,
+    splitting_of,
+    splitting_warning,
+)
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.model.lattice.limits import MAX_HOP
-from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.placement import Particles, ParticleStart
 from tauslab.model.lattice.site_map import SiteArray, SiteMap
 from tauslab.model.lattice.values import LatticeValues, lattice_values

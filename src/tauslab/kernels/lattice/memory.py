@@ -9,15 +9,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import Array
+from tauslab.base.arrays import Array, DeviceArray
 from tauslab.kernels.backends.base import Backend, Stream
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.placing import Placing, are_many
 from tauslab.kernels.lattice.plan import StepPlan
-from tauslab.kernels.lattice.state import SINCE_START, WAITING_0, WORK, LatticeState, Slab
+from tauslab.kernels.lattice.state import (
+    SINCE_START,
+    WAITING,
+    WAITING_0,
+    WORK,
+    LatticeState,
+    Slab,
+    chained,
+    first_entries,
+    in_order,
+)
 from tauslab.kernels.lattice.tables import LatticeTables
-from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 
 _LEAST_CAPACITY = 4096
 _SITES_PER_ENTRY = 64  # room at first for waiting particles: one in this many sites
@@ -73,7 +82,7 @@ class LatticeMemory:
         )
         self._make_tiles()
 
-    def _room_to_wait(self, capacity: int) -> Any:
+    def _room_to_wait(self, capacity: int) -> DeviceArray:
         return self.backend.empty((2, capacity, WAITING.itemsize // 8), np.uint64)
 
     def _make_tiles(self) -> None:
@@ -123,7 +132,7 @@ class LatticeMemory:
         """Go on from a state; planes beside the slab are the caller's to fill."""
         self.take_up(state, self.backend.upload(np.ascontiguousarray(state.particles)))
 
-    def take_up(self, state: LatticeState, particles: Any) -> None:
+    def take_up(self, state: LatticeState, particles: DeviceArray) -> None:
         """As `load`, with the slab's particles on the device; those of `state` are not read."""
         self._make_room(state)
         self.particles[self._own] = particles
@@ -253,7 +262,7 @@ class LatticeMemory:
         entries = words.view(WAITING).reshape(-1)
         return in_order(entries, self.slab.begin * sites, self.slab.end * sites)
 
-    def host(self, buffer: Any) -> Array:
+    def host(self, buffer: DeviceArray) -> Array:
         """A copy of device memory on the host."""
         mirror = self.backend.mirror(buffer)
         self.backend.download(buffer, mirror, len(buffer), self.stream)

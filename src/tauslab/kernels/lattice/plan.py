@@ -1,14 +1,20 @@
-"""Which kernel does the steps of a lattice on a device, and how: one choice, as data."""
+"""The kernel that does the steps of a lattice on a device, and how: one choice, as data.
+
+It follows how full the lattice is: steps look for the sites that hold particles, or go through all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, IntEnum
+
+import numpy as np
 
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.codegen import (
     SECTION,
+    STRIP,
     Tile,
     has_sections,
     lanes_of,
@@ -20,9 +26,41 @@ from tauslab.kernels.lattice.codegen import (
     tile_of,
     words_in_registers,
 )
-from tauslab.kernels.lattice.filling import BEYOND, Filling
-from tauslab.kernels.lattice.lines import ListedLines, in_lines, planned_lines
+from tauslab.kernels.lattice.lines import ListedLines, in_lines, planned_lines, sharing_in_lines
 from tauslab.kernels.lattice.lowering import LoweredLattice
+
+# Particles a site. With more than FEW a warp has too few lanes for those of a tile, and a large
+# lattice is no faster than where no site is left out.
+FEW = 0.1
+# A step of A + B <-> C in 64^3 sites with 0.16, 0.32 and 0.48 particles each takes 0.6, 0.8 and 1.0
+# times as long on an H200 if it looks for those that hold particles.
+MANY = 0.4
+# By how much a lattice passes such a number before the choice is made again, which takes longer
+# than some steps.
+BEYOND = 1.25
+
+
+class Filling(IntEnum):
+    """Few particles, more of them, or so many that steps go through all sites."""
+
+    FEW = 0
+    SOME = 1
+    MANY = 2
+
+
+def filling_of(density: float, before: Filling | None = None) -> Filling:
+    """How full a lattice is with so many particles a site.
+
+    Near a limit it stays what it was before.
+
+    >>> filling_of(0.3), filling_of(0.45), filling_of(0.45, Filling.SOME)
+    (<Filling.SOME: 1>, <Filling.MANY: 2>, <Filling.SOME: 1>)
+    """
+    if before is None:
+        return Filling((density > FEW) + (density > MANY))
+    least, most = filling_of(density / BEYOND), filling_of(density * BEYOND)
+    return max(least, min(before, most))
+
 
 TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
 
@@ -127,15 +165,20 @@ class StepPlan:
 
 def wishes_of(backend: Backend, share: Share, asked: Wishes) -> Wishes:
     """What was asked for; of few sites of a CPU a step takes less time than a launch."""
-    few = share.sites * backend.site_seconds < backend.step_seconds
-    if asked.sparse is None and few and not backend.style.warps:
+    few = share.sites * backend.site_seconds < backend.launch_seconds
+    if asked.sparse is None and few:
         return replace(asked, sparse=True)
     return asked
 
 
+def _in_warps(backend: Backend) -> bool:
+    """Return whether a warp has a lane for each site of a strip."""
+    return backend.style.warp == STRIP
+
+
 def may_change(backend: Backend, lattice: LoweredLattice, wishes: Wishes) -> bool:
     """Whether another plan may be better when the lattice's particles have changed."""
-    return backend.style.warps or (wishes.sparse is None and may_be_sparse(lattice))
+    return _in_warps(backend) or (wishes.sparse is None and may_be_sparse(lattice))
 
 
 def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> LoweredLattice:
@@ -146,7 +189,7 @@ def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> Lowere
         return words_in_registers(told), in_lines(told)
 
     now = kept(lattice.crowding)
-    if not backend.style.warps or now in map(kept, (held / BEYOND, held, held * BEYOND)):
+    if not _in_warps(backend) or now in map(kept, (held / BEYOND, held, held * BEYOND)):
         return lattice
     return replace(lattice, crowded=held)
 
@@ -167,7 +210,7 @@ def plan_of(
         sections = _has_sections(backend, lattice, share) and few
         sections = sections if wishes.sections is None else wishes.sections
         way = Way.SECTIONS if sections else Way.SPARSE
-    elif backend.style.warps:
+    else:
         lines = planned_lines(backend, lattice, sharing=share.sharing, wanted=wishes.lines)
         way = Way.LINES if lines else way
     return _planned(backend, lattice, share, way, lines, halves=not few)
@@ -177,7 +220,7 @@ def _has_sections(backend: Backend, lattice: LoweredLattice, share: Share) -> bo
     """Whether a GPU does all sections at the same time."""
     at_once = backend.multiprocessors * section_blocks() // share.sharing
     reactions = reaction_tables(lattice.reactions, len(lattice.species))
-    return backend.style.warps and has_sections(lattice, reactions, at_once)
+    return _in_warps(backend) and has_sections(lattice, reactions, at_once)
 
 
 def _planned(
@@ -190,7 +233,7 @@ def _planned(
     halves: bool,
 ) -> StepPlan:
     """The sizes of a way to do steps."""
-    warps, tall = backend.style.warps, share.tall
+    warps, tall = _in_warps(backend), share.tall
     sparse, together = way in (Way.SPARSE, Way.SECTIONS), way is not Way.PLANES
     small = sparse or (together and warps)
     section = SECTION if way is Way.SECTIONS else 0
@@ -206,5 +249,28 @@ def _planned(
     return StepPlan(
         way, share.sharing, tile, lines.plan.threads if lines else threads,
         lines.plan.bytes if lines else 0, own_warps, tiles, -(-tiles * rows // own_warps), halves,
-        32 if warps else threads, {"model.h": header}, lines,
+        STRIP if warps else threads, {"model.h": header}, lines,
     )  # fmt: skip
+
+
+_COPIES = 4  # of the particles: before and after hops, of the start of a batch, and tables
+
+
+def replicas_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> int:
+    """As many of `runs` lattices as gain speed and find room.
+
+    On a GPU a small lattice waits for its slowest block twice in a step, and others use that time:
+    `examples/minde.toml` 7.3 us a step alone, 2.5 with seven others on an H200. On a CPU each
+    has a thread, and none waits. Where blocks keep lines of sites (kernels/lattice/lines.py), as
+    many as find room: 64^3 sites, 10 % full, take 20 us a step alone, and 28 eight at a time with
+    lists of tiles.
+    """
+    nz, ny, nx = lattice.shape
+    sites = nz * ny * nx
+    most = min(runs, backend.lattices_together) if sites <= backend.sites_beside else 1
+    if filling_of(lattice.start.density) == Filling.MANY or not may_be_sparse(lattice):
+        most = sharing_in_lines(backend, lattice, most) or most
+    each = _COPIES * sites * (lattice.slots * np.dtype(lattice.particle_type).itemsize + 1)
+    most = max(1, min(most, backend.free_memory() // 2 // each))
+    rounds = -(-runs // most)
+    return max(1, -(-runs // rounds))

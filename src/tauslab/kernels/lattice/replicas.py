@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.kernels.lattice.codegen import bounds, chances
@@ -22,13 +22,16 @@ from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.state import (
     FULL,
     SINCE_START,
+    WAITING,
     WAITING_0,
     WORK,
     LatticeState,
     Samples,
+    chained,
     counted_columns,
+    first_entries,
+    in_order,
 )
-from tauslab.kernels.lattice.waiting import WAITING, chained, first_entries, in_order
 
 COUNTED = ("fired", *SINCE_START, "steps")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
@@ -114,10 +117,11 @@ class LatticeReplicas:
         return sum(map(len, self.rest.waiting))
 
     @property
-    def cells(self) -> Any:
+    def cells(self) -> DeviceArray:
         """Species + 1, 0 for an empty slot, ``[lattice, z, y, x, slot]`` on the device."""
         shape = (len(self), *self.lattice.shape, self.lattice.slots)
-        return self.particles.view(self.lattice.particle_type).reshape(shape)
+        found: DeviceArray = self.particles.view(self.lattice.particle_type).reshape(shape)
+        return found
 
     # ---------------------------------------------------------------- states
 
@@ -135,11 +139,11 @@ class LatticeReplicas:
             self.particles[begin : begin + len(placed)] = backend.upload(np.stack(placed))
         self._engine.wait_for_arrays()
 
-    def put(self, particles: Any, rest: Rest) -> None:
+    def put(self, particles: DeviceArray, rest: Rest) -> None:
         """Replace all lattices; `particles` are on the device."""
         self.particles, self.rest = particles, rest
 
-    def rows(self, index: IntArray) -> Any:
+    def rows(self, index: IntArray) -> DeviceArray:
         """A copy of particles ``[row, word]`` of some lattices, on the device."""
         target = self.backend.empty((len(index), self.words), np.uint32)
         if len(index):
@@ -159,7 +163,7 @@ class LatticeReplicas:
         self._rates = (upload(np.ascontiguousarray(chance)), upload(np.ascontiguousarray(bound)))
         self._host_rates = rates
 
-    def host(self, buffer: Any) -> Array:
+    def host(self, buffer: DeviceArray) -> Array:
         """A copy on the host of device memory that array operations from outside may have made."""
         if not len(buffer):
             return np.zeros(buffer.shape, buffer.dtype)
@@ -362,7 +366,14 @@ class LatticeReplicas:
         self._engine.wait_for_arrays()
 
     def _start(
-        self, entry: str, rows: slice, seed: int, capacity: int, done: int, steps: int, counts: Any
+        self,
+        entry: str,
+        rows: slice,
+        seed: int,
+        capacity: int,
+        done: int,
+        steps: int,
+        counts: DeviceArray | None,
     ) -> None:
         """Put steps, or a count, of all lattices of a launch on the stream."""
         engine, room, n = self._engine, self._room, rows.stop - rows.start

@@ -1,4 +1,7 @@
-"""What a lattice engine takes and gives: a slab of planes, a state, samples."""
+"""Values that a lattice engine takes and gives: a slab of planes, a state, samples.
+
+Particles that wait for a slot have on the host a list as csrc/lattice/site/waiting.h keeps it.
+"""
 
 from __future__ import annotations
 
@@ -119,3 +122,31 @@ class LatticeState:
     def since_start(self) -> dict[str, int]:
         """The numbers of `SINCE_START`."""
         return {name: getattr(self, name) for name in SINCE_START}
+
+
+# `Waiting` in csrc/lattice/site/lattice.h.
+WAITING = np.dtype([("site", "<u8"), ("age", "<u8"), ("particle", "<u4"), ("next", "<i4")])
+
+
+def chained(entries: Array, tiles: Array) -> tuple[Array, Array]:
+    """Entries in the order of their tiles, those of a tile chained; and their tiles."""
+    order = np.argsort(tiles, kind="stable")
+    entries, tiles = entries[order].copy(), tiles[order]
+    entries["next"] = -1
+    if len(entries) > 1:
+        following = np.arange(1, len(entries))
+        entries["next"][:-1] = np.where(tiles[1:] == tiles[:-1], following, -1)
+    return entries, tiles
+
+
+def first_entries(entries: Array, tiles: Array) -> Array:
+    """For each entry, the place of the first of its tile."""
+    return np.searchsorted(tiles, tiles, "left").astype(np.int32) if len(entries) else tiles
+
+
+def in_order(entries: Array, first_site: int, end_site: int) -> Array:
+    """Those of sites ``first_site .. end_site - 1``, unchained, by site and age."""
+    site = entries["site"]
+    entries = entries[(site >= first_site) & (site < end_site)].copy()
+    entries["next"] = -1
+    return entries[np.lexsort((entries["age"], entries["site"]))]

@@ -9,13 +9,8 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
-from tauslab.kernels.ensemble.launch import (
-    LAUNCHES_IN_FLIGHT,
-    MAX_STEPS,
-    Launch,
-    Launcher,
-    SampleBuffers,
-)
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, MAX_STEPS, Launch, SampleBuffers
 from tauslab.kernels.leaping.fine_tables import FineTables
 from tauslab.kernels.network.codegen import table_header
 from tauslab.kernels.network.lowering import LoweredNetwork
@@ -25,7 +20,6 @@ from tauslab.kernels.network.tables import LANES, TableBook
 # processor at least, which limits registers.
 LAYOUT = (512, 2)
 ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
-_ENTRY = "fine_tau"
 _BARRIER_WORDS = 32  # BARRIER_WORDS of csrc/leaping/fine/cooperative_grid.h
 _PART_TICKS = 20
 PARTS = (
@@ -38,7 +32,7 @@ PARTS = (
 _CONTROL_WORDS = 32  # room for Control of csrc/leaping/fine/fine_tau.cc
 
 
-class FineTau:
+class FineTau(NetworkEngine):
     """Tau-leaping of second order, one trajectory over as much of a GPU as its network fills.
 
     The steps are those of `tauslab.kernels.leaping.tau_leap.TauLeap` (Cao, Gillespie & Petzold
@@ -69,19 +63,14 @@ class FineTau:
         layout: tuple[int, int] = LAYOUT,
         profiled: bool = False,
     ) -> None:
-        self.backend = backend
         self._epsilon, self._given_blocks = epsilon, blocks
-        self._block_threads, processor_blocks = layout if backend.style.warps else (1, 1)
-        book, header = fine_header(
-            network, (self._block_threads, processor_blocks), profiled=profiled
-        )
+        self._block_threads = min(layout[0], backend.style.block)
+        book, header = fine_header(network, (self._block_threads, layout[1]), profiled=profiled)
         self._items_of_network = max(len(network.species), len(network.reactions), 1)
         self._sizes = (2 * len(network.species), book["N_VALUES"], len(network.reactions))
         self._arrays = [backend.upload(array) for array in book.arrays()]
-        self._launcher = Launcher(backend, times)
-        self.program = backend.compile(
-            KernelSource("leaping/fine/fine_tau.cc", (_ENTRY,), {"model.h": header})
-        )
+        source = KernelSource("leaping/fine/fine_tau.cc", ("fine_tau",), {"model.h": header})
+        super().__init__(backend, times, source)
 
     @property
     def bytes_per_trajectory(self) -> int:
@@ -91,13 +80,11 @@ class FineTau:
 
     def _room(self) -> int:
         """Blocks that the device runs at the same time."""
-        return self.program.resident_blocks(_ENTRY, self._block_threads)
+        return self.program.resident_blocks(self.entry, self._block_threads)
 
     def blocks(self, rows: int) -> int:
         """Blocks that run one of `rows` trajectories together."""
-        room = self._room()
-        if not self.backend.style.warps:
-            return 1
+        room = min(self._room(), self.backend.style.blocks_together)
         if self._given_blocks:
             return min(self._given_blocks, room)
         most = -(-self._items_of_network // self._block_threads)
@@ -134,15 +121,7 @@ class FineTau:
         ticks = held[:, _PART_TICKS : _PART_TICKS + len(PARTS)].astype(np.float64)
         return np.asarray(ticks.sum(axis=0))
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
+    def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
         """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
         grids = min(launch.rows, int(buffers.scratch[0].shape[0]))
         blocks = self.blocks(grids)
@@ -151,8 +130,8 @@ class FineTau:
         whole_tables, real_tables = self._arrays
         states, values, firings, barriers, controls = buffers.scratch
         arguments = self.program.arguments(
-            _ENTRY,
-            launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
+            self.entry,
+            launch=self._sampling(launch, buffers, stream),
             epsilon=self._epsilon,
             whole_tables=whole_tables,
             real_tables=real_tables,
@@ -164,7 +143,7 @@ class FineTau:
             blocks=blocks,
         )
         grid = LaunchGrid(grids * blocks, self._block_threads, together=True)
-        self.program.launch_blocks(_ENTRY, grid, arguments, stream)
+        self.program.launch_blocks(self.entry, grid, arguments, stream)
 
 
 def fine_header(

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.kernels.backends.base import Backend, KernelSource, Program, Stream, Style
-from tauslab.kernels.ensemble.launch import MAX_STEPS, Launch, Launcher, SampleBuffers
+from tauslab.kernels.backends.base import Backend, KernelSource, Style
+from tauslab.kernels.ensemble.engine import NetworkEngine
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.leaping.codegen import (
     LARGEST_IN_REGISTERS,
     channels,
@@ -22,7 +23,6 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 # networks leap from tables (`tauslab.kernels.leaping.fine_tau`). Part of the method: bits differ.
 LARGEST_LEAPING = 160
 
-_WARP = 32
 _SCHEDULERS = 4  # of a multiprocessor
 
 # Trajectories that take turns on a lane of a GPU: with more to choose from, a warp finds more that
@@ -42,7 +42,7 @@ _FOLDERS = {_LEAP: "leaping", _CHECKED_LEAP: "leaping", _LANES: "leaping/lanes"}
 FEWEST_ON_LANES = 4
 
 
-class TauLeap:
+class TauLeap(NetworkEngine):
     """Tau-leaping of second order (Anderson & Koyama 2012, theta 1/2), with critical reactions.
 
     Steps are those of Cao, Gillespie & Petzold (2005, 2006), bounded by what is lost of a species
@@ -64,14 +64,12 @@ class TauLeap:
         epsilon: float,
         trajectories: int = 0,
     ) -> None:
-        self.backend = backend
         self._epsilon = epsilon
         self._trajectories = trajectories
         self._is_large = len(network.reactions) > LARGEST_IN_REGISTERS
         self._parked_words = parked_words(network)
-        self._launcher = Launcher(backend, times)
-        self.entry = _LANES if leaps_on_lanes(backend, trajectories) else _LEAP
-        self.program = _compiled(backend, network, self.entry)
+        entry = _LANES if leaps_on_lanes(backend, trajectories) else _LEAP
+        super().__init__(backend, times, _source(backend, network, entry))
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that a launch has in flight: several for each lane."""
@@ -87,7 +85,7 @@ class TauLeap:
         if self.entry == _LANES:
             return None
         launched, resident = self.backend.launched_items, self.program.resident(_LEAP)
-        most = max(self._waiting(rows), launched(min(resident, _WARP * rows)))
+        most = max(self._waiting(rows), launched(min(resident, self._warp * rows)))
         most += MOST_PER_LANE * launched(1)  # each turn may round to whole blocks
         return self.backend.empty((most, self._parked_words), np.uint32)
 
@@ -95,35 +93,24 @@ class TauLeap:
         """Places that a launch of so many rows uses: one for each turn of all its threads."""
         return self.backend.launched_items(self._lanes(rows)) * self._per_lane(rows)
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        values: dict[str, Any] = {
-            "launch": self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
-            "epsilon": self._epsilon,
-        }
-        items = launch.rows
+    def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
+        own: dict[str, Any] = {"epsilon": self._epsilon}
         if self.entry == _LEAP:
-            items = self._lanes(launch.rows)
-            values |= {
-                "seed": seed, "parked": buffers.scratch, "per_lane": self._per_lane(launch.rows),
-                "width": self._width(launch.rows),
+            own |= {
+                "seed": launch.seed, "parked": buffers.scratch,
+                "per_lane": self._per_lane(launch.rows), "width": self._width(launch.rows),
             }  # fmt: skip
-        arguments = self.program.arguments(self.entry, **values)
-        self.program.launch(self.entry, items, arguments, stream)
+        return own
+
+    def _items(self, rows: int, scratch: Any) -> int:
+        del scratch
+        return self._lanes(rows) if self.entry == _LEAP else rows
 
     def _lanes(self, rows: int) -> int:
         """Threads of a launch: all that fit, or with launches beside it half of them at least."""
         resident, width = self.program.resident(_LEAP), self._width(rows)
-        if width < _WARP:
-            return -(-rows // width) * _WARP
+        if width < self._warp:
+            return -(-rows // width) * self._warp
         least = resident if self._alone(rows) else resident // 2
         return min(rows, resident, max(-(-rows // MOST_PER_LANE), least))
 
@@ -136,19 +123,23 @@ class TauLeap:
         Lanes that do different things wait for each other; warps do not, but for their schedulers
         and for the program's text, of which large networks have more than a multiprocessor keeps.
         """
-        if not self.backend.style.warps or not self._alone(rows):
-            return _WARP
-        warps = self.program.resident(_LEAP) // _WARP
+        if not self._alone(rows):
+            return self._warp
+        warps = self.program.resident(_LEAP) // self._warp
         if self._is_large:
             warps = min(warps, _SCHEDULERS * self.backend.multiprocessors)
-        return min(_WARP, max(1, -(-rows // max(1, warps))))
+        return min(self._warp, max(1, -(-rows // max(1, warps))))
+
+    @property
+    def _warp(self) -> int:
+        return self.backend.style.warp
 
     def _alone(self, rows: int) -> bool:
         """Whether so many are all that the device runs."""
         return 0 < self._trajectories <= rows
 
 
-class CheckedTauLeap:
+class CheckedTauLeap(NetworkEngine):
     """Tau-leaping that checks leaps after they were made (Anderson 2008).
 
     A leap in which a species changed by more than its limit is taken back, and a shorter one is
@@ -159,11 +150,9 @@ class CheckedTauLeap:
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], epsilon: float
     ) -> None:
-        self.backend = backend
+        super().__init__(backend, times, _source(backend, network, _CHECKED_LEAP))
         self._epsilon = epsilon
         self._memory = ROWS_AHEAD * len(channels(network))
-        self._launcher = Launcher(backend, times)
-        self.program = _compiled(backend, network, _CHECKED_LEAP)
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that a launch has in flight: one for each lane."""
@@ -173,42 +162,26 @@ class CheckedTauLeap:
 
     def scratch(self, rows: int) -> Any:
         """What is known of firings to come, for each lane."""
-        lanes = self.backend.launched_items(self._lanes(rows))
+        lanes = self.backend.launched_items(self._items(rows, None))
         return self.backend.empty((lanes, self._memory), np.float64)
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """Put one launch on `stream`; the buffers are filled when the stream gets past it."""
-        arguments = self.program.arguments(
-            _CHECKED_LEAP,
-            launch=self._launcher.begin(launch, buffers, stream, seed=seed, max_steps=max_steps),
-            epsilon=self._epsilon,
-            memory=buffers.scratch,
-        )
-        self.program.launch(_CHECKED_LEAP, self._lanes(launch.rows), arguments, stream)
+    def _own_arguments(self, launch: Launch, buffers: SampleBuffers) -> dict[str, Any]:
+        del launch
+        return {"epsilon": self._epsilon, "memory": buffers.scratch}
 
-    def _lanes(self, rows: int) -> int:
+    def _items(self, rows: int, scratch: Any) -> int:
+        del scratch
         return self.backend.work_stealing_items(rows, self.trajectories_in_flight())
 
 
-def _compiled(backend: Backend, network: LoweredNetwork, entry: str) -> Program:
+def _source(backend: Backend, network: LoweredNetwork, entry: str) -> KernelSource:
     """The kernel `entry` of the file of this name, for a network."""
     style = Style(branches=False) if entry == _LANES else backend.style
     header = leap_header(network, style, checked=entry == _CHECKED_LEAP)
     file, bytes_of_a_lane = f"{_FOLDERS[entry]}/{entry}.cc", 8 * shared_cells(network)
-    return backend.compile(
-        KernelSource(file, (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane)
-    )
+    return KernelSource(file, (entry,), {"model.h": header}, lane_bytes=bytes_of_a_lane)
 
 
 def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:
     """Whether so many trajectories leap on SIMD lanes; 0: nobody knows how many there are."""
-    few = 0 < trajectories < FEWEST_ON_LANES * backend.multiprocessors
-    return backend.style.lanes and not few
+    return backend.style.on_lanes(trajectories / backend.multiprocessors, FEWEST_ON_LANES)

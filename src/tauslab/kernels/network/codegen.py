@@ -43,24 +43,24 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": "&&", "or": "||", "xor": "!="}
 _LARGEST_UNROLLED_POWER = 16
-_MOST_LITERALS = 8  # that a warp keeps in registers of its own
 _LARGEST_WEIGHT = 2.0**21  # of all counts in a sum together, so that it stays below 2^53
 _WRITTEN_OUT = 1024  # parts of a law that is one expression, whatever it shares
 _MOST_COPIED = 64  # laws of a network with events in tables
 _MOST_PARTS = 2_000_000  # that laws become together where they share parts
 
 
-def unrolled_header(network: LoweredNetwork, style: Style, *, numbers: bool = False) -> str:
+def unrolled_header(network: LoweredNetwork, style: Style, *, literals: int = 0) -> str:
     """`model.h` for the unrolled kernels.
 
     Parameters
     ----------
-    numbers
-        Name long literals of laws, for a kernel that keeps them behind the constants.
+    literals
+        Long literals of laws that are named at most, for a kernel that keeps them behind the
+        constants.
     """
-    literals, names = _long_literals(network) if numbers else ([], {})
+    values, names = _long_literals(network, literals)
     writer = LawWriter("x", names)
-    parts = [_HEADER, _INCLUDES, _sizes(network), _numbers(literals)]
+    parts = [_HEADER, _INCLUDES, _sizes(network), _numbers(values)]
     parts += [_propensity(j, reaction, writer) for j, reaction in enumerate(network.reactions)]
     parts += [check_constants(network), _all_propensities(network)]
     parts += [_fire_together(network), _events_before_overflow(network)]
@@ -345,7 +345,7 @@ def _sizes(network: LoweredNetwork) -> str:
     )
 
 
-def _long_literals(network: LoweredNetwork) -> tuple[list[float], dict[int, str]]:
+def _long_literals(network: LoweredNetwork, most: int) -> tuple[list[float], dict[int, str]]:
     """Numbers of reactions that one instruction does not hold, and the places that nodes get."""
     values: list[float] = []
     names: dict[int, str] = {}
@@ -356,7 +356,7 @@ def _long_literals(network: LoweredNetwork) -> tuple[list[float], dict[int, str]
             if not isinstance(part, Number) or not struct.pack("<d", part.value)[:4].strip(b"\0"):
                 continue
             if part.value not in values:
-                if len(values) == _MOST_LITERALS:
+                if len(values) == most:
                     continue
                 values.append(part.value)
             names[id(part)] = f"c[{len(network.constants) + values.index(part.value)}]"

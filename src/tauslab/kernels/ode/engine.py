@@ -9,15 +9,9 @@ import numpy as np
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program, Stream
-from tauslab.kernels.ensemble.launch import (
-    LAUNCHES_IN_FLIGHT,
-    MAX_STEPS,
-    Launch,
-    SampleBuffers,
-    SeedKeys,
-    stride_of,
-)
+from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Stream
+from tauslab.kernels.ensemble.engine import Engine
+from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers, stride_of
 from tauslab.kernels.ode.codegen import (
     LONGEST,
     LONGEST_OF_ADAPTIVE,
@@ -28,7 +22,7 @@ from tauslab.kernels.ode.codegen import (
 from tauslab.kernels.ode.codegen_parts import group_functions, jacobian_functions
 from tauslab.kernels.ode.codegen_past import history_words
 from tauslab.kernels.ode.jacobian import jacobian
-from tauslab.kernels.ode.layouts import Counting, Layout, layout_of
+from tauslab.kernels.ode.layouts import LANES, Counting, Layout, layout_of
 from tauslab.kernels.ode.lowering import OdeSystem, spans, spans_from
 from tauslab.kernels.ode.priors import Priors
 from tauslab.kernels.ode.settings import OdeSettings
@@ -71,7 +65,7 @@ class _Strides(NamedTuple):
     drawn_prior: int
 
 
-class Ode:
+class Ode(Engine):
     """Integrates the trajectories of a system on one backend.
 
     Parameters
@@ -114,26 +108,23 @@ class Ode:
                 f"{opt('solver', 'rk4')} makes fixed steps and finds no trigger of an event "
                 "between them: use dopri5 or rosenbrock"
             )
-        self.backend, self.system, self.settings = backend, system, settings
+        self.system, self.settings = system, settings
         self.priors = priors or Priors()
         self._n_times = len(times)
-        self._spans = self._uploaded_spans(times)
-        self._priors = self._uploaded_priors()
-        self._keys = SeedKeys(backend)
         self._real = np.dtype(np.float32 if settings.precision == "single" else np.float64)
         self.sample_dtype = np.dtype(
             np.float64 if wide or settings.precision == "double" else np.float32
         )
-        self.entry = f"ode_{settings.solver}"
+        entry = f"ode_{settings.solver}"
         self._elimination: dict[str, Any] = {}
         self._words = 0  # of memory that a trajectory in flight needs beside registers
         self.choice: Layout | None = None
         more, block_bytes = None, 0
         if settings.solver == "rosenbrock":
-            more = self._with_jacobian()
-        elif settings.solver == "rk4" and backend.style.warps and system.variables:
+            more = self._with_jacobian(backend)
+        elif settings.solver == "rk4" and backend.style.warp == LANES and system.variables:
             self.choice = choice or layout_of(system, settings, counting)
-            self.entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
+            entry, block_bytes = self.choice.entry, self.choice.bytes_of_a_block
             more = with_layout(self.choice)
             if self.choice.in_global:
                 self._words = 3 * len(system.variables) + count_constants(system)
@@ -144,10 +135,12 @@ class Ode:
             system, precision=settings.precision, wide=wide, more=more, longest=longest,
             lanes=lanes, delay_history=settings.delay_history,
         )  # fmt: skip
-        source = KernelSource(
-            FILES[self.entry], (self.entry,), {"model.h": header}, block_bytes=block_bytes
+        super().__init__(
+            backend,
+            KernelSource(FILES[entry], (entry,), {"model.h": header}, block_bytes=block_bytes),
         )
-        self.program: Program = backend.compile(source)
+        self._spans = self._uploaded_spans(times)
+        self._priors = self._uploaded_priors()
         # Trajectories of a thread at a time, where it has several.
         self._together = (
             self.program.resident(self.entry) // backend.multiprocessors if lanes else 0
@@ -186,7 +179,7 @@ class Ode:
             "columns": table.shape[1],
         }
 
-    def _with_jacobian(self) -> Callable[[OdeSystem, CodeWriter], str]:
+    def _with_jacobian(self, backend: Backend) -> Callable[[OdeSystem, CodeWriter], str]:
         """What the stiff method needs: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
         solve = found.elimination
@@ -198,7 +191,7 @@ class Ode:
             "order": solve.order,
         }
         self._elimination = {
-            name: self.backend.upload(t if t.size else t.reshape(0)) for name, t in tables.items()
+            name: backend.upload(t if t.size else t.reshape(0)) for name, t in tables.items()
         }
         self._words = solve.cells + len(found.nodes)
         return lambda _, writer: jacobian_functions(found, writer)
@@ -228,45 +221,32 @@ class Ode:
         words = (self._words + 1) * self._together if self._together else self._words
         return self.backend.empty((items, words), self._real)
 
-    def start(
-        self,
-        launch: Launch,
-        buffers: SampleBuffers,
-        stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """Put one launch on `stream`; samples go to ``buffers.observables`` by row.
+    def start(self, launch: Launch, buffers: SampleBuffers, stream: Stream) -> None:
+        """Put one launch on `stream`; samples go to ``buffers.reals`` by row.
 
         `launch.constants` holds the inputs ``[inputs, names]``.
         """
         quantities = len(self.system.quantities)
         strides = _Strides(self._n_times * quantities, quantities, 1, len(self.priors.priors), 1)
-        self._launch(launch, buffers, strides, stream, seed=seed, max_steps=max_steps)
+        self._launch(launch, buffers, strides, stream)
 
     def start_columns(
         self,
         launch: Launch,
         buffers: SampleBuffers,
         stream: Stream,
-        *,
-        seed: int,
-        max_steps: int = MAX_STEPS,
         counting: Mapping[str, Any] | None = None,
     ) -> None:
         """The same with samples of all rows side by side: ``[time, quantity, row]``.
 
-        ``buffers.observables`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
-        ``buffers.drawn`` the shape ``[prior, row]``. Without ``observables`` samples are counted
+        ``buffers.reals`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
+        ``buffers.drawn`` the shape ``[prior, row]``. Without ``reals`` samples are counted
         as the arguments `counting` say (`CountTables.arguments`), where `counts`.
         """
-        assert buffers.observables is not None or (counting is not None and self.counts)
+        assert buffers.reals is not None or (counting is not None and self.counts)
         time = len(self.system.quantities) * launch.rows
         strides = _Strides(1, time, launch.rows, 1, launch.rows)
-        self._launch(
-            launch, buffers, strides, stream, seed=seed, max_steps=max_steps, counting=counting
-        )
+        self._launch(launch, buffers, strides, stream, counting)
 
     @property
     def counts(self) -> bool:
@@ -279,15 +259,12 @@ class Ode:
         buffers: SampleBuffers,
         strides: _Strides,
         stream: Stream,
-        *,
-        seed: int,
-        max_steps: int,
         counting: Mapping[str, Any] | None = None,
     ) -> None:
         buffers.clear_counters(self.backend, stream)
         values = {
-            "job": self._job(launch, buffers, strides, seed),
-            **self._own_arguments(max_steps, buffers.scratch),
+            "job": self._job(launch, buffers, strides),
+            **self._own_arguments(launch.max_steps, buffers.scratch),
         }
         choice = self.choice
         if choice is not None and choice.in_blocks:
@@ -303,12 +280,10 @@ class Ode:
         arguments = self.program.arguments(self.entry, **values)
         self.program.launch(self.entry, items, arguments, stream)
 
-    def _job(
-        self, launch: Launch, buffers: SampleBuffers, strides: _Strides, seed: int
-    ) -> dict[str, Any]:
+    def _job(self, launch: Launch, buffers: SampleBuffers, strides: _Strides) -> dict[str, Any]:
         """`OdeJob` of csrc/ode/ode.h, which every method is given."""
         return {
-            "keys": self._keys.of(seed),
+            "keys": self._keys.of(launch.seed),
             "per_point": launch.per_point,
             "first": launch.first,
             "rows": launch.rows,
@@ -322,7 +297,7 @@ class Ode:
             "priors": self._priors,
             "next_row": buffers.row_counter,
             "samples": {
-                "at": buffers.observables,
+                "at": buffers.reals,
                 "row_stride": strides.row,
                 "time_stride": strides.time,
                 "quantity_stride": strides.quantity,
@@ -330,7 +305,7 @@ class Ode:
             "drawn": buffers.drawn,
             "drawn_row": strides.drawn_row,
             "drawn_prior": strides.drawn_prior,
-            "final": buffers.final,
+            "final": buffers.final_amounts,
             "final_count": self.system.species,
             "last": self._n_times - 1,
             "status": buffers.status,
@@ -354,10 +329,10 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
 
     `trajectories` is how many the device will run about, 0 for very many.
     """
-    many = trajectories == 0 or trajectories >= FEWEST_ON_LANES * backend.multiprocessors
+    each = trajectories / backend.multiprocessors
     small = len(system.variables) <= MOST_ON_LANES
     fits = settings.precision == "double" and not system.watched
-    return backend.style.lanes and many and small and fits
+    return backend.style.on_lanes(each, FEWEST_ON_LANES) and small and fits
 
 
 def with_layout(choice: Layout) -> Callable[[OdeSystem, CodeWriter], str] | None:

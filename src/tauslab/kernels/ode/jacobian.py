@@ -14,7 +14,8 @@ import numpy.typing as npt
 from tauslab.kernels.ode.graph import COMPARISONS, LOGIC, RUNNING, ExpressionGraph
 from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.model.expressions.derivative import OUTER_DERIVATIVES
-from tauslab.model.expressions.expression import Expression, Number, Symbol, parse
+from tauslab.model.expressions.expression import Expression, Number, Symbol
+from tauslab.model.expressions.infix import parse
 
 AnyIntArray = npt.NDArray[np.integer]
 

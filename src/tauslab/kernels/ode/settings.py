@@ -38,9 +38,9 @@ class OdeSettings:
         Of ``rk4`` on a device with warps: ``thread``, a trajectory per thread; ``warps``, its
         equations spread over several warps; ``auto`` spreads those for which a thread has too few
         registers; ``global``, a trajectory per thread with its variables in global memory, is
-        there to be measured against. This and what follows changes no result.
+        there to be measured against. Changes no result.
     warps
-        Over how many warps equations are spread; 0 takes two.
+        Over how many warps equations are spread; 0 takes two. Changes no result.
     delay_history
         Steps of a trajectory that are kept for equations that look back.
 

@@ -14,27 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
-from tauslab.model.expressions.expression import Expression, Number, Symbol, arguments_first
+from tauslab.model.expressions.expression import Expression, Number, Symbol, bottom_up
 from tauslab.model.expressions.host_math import value_of
 
 
 def evaluate_rows(tree: Expression, rows: int, column: Callable[[str], FloatArray]) -> FloatArray:
     """Value f64 ``[rows]`` of an expression; `column` gives those of a name.
 
-    >>> from tauslab.model.expressions.expression import parse
+    >>> from tauslab.model.expressions.infix import parse
     >>> evaluate_rows(parse("2 * x + 1"), 2, lambda name: np.array([0.0, 3.0])).tolist()
     [1.0, 7.0]
     """
-    known: dict[int, FloatArray] = {}
-    for part in arguments_first(tree):
-        if isinstance(part, Number):
-            value = np.full(rows, part.value)
-        elif isinstance(part, Symbol):
-            value = column(part.name)
-        else:
-            value = apply(part.function, *(known[id(inside)] for inside in part.arguments))
-        known[id(part)] = value
-    return known[id(tree)]
+
+    def part(node: Expression, arguments: list[FloatArray]) -> FloatArray:
+        if isinstance(node, Number):
+            return np.full(rows, node.value)
+        return column(node.name) if isinstance(node, Symbol) else apply(node.function, *arguments)
+
+    return bottom_up(tree, part)
 
 
 def apply(function: str, *arguments: npt.ArrayLike) -> FloatArray:

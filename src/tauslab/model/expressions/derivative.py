@@ -9,12 +9,12 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     Symbol,
-    arguments_first,
+    bottom_up,
     call,
-    parse,
     substitute,
     symbols,
 )
+from tauslab.model.expressions.infix import parse
 
 # Of a function f(a) = y: its derivative by a; of roots at 0, where it is infinite, none.
 OUTER_DERIVATIVES: Mapping[str, Expression] = {
@@ -42,15 +42,13 @@ def derivative(tree: Expression, name: str) -> Expression | None:
     >>> to_text(derivative(parse("k * X / (k + X)"), "k"))
     '(X / (k + X)) - (k * X / (k + X) / (k + X))'
     """
-    found: dict[int, Expression] = {}
-    for node in arguments_first(tree):
-        if isinstance(node, Symbol) and node.name == name:
-            found[id(node)] = Number(1.0)
-        elif isinstance(node, Call) and node.function not in STEPS:
-            slope = _of_call(node, [found.get(id(part)) for part in node.arguments], name)
-            if slope is not None:
-                found[id(node)] = slope
-    return found.get(id(tree))
+
+    def part(node: Expression, slopes: list[Expression | None]) -> Expression | None:
+        if isinstance(node, Call):
+            return None if node.function in STEPS else _of_call(node, slopes, name)
+        return Number(1.0) if node == Symbol(name) else None
+
+    return bottom_up(tree, part)
 
 
 def _of_call(node: Call, slopes: list[Expression | None], name: str) -> Expression | None:

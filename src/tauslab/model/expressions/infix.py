@@ -12,10 +12,15 @@ import re
 from collections.abc import Callable, Mapping
 
 from tauslab.base.errors import ModelError
-from tauslab.model.expressions.trees import Expression, Number, Symbol, call
+from tauslab.model.expressions.expression import (
+    LONGEST_CHAIN,
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    call,
+)
 from tauslab.model.names import LONGEST_NAME, brief
-
-LONGEST_CHAIN = 64
 
 _TOKEN = re.compile(
     r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"  # a number
@@ -64,6 +69,27 @@ def parse(text: str, functions: Mapping[str, Builder] | None = None) -> Expressi
     except ModelError as error:
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ModelError(f"cannot read the expression {shown!r}: {error}") from None
+
+
+def as_expression(value: Expression | float | str) -> Expression:
+    """Return `value` as a tree: numbers become `Number`, text is parsed.
+
+    Raises
+    ------
+    ModelError
+        It is none of these, or text that cannot be read.
+    """
+    if isinstance(value, str):
+        return parse(value)
+    if isinstance(value, Number | Symbol | Call):
+        return value
+    try:
+        return Number(float(value))
+    except OverflowError:
+        raise ModelError("a number beyond 1.8e308 where one below is wanted") from None
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise ModelError(f"{kind} where a number or an expression is wanted") from None
 
 
 class _Row:

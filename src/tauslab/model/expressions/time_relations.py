@@ -7,7 +7,7 @@ not if it computed ``t1 - time`` and rounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tauslab.model.expressions.expression import (
@@ -15,11 +15,13 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     Symbol,
-    arguments_first,
+    bottom_up,
     call,
     draws_in,
     looks_back,
+    outermost,
     symbols,
+    with_arguments,
 )
 from tauslab.model.expressions.host_math import evaluate
 
@@ -41,7 +43,7 @@ def relation_of(tree: Expression) -> Relation | None:
     """A relation in which the time is linear, with a slope that is a number; None for the rest."""
     if not isinstance(tree, Call) or tree.function not in TURNED or "time" not in symbols(tree):
         return None
-    sides = [_linear(side) for side in tree.arguments]
+    sides = [bottom_up(side, _linear_part) for side in tree.arguments]
     if sides[0] is None or sides[1] is None:
         return None
     (slope, left), (other, right) = sides[0], sides[1]
@@ -83,34 +85,24 @@ class Switches:
         """The tree with every such relation as ``time <function> change``."""
         if "time" not in symbols(tree):
             return tree
-        found: dict[int, Expression] = {}
-        for node in arguments_first(tree):
-            relation = relation_of(node)
-            if relation is not None and self.still(relation.change):
-                if relation.change not in self.changes:
-                    self.changes.append(relation.change)
-                found[id(node)] = call(relation.function, _TIME, relation.change)
-            elif isinstance(node, Call):
-                parts = tuple(found[id(part)] for part in node.arguments)
-                same = all(a is b for a, b in zip(parts, node.arguments, strict=True))
-                found[id(node)] = node if same else Call(node.function, parts)
-            else:
-                found[id(node)] = node
-        return found[id(tree)]
+        return bottom_up(tree, self._part)
+
+    def _part(self, node: Expression, parts: list[Expression]) -> Expression:
+        relation = relation_of(node)
+        if relation is None or not self.still(relation.change):
+            return with_arguments(node, parts)
+        if relation.change not in self.changes:
+            self.changes.append(relation.change)
+        return call(relation.function, _TIME, relation.change)
 
 
 def is_stepwise(trees: Iterable[Expression]) -> bool:
     """Whether the time enters all of them by linear relations only: then they move in steps."""
-    for tree in trees:
-        outside = {id(tree)}
-        for node in reversed(arguments_first(tree)):
-            if id(node) not in outside or relation_of(node) is not None:
-                continue
-            if node == _TIME:
-                return False
-            if isinstance(node, Call):
-                outside.update(id(part) for part in node.arguments)
-    return True
+    return not any(
+        node == _TIME
+        for tree in trees
+        for node in outermost(tree, lambda one: one == _TIME or relation_of(one) is not None)
+    )
 
 
 def folded(tree: Expression) -> Expression:
@@ -124,22 +116,13 @@ def minus(x: Expression, y: Expression) -> Expression:
     return x if _is_zero(y) else folded(call("sub", x, y))
 
 
-def _linear(tree: Expression) -> _Linear | None:
-    """`tree` as slope x time + rest."""
-    found: dict[int, _Linear | None] = {}
-    for node in arguments_first(tree):
-        found[id(node)] = _linear_part(node, found)
-    return found[id(tree)]
-
-
-def _linear_part(tree: Expression, found: Mapping[int, _Linear | None]) -> _Linear | None:
-    """The same of a part, where that of its arguments is known."""
+def _linear_part(tree: Expression, parts: list[_Linear | None]) -> _Linear | None:
+    """`tree` as slope x time + rest, where its arguments are known so."""
     if tree == _TIME:
         return 1.0, Number(0.0)
     if "time" not in symbols(tree):
         return 0.0, tree
     assert isinstance(tree, Call)
-    parts = [found[id(part)] for part in tree.arguments]
     if tree.function == "neg" and parts[0] is not None:
         return -parts[0][0], folded(call("neg", parts[0][1]))
     if len(parts) != 2 or parts[0] is None or parts[1] is None:

@@ -16,7 +16,7 @@ import numpy as np
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError, reason_of
 from tauslab.base.files.extras import installing
-from tauslab.base.host_memory import in_bytes, require_memory
+from tauslab.base.host import in_bytes, require_memory
 from tauslab.base.option_names import warn
 from tauslab.model.geometry.shapes import Grid
 from tauslab.model.lattice.lattice import Lattice

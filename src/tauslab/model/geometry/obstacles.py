@@ -8,7 +8,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ModelError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.model.geometry.shapes import Grid, Mask
 from tauslab.model.lattice.parts import short
 from tauslab.model.lattice.placement import random_words

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tauslab.base.arrays import Array, BoolArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.files.extras import installing
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 
 Mask = BoolArray

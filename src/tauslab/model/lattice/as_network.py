@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.lattice.values import LatticeValues, lattice_values
-from tauslab.model.lattice.well_mixed import mixed_rates
+from tauslab.model.network.equations import equation_text
 from tauslab.model.network.network import Network
 
 _MOST_SPECIES = 100_000
@@ -23,16 +25,7 @@ Site = tuple[int, int, int]
 def per_site_network(
     lattice: LatticeData, *, seed: int, parameters: Mapping[str, float] | None = None
 ) -> Network:
-    """The reaction-diffusion master equation of a small lattice, as a network.
-
-    Species A at site [k, j, i] is called ``A_k_j_i``.  A hop is a reaction of rate D / h^2 to each
-    neighbour (next-subvolume method: Elf & Ehrenberg, Syst. Biol. 1, 230 (2004)), so `ssa` runs it
-    without error of the time step.  Sites have room for any number of particles.
-
-    Parameters
-    ----------
-    seed
-        Of the random start, which is the same as that of a lattice run with this seed.
+    """Return what `Lattice.to_network` does, with some parameters replaced.
 
     Raises
     ------
@@ -69,16 +62,7 @@ def well_stirred_network(
     volume: str | float = "lattice",
     parameters: Mapping[str, float] | None = None,
 ) -> Network:
-    """All particles and reactions without space.
-
-    Parameters
-    ----------
-    volume
-        One for all, in which a reaction has the largest rate that it has in a site type:
-        ``lattice``, a site type for all its sites, or a number of cubic metres. ``reachable``: each
-        species is mixed in the sites that it can come to, and a reaction happens in the part of
-        them where it may; the limit of the lattice for fast diffusion.
-    """
+    """Return what `Lattice.well_stirred` does."""
     values = lattice_values(lattice, parameters)
     network = Network(f"{lattice.name}_well_stirred", t_end=lattice.t_end)
     counts = np.zeros(len(lattice.species), np.int64)
@@ -96,7 +80,7 @@ def well_stirred_network(
         ]
     for reaction, rate in zip(lattice.reactions, found, strict=True):
         network.add_reaction(
-            _equation(reaction.reactants, reaction.products), rate=rate, name=reaction.name
+            equation_text(reaction.reactants, reaction.products), rate=rate, name=reaction.name
         )
     return network
 
@@ -123,7 +107,7 @@ def _add_reactions(
                 for side in (reaction.reactants, reaction.products)
             ]
             network.add_reaction(
-                _equation(*sides), rate=float(rates[site_type]), name=_at(reaction.name, site)
+                equation_text(*sides), rate=float(rates[site_type]), name=_at(reaction.name, site)
             )
 
 
@@ -165,10 +149,66 @@ def _at(name: str, site: Site) -> str:
     return "_".join([name, *map(str, site)])
 
 
-def _equation(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
-    sides = (" + ".join(_terms(side)) for side in (reactants, products))
-    return " -> ".join(sides)
+def mixed_rates(lattice: LatticeData, values: LatticeValues) -> list[float]:
+    """Stochastic constants of the reactions in the limit of fast diffusion.
+
+    A particle is at each of the S sites that its species can come to with probability 1 / S, so
+    A + B has the sum of the sites' constants, over the sites that both can come to, by S_A S_B.
+    """
+    number = {name: index for index, name in enumerate(lattice.species)}
+    types = lattice.sites.planes(0, lattice.shape[0])
+    reached = _reached(lattice, values, types, number)
+    room = reached.reshape(len(number), -1).sum(axis=1)
+    found = []
+    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
+        here, share = rates[types], 1.0
+        for name, count in reaction.reactants.items():
+            here = np.where(reached[number[name]], here, 0.0)
+            share /= value_of("pow", max(1.0, float(room[number[name]])), count)
+        found.append(float(here.sum()) * share)
+    return found
 
 
-def _terms(side: Mapping[str, int]) -> Iterator[str]:
-    return (f"{count} {name}" for name, count in side.items())
+def _reached(
+    lattice: LatticeData,
+    values: LatticeValues,
+    types: npt.NDArray[np.uint8],
+    number: dict[str, int],
+) -> BoolArray:
+    """Whether a species can come to a site ``[species, z, y, x]``: placed, made there, by hops."""
+    reached = np.zeros((len(number), *lattice.shape), bool)
+    for placed in values.placed:
+        if placed.positions is not None:
+            reached[(placed.species, *placed.positions.T)] = True
+        elif placed.count:
+            reached[placed.species] |= types == placed.site_type
+    before = -1
+    while reached.sum() != before:
+        before = int(reached.sum())
+        for species in range(len(number)):
+            _spread(lattice, values.diffusion[:, :, species] > 0, types, reached[species])
+        for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
+            here = (rates > 0)[types]
+            for name in reaction.reactants:
+                here &= reached[number[name]]
+            for name in reaction.products:
+                reached[number[name]] |= here
+    return reached
+
+
+def _spread(
+    lattice: LatticeData, passes: BoolArray, types: npt.NDArray[np.uint8], reached: BoolArray
+) -> None:
+    """Add the sites that hops lead to, between types ``[from, to]`` that a particle `passes`."""
+    before = -1
+    while passes.any() and reached.sum() != before:
+        before = int(reached.sum())
+        for axis in range(3):
+            for side in (-1, 1):
+                come = np.roll(reached, side, axis) & passes[np.roll(types, side, axis), types]
+                face = FACES[2 * axis + (side < 0)]  # what came over it was rolled around
+                if lattice.boundary[face].kind != "periodic":
+                    edge = [slice(None)] * 3
+                    edge[axis] = slice(0, 1) if side > 0 else slice(-1, None)
+                    come[tuple(edge)] = False
+                reached |= come

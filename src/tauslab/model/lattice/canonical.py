@@ -14,7 +14,8 @@ import numpy as np
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import FACES, UNITS, Boundary, Placement, Positions
-from tauslab.model.network.canonical import equation_text, expression_toml, quoted
+from tauslab.model.network.canonical import expression_toml, quoted
+from tauslab.model.network.equations import equation_text
 
 
 def lattice_canonical_text(lattice: LatticeData) -> str:
@@ -70,7 +71,7 @@ def _rules(lattice: LatticeData) -> Iterator[str]:
     for reaction in lattice.reactions:
         yield "[[reactions]]"
         yield f"name = {quoted(reaction.name)}"
-        yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
+        yield f'equation = "{equation_text(reaction.reactants, reaction.products)}"'
         yield f"rate = {expression_toml(reaction.rate)}"
         if isinstance(reaction.volume, str):
             yield f"volume = {quoted(reaction.volume)}"

@@ -6,7 +6,7 @@ and `well_stirred` need works on the fields alone and so lies below that class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +44,8 @@ class LatticeData:
     notes: list[str] = field(default_factory=list)
     source_path: Path | None = None
     source_text: str | None = None
-    _first_order_volumes: list[tuple[str, str]] = field(default_factory=list)
+    # Reactions of one particle with the name of a volume, which changes nothing.
+    first_order_volumes: list[tuple[str, str]] = field(default_factory=list)
     # Sites outside the mask with which the first type came, unless another mask has them.
     _outside: npt.NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
 
@@ -68,11 +69,6 @@ class LatticeData:
                 f"{where}: {name!r} is not a site type of {self.name}; "
                 f"types: {', '.join(self.type_names)}"
             ) from None
-
-    @property
-    def first_order_volumes(self) -> Sequence[tuple[str, str]]:
-        """Reactions of one particle with the name of a volume, which changes nothing."""
-        return self._first_order_volumes
 
     @property
     def site_volume(self) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tauslab.base.html import card, folded, table
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import ANY, FACES, UNITS, Diffusion, Placement, SiteReaction
-from tauslab.model.network.text import short_text
+from tauslab.model.network.equations import equation_text
+from tauslab.model.network.text import short_text, shortened
 
 _MOST = 20  # lines of a kind
 
@@ -56,18 +57,13 @@ def _facts(lattice: LatticeData) -> dict[str, str]:
     values = [f"{name} = {short_text(tree)}" for name, tree in lattice.parameters.items()]
     return {
         "lattice": f"{z} x {y} x {x} sites (z, y, x) of {lattice.spacing * 1e9:g} nm",
-        "site types": _some([f"{name} {count:,}" for name, count in named]),
-        "species": _some(lattice.species),
-        "parameters": _some(values),
+        "site types": shortened([f"{name} {count:,}" for name, count in named], _MOST),
+        "species": shortened(lattice.species, _MOST),
+        "parameters": shortened(values, _MOST),
         "faces": ", ".join(f"{face} {lattice.boundary[face].kind}" for face in FACES),
         "time step": "" if lattice.step is None else f"{lattice.step:g} s",
         "end time": "" if lattice.t_end is None else f"{lattice.t_end:g} s",
     }
-
-
-def _some(texts: list[str]) -> str:
-    more = len(texts) - _MOST
-    return ", ".join([*texts[:_MOST], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _diffusion(rule: Diffusion) -> tuple[str, str, str]:
@@ -77,17 +73,13 @@ def _diffusion(rule: Diffusion) -> tuple[str, str, str]:
 
 
 def _reaction(reaction: SiteReaction) -> tuple[str, str, str]:
-    equation = f"{_side(reaction.reactants)} -> {_side(reaction.products)}"
+    equation = equation_text(reaction.reactants, reaction.products)
     unit = UNITS[reaction.order]
     if reaction.volume is not None:
         of = reaction.volume if isinstance(reaction.volume, str) else f"{reaction.volume:g} m^3"
         unit = f"s^-1 for the volume {of}"
     where = f" in {', '.join(reaction.site_types)}" if reaction.site_types else ""
     return reaction.name, equation, f"{short_text(reaction.rate)} {unit}{where}"
-
-
-def _side(amounts: Mapping[str, int]) -> str:
-    return " + ".join(k if n == 1 else f"{n} {k}" for k, n in amounts.items() if n) or "0"
 
 
 def _placement(placed: Placement) -> tuple[str, str, str]:

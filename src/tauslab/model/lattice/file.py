@@ -19,7 +19,7 @@ import numpy as np
 from tauslab.base.errors import ModelError, OutputError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.text import put_attributes, put_text
-from tauslab.base.host_cores import allowed_cores
+from tauslab.base.host import allowed_cores
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.site_map import SiteArray

@@ -16,18 +16,18 @@ import numpy.typing as npt
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
-from tauslab.base.host_memory import require_memory
-from tauslab.base.listing import Listing
+from tauslab.base.host import require_memory
+from tauslab.base.html import Listing
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.describe import lattice_html, lattice_text
 from tauslab.model.lattice.diagnosis.check import lattice_report
 from tauslab.model.lattice.file import write_lattice
-from tauslab.model.lattice.limits import MAX_HOP
 from tauslab.model.lattice.parts import (
     ANY,
     FACES,
+    MAX_HOP,
     MOST_SITE_TYPES,
     MOST_SPECIES,
     UNITS,
@@ -304,7 +304,7 @@ class Lattice(LatticeData):
         volume = as_volume(volume, f"{where}: volume")
         if order == 1:  # the same number for any volume, but a wrong one shows a mistake
             if isinstance(volume, str):
-                self._first_order_volumes.append((where, volume))
+                self.first_order_volumes.append((where, volume))
             volume = None
         chosen = () if site_types is None else as_names(site_types)
         self._require_types(chosen, volume, where)

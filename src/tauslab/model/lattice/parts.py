@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -13,10 +12,11 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ModelError
-from tauslab.model.expressions.expression import Expression, as_expression, symbols
+from tauslab.model.expressions.expression import Expression, symbols
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import as_expression
+from tauslab.model.names import AVOGADRO, IDENTIFIER, LONGEST_NAME
 
-AVOGADRO = 6.02214076e23  # 1/mol, exact since 2019 (SI brochure, 9th edition)
 LITRES = 1000.0  # in a cubic metre
 
 FaceKind = Literal["periodic", "reflecting", "absorbing", "held"]
@@ -29,10 +29,9 @@ SLOTS = (8, 16, 32)
 MOST_SPECIES, MOST_SITE_TYPES, MOST_SITES = 65_535, 255, 2**40
 MOST_OF_A_PLANE = 2**31  # kernels number the sites of a plane by signed 32-bit numbers
 SPACINGS = 1e-12, 10.0  # metres
+MAX_HOP = 1 / 6  # probability at which a step of diffusion is Gaussian to fourth order
 MOST_SUBSTEPS = 10_000_000  # passes of reactions in a step
-_LONGEST_NAME = 1000
 VOLUMES = ("site", "lattice")  # volumes of a stochastic constant that are not site types
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 Value = float | str | Expression
 Names = str | Sequence[str]
@@ -268,9 +267,9 @@ def as_tree(value: Value, where: str) -> Expression:
 
 def as_label(name: str, what: str) -> str:
     """A name that people read and files hold: any text of one line without control characters."""
-    if not isinstance(name, str) or not name.isprintable() or len(name) > _LONGEST_NAME:
+    if not isinstance(name, str) or not name.isprintable() or len(name) > LONGEST_NAME:
         raise ModelError(
-            f"{what} {short(name)} is not a name: text of up to {_LONGEST_NAME} printable "
+            f"{what} {short(name)} is not a name: text of up to {LONGEST_NAME} printable "
             "characters is allowed"
         )
     return name
@@ -286,7 +285,7 @@ def short(value: object, most: int = 80) -> str:
 
 def check_name(name: str, what: str, taken: Container[str]) -> None:
     """Refuse a name that is malformed or already among `taken`."""
-    if not isinstance(name, str) or not _NAME.match(name) or len(name) > _LONGEST_NAME:
+    if not isinstance(name, str) or not IDENTIFIER.match(name) or len(name) > LONGEST_NAME:
         raise ModelError(
             f"{what} {short(name)} is not a name: letters, digits and underscores, no digit first"
         )

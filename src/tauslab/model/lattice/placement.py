@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ModelError
-from tauslab.base.host_cores import allowed_cores
+from tauslab.base.host import allowed_cores
 from tauslab.model.lattice.site_map import SiteMap
 from tauslab.model.lattice.values import Placed
 

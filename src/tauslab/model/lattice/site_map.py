@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ModelError
-from tauslab.base.files.damaged import reading
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5, reading
 
 SiteArray = npt.NDArray[np.uint8]
 _PIECE = 1 << 20  # bytes that are hashed at a time

@@ -10,12 +10,11 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.parts import (
     ANY,
-    AVOGADRO,
     FACES,
     LITRES,
     MOST_SPECIES,
@@ -27,6 +26,8 @@ from tauslab.model.lattice.parts import (
     number,
 )
 from tauslab.model.lattice.site_map import UniformSites
+from tauslab.model.names import AVOGADRO
+from tauslab.model.network.counts import some
 
 _MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
 _COPIES = 4  # of the table of coefficients, in what is made from it
@@ -91,7 +92,9 @@ def lattice_values(
     values = lattice.parameter_values(given or None)
     species = {name: index for index, name in enumerate(lattice.species)}
     sites_of = _sites_of(lattice)
-    _check_first_order_volumes(lattice)
+    for where, name in lattice.first_order_volumes:
+        if name not in VOLUMES:
+            lattice.type_number(name, f"{where}: volume")
     rates = _rates(lattice, species, values, sites_of)
     ghost, ghost_type = _ghosts(lattice, species, values)
     placed = tuple(
@@ -134,7 +137,7 @@ def _placements(lattice: LatticeData, numbers_of: Mapping[str, float]) -> list[P
 
 def _species(name: str, species: Mapping[str, int], where: str) -> int:
     if name not in species:
-        raise ModelError(f"{where}: {name!r} is not a species; species: {_some(species)}")
+        raise ModelError(f"{where}: {name!r} is not a species; species: {some(species)}")
     return species[name]
 
 
@@ -147,12 +150,6 @@ def _check_masks(lattice: LatticeData) -> None:
             f"{left} of {math.prod(lattice.shape)} sites are in none: add a type for these before "
             f"it (add_site_type('outside'); in TOML site_types = ['outside', {first!r}, ...])"
         )
-
-
-def _check_first_order_volumes(lattice: LatticeData) -> None:
-    for where, name in lattice.first_order_volumes:
-        if name not in VOLUMES:
-            lattice.type_number(name, f"{where}: volume")
 
 
 def _sites_of(lattice: LatticeData) -> IntArray:
@@ -313,8 +310,3 @@ def _no_room(site_type: str, particles: str, sites: int, slots: int) -> str:
         f"site type {site_type!r}: {particles} particles are placed in {sites} sites, which hold "
         f"{sites * slots}"
     )
-
-
-def _some(names: Mapping[str, int], limit: int = 8) -> str:
-    shown = ", ".join(list(names)[:limit])
-    return shown + (f", ... ({len(names)} in all)" if len(names) > limit else "") or "none"

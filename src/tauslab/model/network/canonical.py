@@ -12,19 +12,29 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import write_whole
-from tauslab.model.expressions.expression import Expression, Number, to_text, written_sizes
-from tauslab.model.network.data import NetworkData
-from tauslab.model.network.named_parts import with_named_parts
-from tauslab.model.network.parts import Event, Reaction, TimedEvent
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    Symbol,
+    arguments_first,
+    to_text,
+    written_sizes,
+)
+from tauslab.model.network.equations import equation_text
+from tauslab.model.network.parts import Event, NetworkData, Reaction, Rule, TimedEvent
 
 # Numbers, names and operations in a normal form. Expressions that use parts many times over may be
 # more than any file holds: then these parts get names.
 _MOST_WRITTEN = 4_000_000
+_PREFIX = "shared_"  # of the names that parts of expressions get
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -116,7 +126,7 @@ def _expressions(network: NetworkData, *, limits: bool) -> Iterator[Expression]:
 def _reaction(reaction: Reaction, *, limits: bool) -> Iterator[str]:
     yield "[[reactions]]"
     yield f"name = {quoted(reaction.name)}"
-    yield f"equation = {equation_text(reaction.reactants, reaction.products)}"
+    yield f'equation = "{equation_text(reaction.reactants, reaction.products)}"'
     yield f"law = {expression_toml(reaction.law)}"
     if limits and reaction.limit is not None:
         yield f"limit = {expression_toml(reaction.limit)}"
@@ -157,17 +167,6 @@ def _species(network: NetworkData, name: str) -> str:
     return f"{{{', '.join(keys)}}}"
 
 
-def equation_text(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
-    """An equation as a TOML text that `tauslab.model.network.equations.parse_equation` reads."""
-    return f'"{equation_side(reactants)} -> {equation_side(products)}"'
-
-
-def equation_side(amounts: Mapping[str, int]) -> str:
-    """One side of an equation; 0 where it is empty."""
-    terms = [name if count == 1 else f"{count} {name}" for name, count in amounts.items()]
-    return " + ".join(terms) or "0"
-
-
 def expression_toml(tree: Expression) -> str:
     """A number as TOML writes it, everything else as text in quotes."""
     return repr(tree.value) if isinstance(tree, Number) else f'"{to_text(tree)}"'
@@ -184,3 +183,87 @@ def _source_digest(network: NetworkData) -> str:
         return network.source_digest
     text = " ".join(_COMMENT.sub(" ", network.source_text or "").split())
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def with_named_parts(network: NetworkData, trees: Iterable[Expression]) -> NetworkData:
+    """The same process, with a name for every operation that `trees` use more than once.
+
+    Those of parameters alone become parameters, others rules that are not recorded. The order of
+    operations stays, and so do all values, bit for bit.
+
+    Parameters
+    ----------
+    trees
+        Expressions of `network` that are to become short; others stay as they are.
+    """
+    naming = _Naming(network, trees)
+    result = replace(network)
+    result.parameters = {
+        **{name: naming.short(tree) for name, tree in network.parameters.items()},
+        **naming.parameters,
+    }
+    result.species = {
+        name: replace(species, initial=naming.short(species.initial))
+        for name, species in network.species.items()
+    }
+    result.rules = {name: Rule(name, tree, False) for name, tree in naming.rules.items()} | {
+        name: replace(rule, expression=naming.short(rule.expression))
+        for name, rule in network.rules.items()
+    }
+    result.rates = {name: naming.short(tree) for name, tree in network.rates.items()}
+    result.reactions = [
+        replace(
+            reaction,
+            law=naming.short(reaction.law),
+            limit=None if reaction.limit is None else naming.short(reaction.limit),
+        )
+        for reaction in network.reactions
+    ]
+    result.events = [event.mapped(naming.short) for event in network.events]
+    return result
+
+
+class _Naming:
+    """Names of the parts that occur more than once, by identity, and what they stand for."""
+
+    def __init__(self, network: NetworkData, trees: Iterable[Expression]) -> None:
+        self.parameters: dict[str, Expression] = {}
+        self.rules: dict[str, Expression] = {}
+        self._short: dict[int, Expression] = {}
+        taken = network.species.keys() | network.parameters.keys() | network.rules.keys()
+        order: dict[int, Expression] = {}
+        uses: Counter[int] = Counter()
+        for tree in trees:
+            uses[id(tree)] += 1
+            for node in arguments_first(tree, order):
+                order[id(node)] = node
+                uses.update(id(part) for part in _arguments(node))
+        constant: set[int] = set()  # of parameters alone
+        number = 0
+        for key, node in order.items():
+            parts = _arguments(node)
+            if isinstance(node, Symbol):
+                of_parameters = node.name in network.parameters
+            else:
+                of_parameters = all(id(part) in constant for part in parts)
+            if of_parameters:
+                constant.add(key)
+            short = node
+            if isinstance(node, Call):
+                short = Call(node.function, tuple(self._short[id(part)] for part in parts))
+            if uses[key] > 1 and parts:
+                number += 1
+                while f"{_PREFIX}{number}" in taken:
+                    number += 1
+                name = f"{_PREFIX}{number}"
+                (self.parameters if of_parameters else self.rules)[name] = short
+                short = Symbol(name)
+            self._short[key] = short
+
+    def short(self, tree: Expression) -> Expression:
+        """The expression with names in place of what has one."""
+        return self._short.get(id(tree), tree)
+
+
+def _arguments(tree: Expression) -> tuple[Expression, ...]:
+    return tree.arguments if isinstance(tree, Call) else ()

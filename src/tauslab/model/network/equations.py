@@ -118,6 +118,19 @@ def pair_of(value: Any, what: str, where: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
+def equation_text(reactants: Mapping[str, int], products: Mapping[str, int]) -> str:
+    """An equation that `parse_equation` reads; an empty side is 0.
+
+    >>> equation_text({"A": 1, "B": 2}, {})
+    'A + 2 B -> 0'
+    """
+    sides = (
+        " + ".join(name if count == 1 else f"{count} {name}" for name, count in side.items())
+        for side in (reactants, products)
+    )
+    return " -> ".join(side or "0" for side in sides)
+
+
 def checked_count(count: float, species: str, where: str) -> int:
     """A stoichiometric coefficient, if one event can change a count by so much.
 

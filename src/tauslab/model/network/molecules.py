@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +10,9 @@ from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import Expression, Number, Symbol, call, substitute
 from tauslab.model.expressions.host_math import value_of
+from tauslab.model.names import AVOGADRO
 from tauslab.model.network.network import Network
 
-AVOGADRO = 6.02214076e23  # molecules of a mole, exactly: the SI of 2019
 _KINDS = ("mole", "scaled unit")  # features that converting settles
 NO_UNIT = "no substance unit is stated: amounts are read as molecules"  # how a note begins
 _FACTOR = "molecules_per_unit"
@@ -178,8 +177,9 @@ def _molecules_in(libsbml: Any, model: Any, name: str) -> float | None:
         # "substance" is the unit of Level 2 where a file states none: the mole.
         known = {"mole": AVOGADRO, "substance": AVOGADRO, "item": 1.0, "dimensionless": 1.0}
         return known.get(name)
-    units = (definition.getUnit(i) for i in range(definition.getNumUnits()))
-    return _product(_size_of(libsbml, unit) for unit in units)
+    units = [definition.getUnit(i) for i in range(definition.getNumUnits())]
+    sizes = [size for unit in units if (size := _size_of(libsbml, unit)) is not None]
+    return math.prod(sizes, start=1.0) if len(sizes) == len(units) else None
 
 
 def _size_of(libsbml: Any, unit: Any) -> float | None:
@@ -189,15 +189,6 @@ def _size_of(libsbml: Any, unit: Any) -> float | None:
         return None
     one = unit.getMultiplier() * value_of("pow", 10.0, unit.getScale()) * base
     return value_of("pow", float(one), unit.getExponent())
-
-
-def _product(sizes: Iterable[float | None]) -> float | None:
-    total = 1.0
-    for size in sizes:
-        if size is None:
-            return None
-        total *= size
-    return total
 
 
 def _free_name(network: Network) -> str:

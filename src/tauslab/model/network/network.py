@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from tauslab.model.expressions.expression import (
     Expression,
     Number,
     Symbol,
-    as_expression,
     check_depth,
     check_exponents,
     depth,
@@ -28,10 +26,10 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.expressions.unfolding import dependency_order, drawn_values, unfold
-from tauslab.model.names import LONGEST_NAME, brief, check_name, require_text
+from tauslab.model.names import IDENTIFIER, LONGEST_NAME, brief, check_name, require_text
 from tauslab.model.network.counts import meant, some
-from tauslab.model.network.data import NetworkData
 from tauslab.model.network.equations import (
     REVERSIBLE,
     both_ways,
@@ -47,6 +45,7 @@ from tauslab.model.network.parts import (
     Doubt,
     Event,
     Feature,
+    NetworkData,
     Reaction,
     Rule,
     Species,
@@ -56,7 +55,6 @@ from tauslab.model.network.parts import (
 
 __all__ = ["Event", "Feature", "Network", "Reaction", "Rule", "Species", "TimedEvent"]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Value = float | str | Expression
 
 
@@ -427,7 +425,7 @@ class Network(NetworkData):
 
     def _claim(self, name: str) -> None:
         require_text(name, "a name")
-        if not _NAME.match(name) or len(name) > LONGEST_NAME:
+        if not IDENTIFIER.match(name) or len(name) > LONGEST_NAME:
             raise ModelError(
                 f"{brief(name)} is not a name: letters, digits and underscores, no digit first, "
                 f"{LONGEST_NAME} at most"

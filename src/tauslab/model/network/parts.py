@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
@@ -206,3 +207,31 @@ def draw_refused(tree: Expression) -> str:
         f"its math draws {min(draws_in(tree))!r}; assignments, delays and priorities of events, "
         "delays of reactions and initial values may"
     )
+
+
+@dataclass(repr=False)
+class NetworkData:
+    """The fields of a network, without the methods that build and check it.
+
+    `Network`, the class that users see, adds those and says what each field means.
+    """
+
+    name: str = "network"
+    species: dict[str, Species] = field(default_factory=dict)
+    parameters: dict[str, Expression] = field(default_factory=dict)
+    reactions: list[Reaction] = field(default_factory=list)
+    rules: dict[str, Rule] = field(default_factory=dict)
+    rates: dict[str, Expression] = field(default_factory=dict)
+    events: list[TimedEvent | Event] = field(default_factory=list)
+    features: list[Feature] = field(default_factory=list)
+    t_end: float | None = None
+    source_path: Path | None = field(default=None, compare=False)
+    source_text: str | None = field(default=None, compare=False, repr=False)
+    source_digest: str | None = field(default=None, compare=False)
+    notes: list[str] = field(default_factory=list, compare=False)
+    labels: dict[str, str] = field(default_factory=dict)
+    molecules_per_unit: float | None = field(default=None, compare=False)
+    amount_unit: str = field(default="molecules", compare=False)
+    time_unit: str = field(default="", compare=False)
+    count_unit: str = field(default="molecules", compare=False)
+    _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)

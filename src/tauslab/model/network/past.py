@@ -25,6 +25,7 @@ from tauslab.model.expressions.expression import (
     substitute,
     symbols,
     to_text,
+    with_arguments,
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
@@ -156,9 +157,7 @@ class _Pasts:
             past, delay = node.arguments
             wait = self._wait(found[id(delay)], delay)
             return self.at(past, wait if ago is None else call("add", ago, wait))
-        parts = tuple(found[id(part)] for part in node.arguments)
-        same = all(a is b for a, b in zip(parts, node.arguments, strict=True))
-        return node if same else Call(node.function, parts)
+        return with_arguments(node, [found[id(part)] for part in node.arguments])
 
     def _wait(self, delay: Expression, given: Expression) -> Expression:
         """A delay, which must not change while a trajectory runs."""

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.model.expressions.expression import Call, Expression, parse, symbols
+from tauslab.model.expressions.expression import Call, Expression, symbols
+from tauslab.model.expressions.infix import parse
 
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _WINDOW = re.compile(r"([FGU])\s*\[([^\[\],]*),([^\[\],]*)\]")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
 from tauslab.base.html import card, folded, table
-from tauslab.model.expressions.expression import Call, Expression, Number, call, to_text
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    call,
+    to_text,
+    written_size,
+)
 from tauslab.model.expressions.mass_action import recognise
-from tauslab.model.expressions.trees import written_size
-from tauslab.model.network.data import NetworkData
-from tauslab.model.network.parts import Event, Reaction, Species, TimedEvent
+from tauslab.model.network.equations import equation_text
+from tauslab.model.network.parts import Event, NetworkData, Reaction, Species, TimedEvent
 
 _MOST_LINES = 20  # of each kind, in a terminal
 _MOST_ROWS = 50  # and in a notebook
@@ -20,11 +26,6 @@ _LONGEST_LAW = 100
 _LARGEST_LAW = 400  # operations that are written at all
 _LONGEST_EQUATION = 36  # that others line up with
 T = TypeVar("T")
-
-
-def equation_text(reaction: Reaction) -> str:
-    """The equation as `Network.add_reaction` takes it; an empty side is 0."""
-    return f"{_side(reaction.reactants)} -> {_side(reaction.products)}"
 
 
 def rate_text(reaction: Reaction, species: Collection[str]) -> str:
@@ -45,6 +46,16 @@ def short_text(expression: Expression) -> str:
         return f"{expression.value:g}"
     text = to_text(expression)
     return text if len(text) <= _LONGEST_LAW else f"{text[: _LONGEST_LAW - 4]} ..."
+
+
+def shortened(texts: Sequence[str], most: int = 12) -> str:
+    """The first few of many texts, and how many more there are.
+
+    >>> shortened(["A", "B", "C"], most=2)
+    'A, B, and 1 more'
+    """
+    more = len(texts) - most
+    return ", ".join([*texts[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
 def reaction_lines(network: NetworkData, most: int = _MOST_LINES) -> list[str]:
@@ -160,12 +171,9 @@ def _reaction_rows(network: NetworkData, most: int) -> Iterator[tuple[str, str, 
         if reaction.delay is not None:
             kind = "" if reaction.consuming else ", all at its end"
             law = f"{law}, complete after {short_text(reaction.delay)}{kind}"
-        yield reaction.name, equation_text(reaction), law
-
-
-def _side(amounts: Mapping[str, int]) -> str:
-    terms = [name if count == 1 else f"{count} {name}" for name, count in amounts.items() if count]
-    return " + ".join(terms) or "0"
+        sides = reaction.reactants, reaction.products
+        used = ({name: count for name, count in side.items() if count} for side in sides)
+        yield reaction.name, equation_text(*used), law
 
 
 def _times(constant: Expression, factor: int) -> Expression:

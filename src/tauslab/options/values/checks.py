@@ -1,13 +1,14 @@
-"""Checks that several kinds of options share."""
+"""Checks of values, for `option(check=...)`: each takes the name of a field and its value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import assigned, opt
 
 
@@ -31,6 +32,22 @@ def scalar(value: object) -> object:
 def whole(low: int, high: int) -> Callable[[str, Any], None]:
     """A check of a whole number from `low` to `high`."""
     return lambda option, value: within(option, value, low, high)
+
+
+def number(holds: Callable[[float], bool], what: str) -> Callable[[str, Any], None]:
+    """A check of a number for which `holds` is true; `what` says which numbers are allowed."""
+
+    def check(option: str, value: Any) -> None:
+        if not isinstance(value, Real) or isinstance(value, bool) or not holds(float(value)):
+            shown = f"{value:g}" if isinstance(value, float) else repr(value)
+            raise ConfigError(f"{assigned(option)}{shown} is not allowed: {what}")
+
+    return check
+
+
+def word(*allowed: str) -> Callable[[str, Any], None]:
+    """A check of a word that is among those allowed."""
+    return lambda option, value: one_of(option, value, allowed)
 
 
 def line(most: int) -> Callable[[str, Any], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ from tauslab.options.values.unknown import checks_keywords
 T = TypeVar("T")
 
 GROUPS = ("model", "sampling", "method", "output", "cluster", "expert")
+Attribute = str | int | float
+
 _KEY = "tauslab"
 _DEFAULT: Any = object()
 
@@ -163,7 +165,7 @@ def on_command_line(*classes: type) -> list[Definition]:
 
 
 def check_values(settings: object) -> None:
-    """Refuse a value that the definition of its option does not allow; None is always allowed.
+    """Refuse a value that the definition of its option does not allow; None may be a default.
 
     A whole number of NumPy becomes one of Python, which mixes with others whatever its type.
     """
@@ -171,7 +173,7 @@ def check_values(settings: object) -> None:
         value = getattr(settings, found.name)
         if one.action == "store_true" and not isinstance(value, bool | np.bool_ | None):
             raise ConfigError(f"{found.name}={value!r} is not allowed: True or False")
-        if one.check is not None and value is not None:
+        if one.check is not None and not (value is None and found.default is None):
             one.check(found.name, value)
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
@@ -218,3 +220,85 @@ def declared(made: type[T]) -> type[T]:
         made.__doc__ = with_options(str(made.__doc__), made)
     made.__init__ = checks_keywords(made.__init__)  # type: ignore[method-assign]
     return made
+
+
+# ---------------------------------------------------------------- in a result file
+
+
+def attributes_of(settings: object) -> dict[str, Attribute]:
+    """Attributes of the root of a file that hold the options of an object.
+
+    A value of None is left out: nobody gave one, and nobody chose one.
+    """
+    found: dict[str, Attribute] = {}
+    for one, defined, stored in _stored(type(settings)):
+        value = getattr(settings, one.name)
+        written = stored.always or value != _absent(one, stored)
+        if written and value is not None and not stored.apart:
+            found[_name(defined, stored)] = int(value) if isinstance(value, bool) else value
+    return found
+
+
+def attribute_names(*classes: type) -> tuple[str, ...]:
+    """Attributes that hold the options of `classes`, each once: with others, it is another run."""
+    deciding = (
+        _name(defined, stored)
+        for _, defined, stored in _stored(*classes)
+        if stored.decides and not stored.apart
+    )
+    return tuple(dict.fromkeys(deciding))
+
+
+def values_in(attributes: Mapping[str, Any], *classes: type) -> dict[str, Any]:
+    """Values, by the names of the fields of `classes`, that a file with these attributes has.
+
+    An option that the file says nothing of is left out.
+    """
+    found: dict[str, Any] = {}
+    for one, defined, stored in _stored(*classes):
+        name = _name(defined, stored)
+        if name in attributes:
+            found[one.name] = _reader(defined, stored)(attributes[name])
+        elif not stored.always and not stored.apart:
+            found[one.name] = _absent(one, stored)
+    return found
+
+
+def taken(
+    attributes: Mapping[str, Any], given: Mapping[str, Any], *classes: type
+) -> dict[str, Any]:
+    """Values of a file for the options of `classes` that are not `given`, by field.
+
+    An option that follows another is taken where that one is as in the file.
+    """
+    held = values_in(attributes, *classes)
+    followed = {one.name: stored.follows for one, _, stored in _stored(*classes)}
+
+    def other(name: str) -> bool:
+        return name in given and given[name] != held.get(name)
+
+    return {n: v for n, v in held.items() if n not in given and not other(followed[n])}
+
+
+def _stored(*classes: type) -> Iterator[tuple[Field[Any], Definition, Stored]]:
+    for one, defined in definitions(*classes):
+        if defined.stored is not None:
+            yield one, defined, defined.stored
+
+
+def _name(one: Definition, stored: Stored) -> str:
+    return stored.name or destination(one)
+
+
+def _absent(one: Field[Any], stored: Stored) -> Any:
+    return one.default if stored.absent is Stored.absent else stored.absent
+
+
+def _reader(one: Definition, stored: Stored) -> Any:
+    if stored.read is not None:
+        return stored.read
+    return _flag if one.action == "store_true" else one.type or str
+
+
+def _flag(value: Any) -> bool:
+    return bool(int(value))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tauslab.options.values.checks import whole
+from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import option
-from tauslab.options.values.texts import assignments, named_texts
+from tauslab.options.values.texts import assignments, by_name
 
 
 def quiet_option() -> bool:
@@ -50,7 +50,8 @@ def initial_option() -> Any:
     return option(
         None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
         group="model", action="append", metavar="NAME=LAW",
-        read=named_texts("initial", "NAME=LAW", "X=poisson(50)"), doc="As of `tauslab.Ensemble`.",
+        read=by_name("initial", 'NAME=LAW, such as "X=poisson(50)"', str),
+        doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
 
 
@@ -59,4 +60,21 @@ def output_option(doc: str = "", *, python: bool = True) -> Any:
     return option(
         None, "result file (none)", flag=("-o", "--output"), group="output", type=Path,
         metavar="OUT.h5", doc=doc, python=python,
+    )  # fmt: skip
+
+
+def checkpoint_option(doc: str) -> Any:
+    """A file from which an analysis that was ended goes on."""
+    return option(
+        None, "keep how far it is, and go on from there; with --seed", flag="--checkpoint",
+        group="output", type=Path, metavar="FILE",
+        doc=f"An HDF5 file that is written every `checkpoint_every` seconds{doc}",
+    )  # fmt: skip
+
+
+def checkpoint_every_option() -> float:
+    """How often that file is written."""
+    return option(
+        60.0, check=number(lambda x: x >= 0, "seconds, 0 or more"),
+        doc="Seconds between two checkpoints.",
     )  # fmt: skip

@@ -93,12 +93,8 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
         A file cannot be read, a value is no number, or a name has two in texts, or in files.
     """
     values: dict[str, float] = {}
-    own: dict[str, float] = {}
     for text in texts:
-        if not text.startswith("@"):
-            add_once(own, *assignment(text), "set")
-            continue
-        for at, line in read_lines(Path(text[1:]), "set"):
+        for at, line in read_lines(Path(text[1:]), "set") if text.startswith("@") else ():
             name, _, value = line.replace(",", "=", 1).partition("=")
             try:
                 number = float(value)
@@ -107,26 +103,39 @@ def assignments(texts: Sequence[str]) -> dict[str, float]:
                     f"{opt('set', key=text)}: line {at}: {line!r} is not NAME=VALUE with a number"
                 ) from None
             add_once(values, name.strip(), number, "set")
-    return values | own
+    return values | _assigned([text for text in texts if not text.startswith("@")])
 
 
-def named_texts(option: str, form: str, example: str) -> Callable[[Sequence[str]], dict[str, str]]:
-    """A reader of texts by name, each ``NAME=TEXT``; `form` and `example` are for its errors.
+def by_name(
+    option: str, form: str, read: Callable[[str], T]
+) -> Callable[[Iterable[str]], dict[str, T]]:
+    """A reader of values by name, each ``NAME=VALUE``, in their order.
 
-    >>> named_texts("partition", "NAME=HOW", "X=even")(["X = even"])
+    Parameters
+    ----------
+    form
+        How to write one, for the error.
+    read
+        Reads a value; a ValueError says that it is none.
+
+    >>> by_name("partition", 'NAME=HOW, such as "X=even"', str)(["X = even"])
     {'X': 'even'}
     """
 
-    def read(texts: Sequence[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def read_all(texts: Iterable[str]) -> dict[str, T]:
+        found: dict[str, T] = {}
         for text in texts:
-            name, equals, value = text.partition("=")
-            if not name.strip() or not equals:
-                raise ConfigError(f'{opt(option)} {text}: write {form}, such as "{example}"')
-            add_once(found, name.strip(), value.strip(), option)
+            name, equals, value = (part.strip() for part in text.partition("="))
+            try:
+                made = read(value) if name and equals else None
+            except ValueError:
+                made = None
+            if made is None:
+                raise ConfigError(f"{opt(option, key=text)}: write {form}")
+            add_once(found, name, made, option)
         return found
 
-    return read
+    return read_all
 
 
 def add_once(found: dict[str, T], name: str, value: T, option: str) -> None:
@@ -166,15 +175,6 @@ def drawn_again(text: str, path: Path) -> tuple[str, ...]:
             "deviation of the logarithm"
         )
     return found
-
-
-def assignment(text: str) -> tuple[str, float]:
-    """Read ``NAME=VALUE``."""
-    name, _, value = text.partition("=")
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        raise ConfigError(f"{opt('set', key=text)}: write NAME=VALUE with a number") from None
 
 
 def read_lines(path: Path, option: str) -> Iterator[tuple[int, str]]:
@@ -218,3 +218,6 @@ def read_times(path: Path) -> FloatArray:
         return sample_times(values)
     except ConfigError as error:
         raise ConfigError(f"{opt('times', path)}: {error}") from None
+
+
+_assigned = by_name("set", "NAME=VALUE with a number", float)

@@ -1,4 +1,4 @@
-"""Workers of Dask: started here, started through SLURM, or found at an address."""
+"""Workers of Dask: started by the run, started through SLURM, or reached at an address."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, ExecutorError, StoppedEarly, first_line_of
-from tauslab.base.host_cores import allowed_cores
+from tauslab.base.host import allowed_cores
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends import choose_backend, device_count
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT
-from tauslab.options.dask import DaskOptions, tls_options
+from tauslab.options.dask import DaskOptions, sbatch_lines, tls_options
 from tauslab.options.ensemble import Options
-from tauslab.options.values.sbatch import sbatch_lines
 
 PATIENCE = 60.0  # seconds without any worker after which a run gives up, but not in a queue
 _LOOK_SECONDS = 1.0
@@ -58,7 +57,7 @@ class Workers:
 
     @property
     def wanted(self) -> int:
-        """How many workers to keep busy: those there are, or as many as work would bring."""
+        """Number of workers to keep busy: those there are, or as many as work would bring."""
         return max(1, len(self.threads), self._most)
 
     def check(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tauslab._version import __version__
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
-from tauslab.decomposition.ranks.mpi import Communicator, SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.runner.dask import worker as dask_worker
@@ -22,13 +22,13 @@ from tauslab.runner.dask.cluster import Workers, open_workers
 from tauslab.runner.dask.lanes import DaskLanes, call
 from tauslab.runner.dask.worker import Job, PilotPlan
 from tauslab.runner.ensemble.choices.method_choice import with_choice
-from tauslab.runner.ensemble.choices.presimulation import with_pilot
+from tauslab.runner.ensemble.choices.pilots import with_pilot
 from tauslab.runner.ensemble.choices.solver_choice import (
     with_chosen_solver,
 )
 from tauslab.runner.ensemble.from_file import require_output, with_stored_choices
 from tauslab.runner.ensemble.ode_task import OdeTask
-from tauslab.runner.ensemble.run import ProfileRow, prepare_task, run_task
+from tauslab.runner.ensemble.run import prepare_task, run_task
 from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.format.layout import Layout
 from tauslab.store.locks import written_by_us
@@ -56,7 +56,7 @@ def run_on_workers(
 
 
 def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]) -> Result:
-    comm = SerialCommunicator()
+    comm = Communicator()
     require_output(options, comm)
     options = with_stored_choices(options, comm)
     task = prepare_task(network, options)
@@ -66,17 +66,12 @@ def _run_on_workers(network: Network, options: Options, stop: Callable[[], bool]
         job = Job(name, __version__, _for_workers(task), plan)
         # A task, unlike data that are scattered, is done again if the only worker with it dies.
         future = workers.client.submit(dask_worker.keep, job, key=f"tauslab-job-{name}")
-        opened: list[DaskLanes] = []
 
         def open_lanes(layout: Layout, blocks: int) -> DaskLanes:
-            opened.append(DaskLanes(workers, future, name, layout, blocks))
-            return opened[0]
-
-        def describe() -> ProfileRow:
-            return opened[0].describe()
+            return DaskLanes(workers, future, name, layout, blocks)
 
         try:
-            return run_task(task, comm, open_lanes, describe, stop)
+            return run_task(task, comm, open_lanes, stop)
         finally:
             with contextlib.suppress(Exception):  # the result is there; workers may be gone
                 workers.client.run(dask_worker.close_station, name)

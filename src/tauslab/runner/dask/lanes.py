@@ -13,8 +13,7 @@ from tauslab.runner.dask import worker as dask_worker
 from tauslab.runner.dask.cluster import Workers
 from tauslab.runner.dask.worker import LaunchResult, WorkerError
 from tauslab.runner.ensemble.lane import Delivery, InFlight
-from tauslab.runner.ensemble.lanes import Interval
-from tauslab.runner.ensemble.run import ProfileRow
+from tauslab.runner.ensemble.lanes import Interval, ProfileRow
 from tauslab.store.format.layout import Layout
 
 _LOOK_SECONDS = 1.0
@@ -89,7 +88,7 @@ class DaskLanes:
         return [DaskLane(self) for _ in range(missing)]
 
     def launch(self, lane: DaskLane, first: int, end: int, tell: Callable[[Any], None]) -> None:
-        """Hand the launch to Dask; lanes are told of as they end."""
+        """Hand the launch to Dask; `tell` gets the lane as it ends."""
         lane.start(first, end, tell)
 
     def submit(self, first: int, end: int, attempt: int) -> Any:

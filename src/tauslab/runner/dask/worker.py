@@ -19,14 +19,14 @@ import numpy as np
 from tauslab._version import __version__
 from tauslab.base.errors import ConfigError
 from tauslab.decomposition.ranks.job import open_backend
-from tauslab.decomposition.ranks.local_rank import local_rank, node_group
-from tauslab.decomposition.ranks.mpi import SerialCommunicator, host_name
+from tauslab.decomposition.ranks.launcher import local_rank, node_group
+from tauslab.decomposition.ranks.mpi import Communicator, host_name
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import Pilot
 from tauslab.options.methods import Auto
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice, choose_method, with_choice
-from tauslab.runner.ensemble.choices.presimulation import piloted
+from tauslab.runner.ensemble.choices.pilots import piloted
 from tauslab.runner.ensemble.choices.solver_choice import (
     choose_solver,
     wants_solver,
@@ -80,7 +80,7 @@ class LaunchResult:
     address: str
 
 
-class _Rank(SerialCommunicator):
+class _Rank(Communicator):
     """A worker's place among the workers of its machine, which decides its GPU."""
 
     def __init__(self, scheduler: str) -> None:

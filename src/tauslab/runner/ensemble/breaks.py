@@ -1,4 +1,4 @@
-"""Where the steps of a run must end, because of what the time alone decides."""
+"""Times at which the steps of a run must end, because of jumps that depend on the time alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
 )
 from tauslab.model.network.network import Network
 
-_LONGEST = 60  # characters of a law that are shown
+_LONGEST = 60  # characters of an expression that are shown
 _PASSED_OVER = "and steps may pass over short pulses of it: compare the time itself with numbers"
 
 
@@ -35,7 +35,7 @@ def breaks_of(
     *,
     equations: bool = False,
 ) -> TimeBreaks:
-    """What depends on the time alone, and jumps, bends or has a pulse.
+    """Find expressions of the time alone that jump, bend or have a pulse.
 
     A warning names what jumps at times that are not known here, because they differ between
     trajectories or are too many; of `equations` also pulses between linear relations, whose times
@@ -75,7 +75,7 @@ def breaks_of(
 
 
 def warn_of_steps(network: Network) -> None:
-    """Of particles, whose end is not known: tell what jumps by the time, but not linearly."""
+    """Warn of expressions that jump by the time, not linearly, of particles without an end time."""
     parts = steps_of_time(network)
     if parts:
         warn(
@@ -90,7 +90,7 @@ def _shown(parts: Sequence[Expression]) -> str:
 
 
 def _depending(network: Network, varying: set[str]) -> set[str]:
-    """What varies, and parameters and amounts that are computed of such."""
+    """Names that vary, and parameters and amounts that are computed from them."""
     trees = {**network.parameters, **{n: one.initial for n, one in network.species.items()}}
     while True:
         more = {n for n, tree in trees.items() if n not in varying and symbols(tree) & varying}

@@ -108,7 +108,7 @@ class UntilSpec:
 
 @dataclass
 class Sums:
-    """What the tests of a condition are made from, as whole numbers.
+    """Sums from which a condition is tested, as whole numbers.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Sums:
 
     @property
     def informative(self) -> float:
-        """How many equal deviations would spread as unevenly: n / kurtosis.
+        """Number of equal deviations that would spread as unevenly: n / kurtosis.
 
         The variance of sums of squares over groups of w samples is w variance^2 (kurtosis - 1). 0
         of a single group, and where all samples are equal.
@@ -162,19 +162,19 @@ class Sums:
         return n / (1 + max(0.0, excess))
 
     def text(self) -> str:
-        """All numbers, as a file keeps them to go on from."""
+        """Return all numbers as text, from which a file goes on."""
         return " ".join(map(str, (*self.totals, *self.open, *self.products, self.groups)))
 
     @classmethod
     def parse(cls, text: str) -> Sums:
-        """Of `text`; an earlier version wrote the first three numbers alone."""
+        """Parse `text`; an earlier version wrote the first three numbers alone."""
         numbers = [int(word) for word in text.split()]
         a, b, c, d, e, f, *rest = [*numbers, *([0] * (13 - len(numbers)))]
         return cls((a, b, c), (d, e, f), tuple(rest[:6]), rest[6])
 
 
 def half_width(until: UntilSpec, sums: Sums) -> float:
-    """How far the estimate is from the further end of its interval of 95 %.
+    """Distance of the estimate from the further end of its interval of 95 %.
 
     Infinite for too few. That of a probability is `share`, which is right also where no
     trajectory, or every one, fulfils the condition. That of a mean is the normal one, widened for

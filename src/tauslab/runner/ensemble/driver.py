@@ -18,11 +18,10 @@ import numpy as np
 
 from tauslab.base.errors import DeviceFailed, TauslabError, first_line_of
 from tauslab.base.option_names import opt
-from tauslab.decomposition.blocks import runs
+from tauslab.decomposition.blocks import SharedBlocks, runs
 from tauslab.decomposition.ranks.mpi import Communicator, Counter, host_name
 from tauslab.decomposition.ranks.pace import next_due
 from tauslab.decomposition.ranks.progress import Progress
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.runner.ensemble.lane import Delivery
 from tauslab.runner.ensemble.lanes import LaneLike, Lanes
@@ -157,7 +156,7 @@ class Ensemble:
         self._wait_for(collector)
         self._raise_failure()
         self.tally.wall = time.perf_counter() - began
-        counter.free()  # collective: rank 0, which hosts it, serves the others until all are here
+        counter.free()  # collective: rank 0, which hosts it, serves the others until all have come
         return self.tally
 
     def _launch_all(self, counter: Counter) -> None:
@@ -210,7 +209,7 @@ class Ensemble:
         return self._blocks.take(counter.next, self._lanes.sharers, self._lanes.each)
 
     def _stopping(self) -> bool:
-        """Whether this rank or another was asked to stop; tells the others."""
+        """Return whether this rank or another was asked to stop; tells the others."""
         if self._asked_at is not None:
             return True
         assert self._counter is not None

@@ -1,4 +1,4 @@
-"""Where a run of an ensemble on MPI ranks begins: at once, or in portions."""
+"""Entry of an ensemble on MPI ranks: all trajectories at once, or in portions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a run takes over from a result file: one to resume, to add to, or to run again.
+"""Options that a run takes from a result file: one to resume, to add to, or to run again.
 
 One rule for all three: an option that nobody gave is as in the file.  Which options a file holds,
-and how, their definitions say (`tauslab.options.values.stored`).
+and how, their definitions say (`tauslab.options.values.definition`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from tauslab.options.methods import (
 )
 from tauslab.options.record import Record
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.definition import definitions
-from tauslab.options.values.stored import taken
+from tauslab.options.values.definition import definitions, taken
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
-from tauslab.store.writers.resume import existing_attributes, require_free
+from tauslab.store.writers.admission import existing_attributes, require_free
 
 _OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
 

@@ -47,18 +47,17 @@ from tauslab.store.hdf5.disk import Disk
 from tauslab.store.results.approximation import OF_SAMPLING
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
+from tauslab.store.targets import portions, remove_parts, remove_portions
+from tauslab.store.writers.admission import (
+    existing_attributes,
+    require_same_run,
+    warn_of_other_bits,
+)
 from tauslab.store.writers.join import (
     ResultPiece,
     join_files,
     join_memory,
 )
-from tauslab.store.writers.resume import (
-    existing_attribute,
-    existing_text,
-    require_same_run,
-    warn_of_other_bits,
-)
-from tauslab.store.writers.single import portions, remove_parts, remove_portions
 
 Stop = Callable[[], bool]
 
@@ -174,14 +173,15 @@ def _look_at_portion(beside: Path, first: int, added: int) -> None:
     """Remove a portion that was joined already, by a run that was killed right after that."""
     if not beside.exists():
         return
-    if int(existing_text(beside, "before") or 0) < first:
+    stored = existing_attributes(beside)
+    if int(stored.get("before", 0)) < first:
         _remove(beside)
         return
-    begun = existing_text(beside, "n") if added else "0"
-    if begun != str(added):
+    begun = int(stored["n"]) if added else 0
+    if begun != added:
         raise ConfigError(
             f"{opt('append', added)}: {beside} holds the beginning of "
-            f"{opt('append', int(begun or 0))}; the same command completes that, or remove this "
+            f"{opt('append', begun)}; the same command completes that, or remove this "
             "file"
         )
 
@@ -332,9 +332,9 @@ def _next_task(
     output: Path | None = None
     if path is not None:
         output = beside = _portion_path(path, before)
-        begun = on_root(comm, lambda: existing_attribute(beside, "n"))
-        if begun is not None and begun <= tests.limit - before:
-            n = begun  # where another limit may have cut it
+        begun = on_root(comm, lambda: existing_attributes(beside)).get("n")
+        if begun is not None and int(begun) <= tests.limit - before:
+            n = int(begun)  # where another limit may have cut it
     options = replace(task.options, n=n, first=first, output=output, portion=portion)
     return replace(task, options=options)
 
@@ -375,7 +375,7 @@ def _added(whole: Layout, results: Sequence[Result]) -> tuple[list[ResultPiece],
 
 
 def _why_not(tests: Convergence) -> str:
-    """How far a condition is from being met."""
+    """Describe how far a condition is from being met."""
     width = half_width(tests.until, tests.sums)
     if math.isfinite(width):
         return f"the half width is {width:.3g}"

@@ -17,13 +17,11 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.backends.base import Event, Stream
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import (
-    CONTROL_WORDS,
     LAUNCHES_IN_FLIGHT,
     LEFT,
     REACHED_TIME,
     RUN_EVENTS,
     STOP,
-    WORK,
     Launch,
     SampleBuffers,
 )
@@ -46,7 +44,7 @@ class Reductions:
     summaries: Summaries | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything is computed from samples."""
+        """Return whether anything is computed from samples."""
         return self.statistics is not None or self.summaries is not None
 
 
@@ -71,6 +69,12 @@ def _summaries(task: Task, backend: Backend) -> Summaries | None:
     times, names = task.options.times, (task.counted, task.reals)
     wanted = {f"summary/{spec.name}": spec.summary(times, *names) for spec in specs}
     return Summaries(backend, times, (len(task.counted), len(task.reals)), wanted)
+
+
+def layout_row(engine: Engine) -> dict[str, float | str]:
+    """Layout in which a device with warps computes equations, for a rank's row of /profile."""
+    choice = getattr(engine, "choice", None)
+    return {} if choice is None else {"layout": str(choice)}
 
 
 def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None = None) -> int:
@@ -104,7 +108,7 @@ class InFlight:
 
     @classmethod
     def read(cls, words: npt.NDArray[np.uint64]) -> InFlight:
-        """From the control words of a launch."""
+        """Read the control words of a launch."""
         reached = words[REACHED_TIME : REACHED_TIME + 1].view(np.float64)
         return cls(int(words[RUN_EVENTS]), float(reached[0]))
 
@@ -149,25 +153,24 @@ class Lane:
         sampled = record.trajectories or reductions
         summed = record.trajectories or record.statistics
         with_reals = task.reals and (summed or (summaries is not None and summaries.of_observables))
-        self._buffers = SampleBuffers(
-            counts=backend.empty((rows, times, len(task.counted)), np.int32) if sampled else None,
-            observables=backend.empty((rows, times, len(task.reals)), np.float64)
-            if with_reals
-            else None,
-            final=backend.empty((rows, len(task.species)), task.final_type)
-            if record.final
-            else None,
-            status=backend.empty((rows,), np.uint8),
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            scratch=engine.scratch(rows),
-            drawn=backend.empty((rows, len(task.drawn)), np.float64) if task.drawn else None,
-        )
+        counts = reals = final = drawn = None
+        if sampled:
+            counts = backend.empty((rows, times, len(task.counted)), np.int32)
+        if with_reals:
+            reals = backend.empty((rows, times, len(task.reals)), np.float64)
+        if record.final:
+            final = backend.empty((rows, len(task.species)), task.final_type)
+        if task.drawn:
+            drawn = backend.empty((rows, len(task.drawn)), np.float64)
+        self._buffers = SampleBuffers.of(
+            backend, rows, counts=counts, reals=reals, drawn=drawn, scratch=engine.scratch(rows),
+            **{"final_amounts" if task.amounts else "final_counts": final},
+        )  # fmt: skip
         points = (rows - 2) // task.per_sum + 2 if task.per_sum and rows > 1 else 1
         self._sums = statistics.accumulators(points) if statistics is not None else {}
-        wanted = [n for n in ("counts", "observables") if record.trajectories]
-        wanted += [*(["final"] if record.final else []), "drawn", "status", *_OF_LAUNCH]
-        held = {name: getattr(self._buffers, name) for name in wanted}
+        held = {"counts": counts, "observables": reals} if record.trajectories else {}
+        held |= {"final": final, "drawn": drawn}
+        held |= {name: getattr(self._buffers, name) for name in ("status", *_OF_LAUNCH)}
         self._numbers = summaries.buffers(rows) if summaries is not None else {}
         held |= self._numbers
         self._copied = {k: (v, backend.mirror(v)) for k, v in held.items() if v is not None}
@@ -192,21 +195,17 @@ class Lane:
             self._rows_of(task.constants, inputs, self._shared[1]),
             per_point,
             task.options.first,
-        )
-        begun = stream.record()
-        engine.start(
-            self._launch,
-            buffers,
-            stream,
             seed=task.options.seed,
             max_steps=task.options.max_steps,
         )
+        begun = stream.record()
+        engine.start(self._launch, buffers, stream)
         if statistics is not None:
             offset = first % per_sum if per_sum else 0
-            samples = (buffers.counts, buffers.observables, rows)
+            samples = (buffers.counts, buffers.reals, rows)
             statistics.add(*samples, self._sums, stream, per_point=per_sum, offset=offset)
         if self._summaries is not None:
-            samples = (buffers.counts, buffers.observables, rows)
+            samples = (buffers.counts, buffers.reals, rows)
             self._summaries.compute(*samples, self._numbers, stream)
         computed = stream.record()
         copies, backend = self._copies, engine.backend
@@ -255,7 +254,7 @@ class Lane:
 
     @property
     def ended(self) -> bool:
-        """Whether `wait` would return at once."""
+        """Return whether `wait` would return at once."""
         return self._marks[-1].done()
 
     @property
@@ -264,7 +263,7 @@ class Lane:
         return self._marks[0]
 
     def in_flight(self) -> InFlight | None:
-        """How far the launch in flight is; None if there is none."""
+        """Progress of the launch in flight; None if there is none."""
         if not self._marks or not self._marks[0].done() or self._marks[1].done():
             return None
         return InFlight.read(self._engine.backend.read_now(self._buffers.row_counter))

@@ -1,4 +1,4 @@
-"""Where the launches of an ensemble run: lanes on this rank's device, or on workers elsewhere."""
+"""Lanes, in which launches of an ensemble run: on this rank's device, or on workers elsewhere."""
 
 from __future__ import annotations
 
@@ -12,21 +12,14 @@ from tauslab.runner.ensemble.task import Task
 from tauslab.store.format.layout import Layout
 
 Interval = tuple[float, float]
-
-# A launch ends with SIMD lanes, or lanes of a warp, that have nothing to do while another goes on.
-# So it has so many trajectories for each where they are short: where a core, or a multiprocessor of
-# a GPU, fires no more events for them than in half a second.
-_ROUNDS, _CORE_EVENTS, _MULTIPROCESSOR_EVENTS = 8, 2e7, 5e8
-# Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
-# which it takes about 2 ms with 64 cores.
-LEAST_EVENTS = 8e6
+ProfileRow = dict[str, float | str]
 
 
 class LaneLike(Protocol):
     """One launch in flight, wherever it runs."""
 
     def wait(self) -> Delivery:
-        """Block until samples and sums are here; raises what went wrong."""
+        """Block until samples and sums have arrived; raises the launch's error."""
 
 
 class Lanes(Protocol):
@@ -68,13 +61,16 @@ class Lanes(Protocol):
         """
 
     def in_flight(self) -> Sequence[InFlight]:
-        """How far launches in flight are, where that is known."""
+        """Progress of launches in flight, where that is known."""
 
     def poll(self) -> None:
         """Called again and again while the driver waits; raises if waiting has become vain."""
 
     def use(self) -> None:
         """Let the calling thread wait for lanes."""
+
+    def describe(self) -> ProfileRow:
+        """Device and seconds of compiling, for this rank's row of /profile."""
 
 
 def launch_blocks(
@@ -103,15 +99,10 @@ def launch_blocks(
     """
     together = engine.trajectories_in_flight(LANES)
     fill = -(-2 * together // LANES)  # two for each thread or team
-    style, processors = engine.backend.style, engine.backend.multiprocessors
-    if style.lanes and events_each > 0:
-        short = int(_CORE_EVENTS * processors / events_each)
-        long = int(LEAST_EVENTS * processors / events_each)
-        fill = max(fill, min(_ROUNDS * together, short), long)
-    elif style.warps and events_each > 0 and not task.record.trajectories:
-        short = int(_MULTIPROCESSOR_EVENTS * processors / events_each)
+    if events_each > 0:
         even = share * block if sharers == 1 else share * block // (2 * LANES)
-        fill = max(fill, min(_ROUNDS * fill, short, even))
+        most = 0 if task.record.trajectories else even
+        fill = max(fill, engine.backend.long_launch(together, events_each, most))
     smallest = -(-fill // block)
     wanted = max(smallest * 3 // 2 + 1, -(-share // LANES))
     fitting = lane_rows(task, engine.backend, block, most_bytes) // block
@@ -132,10 +123,11 @@ class DeviceLanes:
         reductions: Reductions,
         comm: Communicator,
         blocks: int,
+        row: ProfileRow,
         *,
         events_each: float = 0.0,
     ) -> None:
-        self.sharers, self._comm, self._backend = comm.size, comm, engine.backend
+        self.sharers, self._comm, self._backend, self._row = comm.size, comm, engine.backend, row
         share = -(-blocks // comm.size)
         self.smallest, self.room = launch_blocks(
             task, engine, layout.block, share, events_each=events_each, sharers=comm.size
@@ -147,7 +139,7 @@ class DeviceLanes:
         self._origin = copies.record()
 
     def fresh(self) -> Sequence[Lane]:
-        """All of them at the first call."""
+        """Return all lanes at the first call."""
         given, self._fresh = self._fresh, []
         return given
 
@@ -157,7 +149,7 @@ class DeviceLanes:
         tell(lane)
 
     def intervals(self, lane: Lane) -> tuple[Interval, Interval]:
-        """From the device's own events."""
+        """Take the times from the device's own events."""
         return lane.intervals(self._origin)
 
     def halt(self) -> bool:
@@ -166,7 +158,7 @@ class DeviceLanes:
         return any(asked)
 
     def in_flight(self) -> Sequence[InFlight]:
-        """As the launches have told."""
+        """Progress that the launches have written."""
         return [found for lane in self._lanes if (found := lane.in_flight()) is not None]
 
     def poll(self) -> None:
@@ -176,3 +168,7 @@ class DeviceLanes:
     def use(self) -> None:
         """Let the calling thread work with the device."""
         self._backend.use()
+
+    def describe(self) -> ProfileRow:
+        """Device of this rank, and how long its kernels took to compile."""
+        return self._row

@@ -1,4 +1,4 @@
-"""What a user asks for, in the words of the command line or of Python, made into `Options`."""
+"""Keywords of the command line or of Python, made into `Options`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ensemble_options(
     place: Mapping[str, Any],
     sweep: Sweep | None = None,
 ) -> Options:
-    """What was asked for, checked.
+    """Check keywords and make `Options` of them.
 
     Parameters
     ----------

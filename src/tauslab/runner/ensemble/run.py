@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tauslab.base.errors import StoppedEarly
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
@@ -25,25 +25,22 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE
-from tauslab.options.values.stored import attributes_of
+from tauslab.options.values.definition import attributes_of
 from tauslab.runner.ensemble.choices.method_choice import with_method
 from tauslab.runner.ensemble.choices.outlook import tell_of_long_run
-from tauslab.runner.ensemble.choices.presimulation import piloted, with_pilot
+from tauslab.runner.ensemble.choices.pilots import piloted, with_pilot
 from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.from_file import with_stored_choices
-from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions
-from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
-from tauslab.runner.ensemble.ode_report import layout_row, tell_choice
+from tauslab.runner.ensemble.lane import LANES, Reductions, build_reductions, layout_row
+from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes, ProfileRow
 from tauslab.runner.ensemble.task import NetworkTask, Task, prepare
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
+from tauslab.store.writers.admission import existing_attributes
 from tauslab.store.writers.memory import MemoryWriter
-from tauslab.store.writers.resume import existing_attributes
 from tauslab.store.writers.writer import Storage, Writer, open_writer
-
-ProfileRow = dict[str, float | str]
 
 
 @dataclass(frozen=True)
@@ -76,15 +73,15 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
 
 def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[], bool]) -> Result:
     """Run what `task` asks for with the kernels of `setup`; every rank gets it. Collective."""
+    outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
+    each = outlook.events / task.options.total
 
     def lanes(layout: Layout, blocks: int) -> Lanes:
-        each = outlook.events / task.options.total
         return DeviceLanes(
-            task, layout, setup.engine, setup.reductions, comm, blocks, events_each=each
+            task, layout, setup.engine, setup.reductions, comm, blocks, setup.row, events_each=each
         )
 
-    outlook = on_root(comm, lambda: tell_of_long_run(task, setup.engine, comm))
-    return run_task(task, comm, lanes, lambda: setup.row, stop, outlook.events)
+    return run_task(task, comm, lanes, stop, outlook.events)
 
 
 def prepare_task(network: Network, options: Options) -> Task:
@@ -110,7 +107,8 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engin
     engine = in_turn(comm, lambda: task.engine(backend, pilot, comm.size))
     tell = task.options.verbose and not task.options.quiet
     if comm.rank == 0 and tell:
-        tell_choice(engine)
+        for layout in layout_row(engine).values():
+            print(f"layout {layout}", flush=True)
     return task, engine
 
 
@@ -118,7 +116,6 @@ def run_task(
     task: Task,
     comm: Communicator,
     open_lanes: Callable[[Layout, int], Lanes],
-    describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
     expected: float = 0.0,
 ) -> Result:
@@ -128,8 +125,6 @@ def run_task(
     ----------
     open_lanes
         Makes the lanes in which launches run, for so many storage blocks of the layout.
-    describe
-        Device and seconds of compiling of this rank, for its row of /profile.
     expected
         Events that the run may have, for the progress bar; 0 where that is not known.
     """
@@ -143,7 +138,7 @@ def run_task(
             resume=options.resume,
             how=Storage(options.writer, options.hints, options.compress, options.portion.run),
         )
-        _simulate(task, layout, open_lanes, comm, writer, describe, stop, expected)
+        _simulate(task, layout, open_lanes, comm, writer, stop, expected)
     if isinstance(writer, MemoryWriter):
         arrays = writer.result_arrays
         return Result(arrays, writer.attributes, layout=layout, saves=comm.rank == 0)
@@ -225,7 +220,6 @@ def _simulate(
     open_lanes: Callable[[Layout, int], Lanes],
     comm: Communicator,
     writer: Writer,
-    describe: Callable[[], ProfileRow],
     stop: Callable[[], bool],
     expected: float,
 ) -> None:
@@ -256,7 +250,7 @@ def _simulate(
             stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output)
         else:
             totals = sum_over_ranks(comm, ensemble.totals())
-            row = {**describe(), **tally.seconds()}
+            row = {**lanes.describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:
                 _warn_of_left_out(layout, totals)

@@ -103,7 +103,7 @@ class Task(ABC):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What else a file says."""
+        """Further attributes of the file."""
         return {}
 
     @property
@@ -140,7 +140,7 @@ class Task(ABC):
 
     @property
     def rows_differ(self) -> bool:
-        """Whether trajectories of the run have inputs of their own, without a sweep."""
+        """Return whether trajectories of the run have inputs of their own, without a sweep."""
         return self.options.sweep is None and any(map(np.ndim, self.options.set.values()))
 
     @property
@@ -185,7 +185,7 @@ class NetworkTask(Task):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What a file says of leaps, and of species that are not rounded."""
+        """Attributes of the file on leaps, and on species that are not rounded."""
         found, method = {}, self.options.method
         if isinstance(method, TauLeaping):
             with command_line():  # files hold one spelling
@@ -195,7 +195,7 @@ class NetworkTask(Task):
 
     @cached_property
     def selector(self) -> str:
-        """How the next reaction is found: as given, or by the network; a pilot may replace it."""
+        """Selector of the next reaction: as given, or by the network; a pilot may replace it."""
         if self.options.common:
             return "linear"
         method = self.options.method
@@ -203,7 +203,7 @@ class NetworkTask(Task):
 
     @property
     def leaps(self) -> TauLeaping:
-        """How leaps are made, or would be."""
+        """Options of leaps, also where none are made."""
         method = self.options.method
         found = turned_into("tau", method)
         assert isinstance(found, TauLeaping)
@@ -266,7 +266,7 @@ def prepare(network: Network, options: Options) -> NetworkTask:
     Raises
     ------
     ModelError
-        A feature that the method cannot honour, a negative rate, a law that is not known.
+        A feature that the method cannot honour, a negative rate, an unknown rate law.
     ConfigError
         A name in the options that the model does not have.
     """
@@ -334,7 +334,7 @@ def identity(
     Parameters
     ----------
     limits
-        Whether the limits of laws for large counts belong to the model, as for ``ode``.
+        True if the limits of rate laws for large counts belong to the model, as for ``ode``.
     """
     canonical = canonical_text(network)
     digest = hashlib.sha256(canonical_text(network, limits=limits).encode())
@@ -392,7 +392,7 @@ def check_names(network: Network, options: Options) -> None:
 
 
 def checked_record(task: Task) -> Record:
-    """What to record, by default chosen by size; a ConfigError says what cannot be."""
+    """Check the record, by default chosen by size; a ConfigError says what cannot be."""
     record = task.options.record or _default_record(task)
     if record.statistics and not task.species:
         raise ConfigError(
@@ -506,7 +506,7 @@ def constant_amounts(network: Network, options: Options) -> dict[str, FloatArray
 def _held_fractions(
     network: Network, amounts: Mapping[str, float], columns: Mapping[str, FloatArray]
 ) -> list[str]:
-    """Species that nothing changes and that are not whole, in any row: numbers of laws."""
+    """Species that nothing changes and that are not whole, in any row: numbers in rate laws."""
     return [
         name
         for name in network.constant_species()
@@ -526,7 +526,7 @@ def _moving(lowered: LoweredNetwork) -> str:
     """Why reactions alone do not say what happens, for messages."""
     dynamics = lowered.dynamics
     drawn = dynamics is not None and dynamics.drawn
-    return "values that it draws" if drawn else "events, or laws that depend on the time"
+    return "values that it draws" if drawn else "events, or rate laws that depend on the time"
 
 
 def _refuse_idle_queue(network: Network, options: Options, lowered: LoweredNetwork) -> None:
@@ -552,7 +552,7 @@ def _warn_of_net_laws(network: Network) -> None:
 
 
 def each_of(options: Options) -> str:
-    """What rows of values are called in messages."""
+    """Name of a row of values in messages."""
     return "trajectory" if options.sweep is None else "point"
 
 

@@ -1,4 +1,4 @@
-"""Where to cut a lattice so that its ranks take the same time: estimates, and measured seconds."""
+"""Cuts of a lattice with which its ranks take the same time: by estimates, and measured seconds."""
 
 from __future__ import annotations
 

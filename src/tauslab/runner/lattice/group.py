@@ -1,4 +1,4 @@
-"""The ranks that share a lattice: each has a slab, and what belongs to the whole is summed here."""
+"""The ranks that share a lattice: each has a slab; a group sums numbers of the whole."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.plan import TALL_FROM
-from tauslab.kernels.lattice.state import SINCE_START, LatticeState, Samples, Slab
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import SINCE_START, WAITING, LatticeState, Samples, Slab
 from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
 from tauslab.store.lattice.parts import HookState, Piece
@@ -86,7 +85,7 @@ class Group:
         return depth
 
     def describe(self) -> str:
-        """How planes travel, for people."""
+        """Describe how planes travel, for people."""
         ways = {way for way in self._steps.transports if way is not None}
         planes = "plane" if self.depth == 1 else "planes"
         return f"{self.depth} {planes} at a time by {' and '.join(sorted(ways))}"
@@ -98,7 +97,7 @@ class Group:
 
     @property
     def _steps(self) -> SlabEngine:
-        """What runs the steps of this rank's slab."""
+        """Engine of this rank's slab."""
         assert self._slab_engine is not None
         return self._slab_engine
 
@@ -172,7 +171,7 @@ class Group:
         )
 
     def _takes_over(self, run: int) -> bool:
-        """Whether the engine of the last run does the next one: a whole lattice of one point.
+        """Return whether the last run's engine does the next one: a whole lattice of one point.
 
         To make another takes 5 ms, which is more than a small lattice needs for its steps.
         """
@@ -195,7 +194,7 @@ class Group:
             self._rates_changed = True
 
     def _set_sites(self, sites: Array | None) -> None:
-        """Give the slab's planes the site types that hooks gave them; None: those of the model."""
+        """Give the slab's planes the site types that hooks set; None: the model's."""
         if sites is not None:
             self.engine.types[self._own] = self.backend.upload(sites)
             self.share_sites()
@@ -252,15 +251,15 @@ class Group:
     # ---------------------------------------------------------------- steps and sums
 
     def run_sampled(self, marks: Sequence[int]) -> Samples:
-        """As `LatticeEngine.run_sampled`, of the whole lattice."""
+        """Call `LatticeEngine.run_sampled`, and sum over the whole lattice."""
         return self._summed(self._steps.run_sampled(marks))
 
     def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
-        """As `LatticeEngine.start_sampled`, for a group of one rank."""
+        """Call `LatticeEngine.start_sampled`, for a group of one rank."""
         return self.engine.start_sampled(marks)
 
     def count(self) -> Samples:
-        """As `LatticeEngine.count`, of the whole lattice."""
+        """Call `LatticeEngine.count`, and sum over the whole lattice."""
         return self._summed(self.engine.count())
 
     def _summed(self, own: Samples) -> Samples:

@@ -89,7 +89,7 @@ class ReplicaRuns:
 
     @property
     def _task(self) -> LatticeTask:
-        """That of the point of the present run."""
+        """Task of the point of the present run."""
         return self._group.task
 
     def profile(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class ReplicaRuns:
             yield first, found
 
     def _alike(self, one: int, other: int) -> bool:
-        """Whether two runs belong to one point and go on from the same step."""
+        """Return whether two runs belong to one point and go on from the same step."""
         begun = [self._begun.get(run) for run in (one, other)]
         steps = [0 if state is None else state.step for state in begun]
         return steps[0] == steps[1] and self._task.place(one)[0] == self._task.place(other)[0]
@@ -198,7 +198,7 @@ class ReplicaRuns:
         return _NextSteps(plans[0].end, stop, plans[0].checkpoint, plans[0].balance)
 
     def _asked(self) -> bool:
-        """Whether this rank or another group was asked to stop."""
+        """Return whether this rank or another group was asked to stop."""
         if self._stops is None:
             return self._stop()
         if self._stop():
@@ -213,12 +213,12 @@ class ReplicaRuns:
         return bool(by_steps) or now - self._saved_at > 60 * options.checkpoint_every
 
     def _just_framed(self, done: int) -> bool:
-        """Whether a frame of this step is as good as a checkpoint."""
+        """Return whether a frame of this step is as good as a checkpoint."""
         hooked = any(self._is_due(done, steps) for steps, _ in self._task.options.hooks)
         return self._is_due(done, self._task.options.frame_every) and not hooked
 
     def _is_due(self, done: int, every: int) -> bool:
-        """Whether what happens every so many steps of the model (0: never) does so now."""
+        """Return whether a step is due of an action every so many steps of the model (0: never)."""
         return every > 0 and done % (every * self._task.passes) == 0
 
     def _batch_end(self, done: int) -> int:
@@ -246,7 +246,7 @@ class ReplicaRuns:
             self._checkpoint()
 
     def _called(self) -> str:
-        """What runs, as messages call it."""
+        """Name of the runs in messages."""
         places = [self._task.place(group.run) for group in self._running]
         numbers = [str(replica) for _, replica in places]
         some = f"replicas {', '.join(numbers)}" if len(numbers) > 1 else f"replica {numbers[0]}"
@@ -284,7 +284,7 @@ class ReplicaRuns:
         return end
 
     def _run_sampled(self, marks: Sequence[int]) -> Sequence[Samples]:
-        """As `LatticeEngine.run_sampled`, of each run."""
+        """Call `LatticeEngine.run_sampled` of each run."""
         if len(self._running) == 1:
             return [self._group.run_sampled(marks)]
         started = [group.start_sampled(marks) for group in self._running]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tauslab.base.errors import ConfigError, StoppedEarly
-from tauslab.base.host_cores import cores_of_rank
-from tauslab.base.host_memory import in_bytes, require_memory
+from tauslab.base.host import cores_of_rank, in_bytes, require_memory
 from tauslab.base.option_names import assigned, opt
 from tauslab.decomposition.ranks.compiling import telling_of_compilers
 from tauslab.decomposition.ranks.job import agreed_seed, agreed_task, devices, failing_together
@@ -21,15 +21,15 @@ from tauslab.decomposition.ranks.stopping import in_order, watched
 from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.sharing import replicas_at_a_time
+from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
-from tauslab.options.sweep import Sweep
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.lattice.parts import Begun
 from tauslab.store.lattice.writer import LatticeWriter
 from tauslab.store.locks import written_by_us
+from tauslab.store.results.lattice.recorded import TemporaryFolder
 from tauslab.store.results.lattice.result import LatticeResult, is_lattice_result, stored_settings
 from tauslab.store.targets import require_no_input, require_place
 
@@ -73,47 +73,38 @@ def _run_and_open(
     if not options.resume and model.source_path is not None:
         require_no_input(options.output, [model.source_path])
     agree(comm, lambda: _check_output(options, comm))
-    options = replace(options, seed=agreed_seed(options.seed, lambda: _stored_seed(options), comm))
+    options = replace(
+        options, seed=agreed_seed(options.seed, lambda: _stored(options, "seed"), comm)
+    )
     if options.resume and options.sweep is None:
-        options = replace(options, sweep=on_root(comm, lambda: _stored_sweep(options)))
+        options = replace(options, sweep=on_root(comm, lambda: _stored(options, "sweep")))
     task = agreed_task(lambda: prepare_lattice(model, options), comm)
     grid = _grid(task, comm)
     agree(comm, lambda: _require_room(task, comm, grid, computes=False))
     if comm.size > 1 and comm.rank == 0:
         tell(f"{task.model.name}: {grid}")
-    folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if _makes_folder(options, comm) else "")
+    makes = options.output is None and comm.rank == 0
+    folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if makes else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
         with watched(stop, comm, options.output):
             _run(task, path, comm, grid, stop, tell)
-        result = agree(comm, lambda: LatticeResult(path))
+        kept = TemporaryFolder(Path(folder), saves=comm.rank == 0) if folder else None
+        result = agree(comm, lambda: LatticeResult(path, folder=kept))
     except BaseException:
         if folder and comm.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     comm.barrier()  # all have opened it: a folder may go now
-    if folder:
-        result.keep_in(Path(folder), first=comm.rank == 0)
     return result
 
 
-def _makes_folder(options: LatticeOptions, comm: Communicator) -> bool:
-    return options.output is None and comm.rank == 0
-
-
-def _stored_seed(options: LatticeOptions) -> int | None:
-    """That of the run to resume."""
-    if options.resume and options.output is not None and options.output.exists():
-        return int(stored_settings(options.output)["seed"])
-    return None
-
-
-def _stored_sweep(options: LatticeOptions) -> Sweep | None:
-    """The points of the run to resume."""
-    if options.output is not None and options.output.exists():
-        found: Sweep | None = stored_settings(options.output)["sweep"]
-        return found
-    return None
+def _stored(options: LatticeOptions, name: str) -> Any:
+    """A setting of the run to resume; None where there is none."""
+    path = options.output
+    if not options.resume or path is None or not path.exists():
+        return None
+    return stored_settings(path)[name]
 
 
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:
@@ -231,7 +222,7 @@ def _compressing(options: LatticeOptions, comm: Communicator) -> int:
 
 
 def _lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> int:
-    """How many lattices this rank runs at the same time.
+    """Number of lattices that this rank runs at the same time.
 
     One where there are hooks, since a hook is given one lattice.
     """
@@ -248,7 +239,7 @@ def _replicas(
     begun: Mapping[int, Begun],
     stop: Callable[[], bool],
 ) -> StoppedEarly | None:
-    """Do all replicas and finish the file; or, if that was asked for, what tells of a stop."""
+    """Do all replicas and finish the file; or return the error of a requested stop."""
     group = groups[0]
     if group.rank == 0:
         writer.open_counts()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tauslab.base.errors import InputFileError, TauslabError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, require_sound_heaps
 from tauslab.store.checking.opening import (
     OTHER_KINDS,

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import InputFileError, TauslabError
-from tauslab.base.files.damaged import reading
 from tauslab.base.files.direct_chunks import read_chunk
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile
 from tauslab.kernels.fields import Field
 from tauslab.kernels.lattice.state import SAMPLED
 from tauslab.store.checking.ensemble import points_axis
-from tauslab.store.checking.opening import ended_by_signals, known_attributes
+from tauslab.store.checking.opening import StoredData, ended_by_signals, known_attributes
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -154,7 +154,7 @@ class VerifiedChunks:
         )
 
 
-class CheckedLattice(Mapping[str, Any]):
+class CheckedLattice(StoredData):
     """The open file of a lattice run, checked: names, attributes and datasets.
 
     Raises
@@ -175,6 +175,7 @@ class CheckedLattice(Mapping[str, Any]):
             if found.get("method") != "rdme":
                 raise kind(f"{path} is not a lattice result: its method is {found.get('method')!r}")
             self._sealed = SealedFile(path, file, kind, attributes=found)
+            super().__init__(self._sealed.names)
             self.attributes: Mapping[str, Any] = self._sealed.attributes
             for wrong in self._wrong():
                 raise self._sealed.damaged(wrong)
@@ -188,18 +189,6 @@ class CheckedLattice(Mapping[str, Any]):
     def sampled(self) -> tuple[Field, ...]:
         """What it holds of every sample: an earlier version recorded less."""
         return tuple(each for each in SAMPLED if each.name in self)
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a dataset."""
-        return name in self._sealed.names
-
-    def __iter__(self) -> Iterator[str]:
-        """Datasets in alphabetical order."""
-        return iter(self._sealed.names)
-
-    def __len__(self) -> int:
-        """How many datasets there are."""
-        return len(self._sealed.names)
 
     def __getitem__(self, name: str) -> Any:
         """A dataset, compared with its checksums; frames are when they are read."""

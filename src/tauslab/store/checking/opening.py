@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tauslab.base.errors import InputFileError, OutputError, TauslabError, reason_of
-from tauslab.base.files.alike import beside
-from tauslab.base.files.damaged import reading
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import beside, open_h5, reading
 from tauslab.base.files.seals import FORMAT, require_format, safe_attributes
+from tauslab.base.option_names import opt
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -32,8 +31,29 @@ OTHER_KINDS = {
     POPULATION: "a population of cells", CHAINS: "chains of parameters",
     CME: "the law of a network",
 }  # fmt: skip
+# Formats of the files that `tauslab.store.state` writes.
+_CHECKPOINTS = ("tauslab particles", "tauslab chains", "tauslab rare events")
 _RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+class StoredData(Mapping[str, Any]):
+    """Datasets of an open file by their path, without the leading slash, in alphabetical order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(names)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is such a dataset; the file is not touched."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator of names."""
+        return iter(sorted(self._names))
+
+    def __len__(self) -> int:
+        """Return the number of datasets."""
+        return len(self._names)
 
 
 def open_hdf5(path: Path, kind: type[TauslabError] = InputFileError) -> h5py.File:
@@ -110,6 +130,11 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
         A `kind`: it is of another program or another version.
     """
     found = safe_attributes(file)
+    if found.get("format") in _CHECKPOINTS:
+        raise kind(
+            f"{path} is no result but a checkpoint: repeat the call that wrote it with "
+            f"{opt('checkpoint', path)}, and it goes on"
+        )
     require_format(path, found, "a result", kind)
     return found
 

@@ -5,6 +5,7 @@ In the flat order the points of a sweep follow each other: trajectory t of point
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Box = tuple[slice, slice]  # of points, and of trajectories
+Selection = tuple[slice, ...]
 
 
 def boxes(start: int, stop: int, n: int) -> Iterator[Box]:
@@ -31,6 +33,25 @@ def boxes(start: int, stop: int, n: int) -> Iterator[Box]:
             end = min(n, first + stop - start)
             yield slice(point, point + 1), slice(first, end)
             start += end - first
+
+
+def selections(start: int, stop: int, n: int | None) -> Iterator[tuple[Selection, slice]]:
+    """Places of flat rows in an array, and which of the rows ``[0, stop - start)`` lie there.
+
+    `n` is the number of trajectories at each point of a sweep; without one there is one place.
+
+    >>> list(selections(1, 4, 2))
+    [((slice(0, 1, None), slice(1, 2, None)), slice(0, 1, None)), \
+((slice(1, 2, None), slice(0, 2, None)), slice(1, 3, None))]
+    """
+    if n is None:
+        yield (slice(start, stop),), slice(0, stop - start)
+        return
+    first = 0
+    for box in boxes(start, stop, n):
+        count = math.prod(side.stop - side.start for side in box)
+        yield box, slice(first, first + count)
+        first += count
 
 
 class FlatRows:

@@ -13,6 +13,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.files.seals import FORMAT_VERSION
 from tauslab.kernels.ensemble.sums import POWERS, Power, accumulator_shapes, accumulators
 from tauslab.options.record import SAMPLED, HistogramSpec
+from tauslab.store.format.flat import Selection, selections
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -226,6 +227,10 @@ class Layout:
         """Trajectories of blocks ``first .. end - 1``, as (start, end)."""
         return first * self.block, min(self.total, end * self.block)
 
+    def selections(self, start: int, stop: int) -> Iterator[tuple[Selection, slice]]:
+        """Places of trajectories ``start .. stop - 1`` in an array, as `flat.selections`."""
+        return selections(start, stop, None if self.sweep is None else self.n)
+
     def row_arrays(self) -> Iterator[RowArray]:
         """The arrays with a row per trajectory, in the order in which they are written."""
         times, species = len(self.times), len(self.species)
@@ -277,6 +282,11 @@ class Chunk:
     def rows(self) -> int:
         """Number of trajectories."""
         return len(self.arrays["status"])
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first trajectory, and the one behind the last."""
+        return self.start, self.start + self.rows
 
 
 def chunk_blocks(layout: Layout, chunk: Chunk) -> tuple[int, int]:

@@ -60,6 +60,9 @@ _STORED_REALS = (
 _REALS = {field.name: field for field in REALS}
 _DERIVED = ("mean", "variance")
 
+# Gives a dataset by its name under /statistics, and the axis of its quantities, from the end.
+Get = Callable[[str, int], npt.NDArray[Any]]
+
 
 def stored_fields(layout: Layout) -> Iterator[Field]:
     """Datasets of /statistics but those of histograms, by their names there."""
@@ -184,28 +187,38 @@ def cancelled(layout: Layout, totals: Accumulators) -> list[str]:
 
 
 def _counts(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
-    found: dict[str, npt.NDArray[Any]] = {"n": totals["n"]}
-    wide = "sum_high" in totals
-    for power in layout.powers:
-        words = _packed([totals[name] for name in power.words if name in totals])
-        for field, word in zip(power.fields(wide=wide), words, strict=True):
-            found[field.name] = word.view(field.dtype)
-    total, high, low = (found[name].view(np.uint64) for name in ("sum", "sumsq_hi", "sumsq_lo"))
-    total_high = found["sum_hi"].view(np.uint64) if wide else None
-    mean, variance = count_moments(totals["n"][..., None], total, high, low, total_high)
+    found = {"n": totals["n"], **_packed_powers(layout.powers, totals)}
+    mean, variance = _count_moments(totals["n"][..., None], found)
     return found | {"mean": mean, "variance": variance}
 
 
-def count_moments(
-    n: Words, total: Words, high: Words, low: Words, total_high: Words | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of counts from exact sums; those of squares are ``high * 2^64 + low``.
+def _packed_powers(
+    powers: Sequence[Power], totals: Accumulators
+) -> dict[str, npt.NDArray[np.generic]]:
+    """Datasets of sums of powers, by their names."""
+    found: dict[str, npt.NDArray[np.generic]] = {}
+    for power in powers:
+        words = _packed([totals[name] for name in power.words if name in totals])
+        fields = power.fields(wide="sum_high" in totals)
+        found |= {f.name: word.view(f.dtype) for f, word in zip(fields, words, strict=True)}
+    return found
 
-    The sums are ``total_high * 2^64 + total``. Where all numbers are below 2^53, doubles divide
-    them as exactly as Python's integers do.
+
+def count_moments(sums: Accumulators) -> tuple[FloatArray, FloatArray]:
+    """Mean and unbiased variance ``[...]`` of a count; NaN where `n` is 0, or below 2."""
+    return _count_moments(sums["n"], _packed_powers(POWERS[:2], sums))
+
+
+def _count_moments(
+    n: Words, stored: Mapping[str, npt.NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of counts from the datasets of their sums.
+
+    Where all numbers are below 2^53, doubles divide them as exactly as Python's integers do.
     """
+    total, high, low = (stored[name].view(np.uint64) for name in ("sum", "sumsq_hi", "sumsq_lo"))
+    total_high = stored["sum_hi"].view(np.uint64) if "sum_hi" in stored else np.zeros_like(total)
     n = np.broadcast_to(n, total.shape)
-    total_high = np.zeros_like(total) if total_high is None else total_high
     mean, variance = np.full(total.shape, np.nan), np.full(total.shape, np.nan)
     # Products of 64 bits wrap, so the sizes are first estimated in doubles.
     near = n.astype(np.float64) * np.maximum(low.astype(np.float64), n)
@@ -237,23 +250,41 @@ def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators
     """
     found: Accumulators = {}
 
-    def get(name: str) -> npt.NDArray[Any]:
+    def whole(name: str, axis: int = -1) -> npt.NDArray[Any]:
+        del axis
         return np.asarray(data[f"statistics/{name}"][()])
 
+    def joined(name: str, axis: int) -> npt.NDArray[Any]:
+        parts = [whole(f"{group.name}/{name}") for group in layout.real_groups]
+        return np.concatenate(parts, axis=axis)
+
     if layout.statistics and layout.counted:
-        found["n"] = get("n").view(np.uint64)
-        wide = "statistics/sum_hi" in data
-        for power in layout.powers:
-            stored = [get(field.name).view(np.uint64) for field in power.fields(wide=wide)]
-            names = power.words if wide else power.words[:-1]
-            found |= dict(zip(names, _unpacked(stored, len(names)), strict=True))
-    for each in _STORED_REALS if layout.statistics and layout.reals else ():
-        axis = 1 - len(_REALS[each.accumulator].axes)  # digits are the last
-        parts = [get(f"{group.name}/{each.name}") for group in layout.real_groups]
-        found[each.accumulator] = each.decode(np.concatenate(parts, axis=axis)).view(np.uint64)
+        found["n"] = whole("n").view(np.uint64)
+        found |= stored_powers(layout.powers, whole, wide="statistics/sum_hi" in data)
+    if layout.statistics and layout.reals:
+        found |= stored_reals(joined)
     for spec in layout.histograms:
         name = f"histogram/{spec.species}"
-        found[name] = get(name).view(np.uint64)
+        found[name] = whole(name).view(np.uint64)
+    return found
+
+
+def stored_powers(powers: Sequence[Power], get: Get, *, wide: bool) -> Accumulators:
+    """Accumulators of sums of powers of counts, from their datasets."""
+    found: Accumulators = {}
+    for power in powers:
+        stored = [get(field.name, -1).view(np.uint64) for field in power.fields(wide=wide)]
+        names = power.words if wide else power.words[:-1]
+        found |= dict(zip(names, _unpacked(stored, len(names)), strict=True))
+    return found
+
+
+def stored_reals(get: Get) -> Accumulators:
+    """Accumulators of sums of real quantities, from their datasets."""
+    found: Accumulators = {}
+    for each in _STORED_REALS:
+        axis = 1 - len(_REALS[each.accumulator].axes)  # digits are the last
+        found[each.accumulator] = each.decode(get(each.name, axis)).view(np.uint64)
     return found
 
 
@@ -317,15 +348,8 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     counts = arrays.get("counts", np.zeros((rows, len(layout.times), 0), np.int32))
     sums: Accumulators = {}
     if layout.statistics:
-        valid = counts >= 0
-        values = np.where(valid, counts, 0).astype(np.uint64)
-        if layout.counted:
-            sums["n"] = sum_rows(valid[:, :, 0], cuts)
-        else:
-            sums["n"] = np.zeros((len(cuts), len(layout.times)), np.uint64)
-        for power in layout.powers:
-            for name, limb in zip(power.words[:-1], limbs(values, power), strict=True):
-                sums[name] = sum_rows(limb, cuts)
+        sums |= count_sums(counts, layout.powers, cuts)
+        sums["n"] = sums["n"].max(axis=-1, initial=0)  # of all species alike; 0 without one
     if layout.statistics and layout.reals:
         reals = np.concatenate([arrays[group.name] for group in layout.real_groups], axis=-1)
         sums |= real_sums(reals, cuts)
@@ -335,7 +359,19 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     return sums if layout.per_sum else {name: values[0] for name, values in sums.items()}
 
 
-def limbs(values: Words, power: Power) -> list[Words]:
+def count_sums(
+    counts: npt.NDArray[Any], powers: Sequence[Power], cuts: npt.NDArray[np.intp]
+) -> Accumulators:
+    """Accumulators ``[cut, ...]`` of counts ``[row, ...]``, over the rows from each cut on."""
+    values = np.maximum(counts, 0).astype(np.uint64)
+    sums = {"n": sum_rows(counts >= 0, cuts)}
+    for power in powers:
+        for name, limb in zip(power.words[:-1], _limbs(values, power), strict=True):
+            sums[name] = sum_rows(limb, cuts)
+    return sums
+
+
+def _limbs(values: Words, power: Power) -> list[Words]:
     """A power of numbers below 2^31 as limbs of 32 bits, the lowest first."""
     found = [values]
     while len(found) < len(power.words) - 1:

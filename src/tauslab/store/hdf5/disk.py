@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tauslab.base.errors import InputFileError, OutputError
-from tauslab.base.files.damaged import could_not_read
 from tauslab.base.files.drafts import create_new, draft_of, require_replaceable
+from tauslab.base.files.opening import could_not_read
 from tauslab.base.option_names import opt
 
 _ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells

@@ -3,14 +3,17 @@
 HDF5 cannot recover from a failed write: its library state is damaged, and the process may crash at
 exit. So HDF5 never writes to a disk here. It lays a file out in memory, where the large arrays are
 holes, and a full disk or a used-up quota shows as a plain error of our own writes. What is too
-large for that is written by HDF5 through `buffers.Hdf5OnDisk`.
+large for that is written by HDF5 through `buffers.Hdf5OnDisk`. Rows that lie in several files are
+shown as those of one by virtual datasets.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,7 @@ import numpy as np
 
 from tauslab.base.files.seals import seal
 from tauslab.base.files.text import put_attributes, put_text
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.store.format.schema import STATUS, STATUS_VALUES, TEXT, DatasetSpec
 from tauslab.store.hdf5.buffers import PAGE, SparseBuffer
 from tauslab.store.hdf5.disk import Disk
@@ -176,3 +179,43 @@ def attach_scales(datasets: Mapping[str, Any], specs: Sequence[DatasetSpec]) -> 
         if spec.axes != (spec.name,):
             for index, axis in enumerate(spec.axes):
                 datasets[spec.name].dims[index].attach_scale(datasets[axis])
+
+
+# ---------------------------------------------------------------- views of other files
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]  # start and count along every axis
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A box of the whole, and the box of a file's dataset that holds it."""
+
+    file: str
+    target: Box
+    source: Box
+    source_shape: tuple[int, ...]
+
+
+def create_view(file: h5py.File, spec: DatasetSpec, fill: Any, mappings: Iterable[Mapped]) -> None:
+    """A dataset whose boxes are those of datasets of the same name; elsewhere it is `fill`.
+
+    Through HDF5's own calls: of runs on many ranks there are thousands of boxes, and h5py's
+    `VirtualLayout` takes most of a millisecond for each.
+    """
+    from h5py import h5d, h5p, h5s, h5t
+
+    dtype = hdf5_type(spec)
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_obj_track_times(False)
+    settings.set_fill_value(np.array(fill, dtype))
+    name = spec.name.encode()
+    for mapping in mappings:
+        if not math.prod(mapping.target[1]):
+            continue
+        target, source = h5s.create_simple(spec.shape), h5s.create_simple(mapping.source_shape)
+        target.select_hyperslab(*mapping.target)
+        source.select_hyperslab(*mapping.source)
+        settings.set_virtual(target, mapping.file.encode(), name, source)
+    folder, _, last = spec.name.rpartition("/")
+    group, space = file.require_group(folder or "/"), h5s.create_simple(spec.shape)
+    h5d.create(group.id, last.encode(), h5t.py_create(dtype, logical=True), space, settings)

@@ -16,7 +16,7 @@ from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
 from tauslab.kernels.fields import Field
 from tauslab.kernels.lattice.state import SAMPLED
 from tauslab.options.lattice import LatticeTask
-from tauslab.options.values.stored import attributes_of
+from tauslab.options.values.definition import attributes_of
 from tauslab.store.checking.lattice import CHECKSUMS, COMPLETE, MARKS
 from tauslab.store.format.schema import TEXT, DatasetSpec, writers_spec
 from tauslab.store.format.versions import BITS

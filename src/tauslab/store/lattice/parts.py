@@ -23,17 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import InputFileError, reason_of
-from tauslab.base.files.damaged import reading
 from tauslab.base.files.direct_chunks import write_chunk
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, SealedFile, seal
 from tauslab.base.files.text import put_attributes, put_text
-from tauslab.kernels.lattice.state import SINCE_START, LatticeState
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import SINCE_START, WAITING, LatticeState
 from tauslab.store.checking.lattice import VerifiedChunks, chunk_grid, chunk_sum
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk
-from tauslab.store.writers.resume import part_files
+from tauslab.store.targets import part_files
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -39,8 +39,7 @@ from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer
 from tauslab.store.hdf5.skeleton import attach_scales, build_file, create_dataset
 from tauslab.store.lattice.beginnings import IN_FLIGHT, beginnings
-from tauslab.store.lattice.early import EarlyFrames
-from tauslab.store.lattice.frames import FrameSums, join_frames
+from tauslab.store.lattice.frames import EarlyFrames, FrameSums, join_frames
 from tauslab.store.lattice.layout import (
     MAY_DIFFER,
     SWEEP_NAMES,
@@ -63,7 +62,7 @@ from tauslab.store.lattice.parts import (
     read_planes,
     write_part,
 )
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.base.html import card, escape, table
 from tauslab.options.values.result_name import require_result_name
@@ -50,7 +50,8 @@ class ArrayResult(ABC):
     """A result that consists of arrays by name and of a few numbers and texts.
 
     A class says how it becomes arrays and attributes, and how it comes of them. Its file, digest,
-    tables and look in a notebook follow.
+    tables and look in a notebook follow. Two results are equal where they are one object: `digest`
+    compares what they hold.
     """
 
     # Methods that a file may name; axes of each array of it, where an axis is an array too, and an
@@ -102,13 +103,6 @@ class ArrayResult(ABC):
         """
         require_result_name(Path(path))
         arrays, axes = self._recorded(), self._AXES
-        own = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tauslab_version": __version__,
-            BITS: BITS_VERSION,
-            "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        }
 
         def attach(file: h5py.File) -> None:
             for name in arrays:
@@ -120,7 +114,8 @@ class ArrayResult(ABC):
                         file[name].dims[axis].attach_scale(file[scale])
 
         contents: dict[str, npt.ArrayLike] = {"progress/complete": np.uint8(1), **arrays}
-        write_sealed(Path(path), own | self._attributes() | dict(settings), contents, attach)
+        attributes = head_of_file() | self._attributes() | dict(settings)
+        write_sealed(Path(path), attributes, contents, attach)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -177,12 +172,15 @@ class ArrayResult(ABC):
 
         axes = self._AXES
         arrays = {n: (_axes(axes[n], values), values) for n, values in self.arrays().items()}
-        told = {k: v for k, v in self.facts().items() if isinstance(v, str | int | float)}
         return xarray.Dataset(
             {name: one for name, one in arrays.items() if axes[name] != name},
             coords={name: one for name, one in arrays.items() if axes[name] == name},
-            attrs=told | self._attributes(),
+            attrs=self._numbers() | self._attributes(),
         )
+
+    def _numbers(self) -> dict[str, str | int | float]:
+        """Those of `facts` that are one number or text."""
+        return {k: v for k, v in self.facts().items() if isinstance(v, str | int | float)}
 
     def _repr_html_(self) -> str:
         shown = self.table()
@@ -192,7 +190,19 @@ class ArrayResult(ABC):
         ]
         told = f"<pre>{escape(chr(10).join(self.lines()))}</pre>"
         more = len(columns[0]) - _MOST_ROWS
-        return card(type(self).__name__, {}, [told, table(shown.header, rows, more=more)])
+        facts = {name: _cell(value) for name, value in self._numbers().items()}
+        return card(type(self).__name__, facts, [told, table(shown.header, rows, more=more)])
+
+
+def head_of_file() -> dict[str, Any]:
+    """Attributes of the root of a result file that is written now."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tauslab_version": __version__,
+        BITS: BITS_VERSION,
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
 
 
 def named_columns(columns: Mapping[str, Array]) -> ResultTable:
@@ -229,4 +239,4 @@ def _values(dataset: h5py.Dataset) -> Array:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)

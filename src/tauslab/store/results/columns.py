@@ -1,23 +1,19 @@
 """One quantity of a result (a species or an observable), streamed over its trajectories.
 
-A result may be larger than memory, so everything here reads a run of trajectories at a time, and
-counts are summed as integers: no order or size of the pieces can change a number.
+A result may be larger than memory, so everything here reads a run of trajectories at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.kernels.ensemble.sums import POWERS
-from tauslab.store.format import windows
-from tauslab.store.format.layout import Accumulators
-from tauslab.store.format.statistics import add_accumulators, limbs, real_sums
+from tauslab.base.errors import ConfigError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -76,108 +72,6 @@ def rows(
         yield slice(max(start, first * block), min(stop, end * block))
 
 
-@dataclass(frozen=True)
-class CountSums:
-    """Exact sums per sample time; Python integers, so that nothing is rounded before the end.
-
-    `powers` are those of the counts, of their squares and, unless an earlier version kept them, of
-    their cubes.
-    """
-
-    n: list[int]
-    powers: tuple[list[int], ...]
-
-    def mean(self) -> FloatArray:
-        """Correctly rounded mean, ``[time]``; NaN where there is no sample."""
-        means = [s / n if n else math.nan for n, s in zip(self.n, self.powers[0], strict=True)]
-        return np.array(means, np.float64)
-
-    def variance(self) -> FloatArray:
-        """Correctly rounded unbiased variance, ``[time]``; NaN for fewer than two samples."""
-        sums = zip(self.n, *self.powers[:2], strict=True)
-        values = [(n * q - s * s) / (n * (n - 1)) if n > 1 else math.nan for n, s, q in sums]
-        return np.array(values, np.float64)
-
-    def skewness(self) -> FloatArray:
-        """Third central moment over the 3/2th power of the second, ``[time]``.
-
-        Within 4 units in the last place; NaN where all samples are equal, or there is none.
-        """
-        found = np.full(len(self.n), math.nan)
-        for time, (n, s, q, c) in enumerate(zip(self.n, *self.powers, strict=True)):
-            second, third = n * q - s * s, n * n * c - 3 * n * s * q + 2 * s**3
-            if second > 0:  # n^2 and n^3 times the moments
-                found[time] = float(third) / (float(second) * math.sqrt(second))
-        return found
-
-
-def stored_sums(
-    data: Mapping[str, Any], group: str, index: int, *, apart: bool = False, point: int = -1
-) -> CountSums:
-    """Sums that the run recorded for one quantity: column `index` of the datasets in `group`.
-
-    With `apart`, a first axis holds those of groups of trajectories; with `point` from 0 on, those
-    of points, of which one is taken.
-    """
-
-    def words(name: str) -> npt.NDArray[np.object_]:
-        dataset = data[f"{group}/{name}"]
-        values = np.asarray(dataset[()] if point < 0 else dataset[point])
-        values = (values[..., index] if name != "n" else values).astype(object) % (1 << 64)
-        return values.sum(axis=0) if apart else values
-
-    powers = []
-    for power in POWERS:
-        stored = [words(name) for name in power.stored if f"{group}/{name}" in data]
-        if stored:
-            parts = [word << (64 * k) for k, word in enumerate(stored)]
-            powers.append(sum(parts).tolist())
-    return CountSums(words("n").tolist(), tuple(powers))
-
-
-def stored_moments(
-    data: Mapping[str, Any], group: str, index: int, *, apart: bool = False
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance ``[time]`` of a real quantity from its sums; arguments as `stored_sums`."""
-
-    def cells(name: str) -> npt.NDArray[Any]:
-        values = np.asarray(data[f"{group}/{name}"][()])
-        return values[..., index, :] if name in ("sum", "sumsq") else values[..., index]
-
-    n, top = cells("n"), windows.tops(cells("exponent"))
-    sums, squares = cells("sum").view(np.uint64), cells("sumsq")
-    if apart:
-        highest = top.max(axis=0)
-        both = windows.raised(sums, squares, top, highest)
-        n, top = n.sum(axis=0), highest
-        sums, squares = (digits.sum(axis=0, dtype=np.uint64) for digits in both)
-    return windows.moments(n, top, sums, squares)
-
-
-def count_sums(column: Column) -> CountSums:
-    """Sum a column of counts exactly, whatever their number."""
-    n, powers = np.zeros(column.n_times, object), np.zeros((len(POWERS), column.n_times), object)
-    for piece in column.pieces():
-        n += (piece >= 0).sum(0).astype(object)
-        values = np.maximum(piece, 0).astype(np.uint64)
-        for row, power in enumerate(POWERS):
-            for k, limb in enumerate(limbs(values, power)):
-                powers[row] += limb.sum(0).astype(object) << (32 * k)
-    return CountSums(n.tolist(), tuple(powers.tolist()))
-
-
-def real_totals(column: Column) -> Accumulators:
-    """Sums of real values ``[1, time]``, as a run records them; what is not finite is left out."""
-    total: Accumulators = {}
-    for piece in column.pieces():
-        own = real_sums(piece, np.zeros(1, np.intp))
-        if total:
-            add_accumulators(total, own)
-        else:
-            total = own
-    return total
-
-
 def extremes(column: Column) -> tuple[float, float]:
     """Smallest and largest valid value over all sample times; (0, 0) where there is none."""
     low, high = math.inf, -math.inf
@@ -216,6 +110,23 @@ def table(column: Column, edges: FloatArray) -> UintArray:
             )
         cells += np.bincount((index + offsets)[inside], minlength=times * bins)
     return cells.reshape(times, bins).astype(np.uint64)
+
+
+def quantile_levels(q: float | Sequence[float]) -> list[float]:
+    """Levels of quantiles as a list.
+
+    Raises
+    ------
+    ConfigError
+        They are no numbers from 0 to 1.
+    """
+    levels = np.atleast_1d(np.asarray(q))
+    if levels.ndim != 1 or not levels.size:
+        raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
+    if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
+        raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
+    found: list[float] = levels.tolist()
+    return found
 
 
 def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import opt
 from tauslab.kernels.ensemble.sums import POWERS
-from tauslab.options.summary import quantity_of
+from tauslab.options.record import quantity_of
 from tauslab.store.format.flat import FlatRows
 from tauslab.store.results import columns
 from tauslab.store.results.columns import texts

@@ -11,12 +11,10 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, warn
-from tauslab.store.format.statistics import moments_of_sums
-from tauslab.store.results import columns, pointwise
-from tauslab.store.results.columns import FloatArray, UintArray
+from tauslab.store.results import pointwise, sums
+from tauslab.store.results.columns import FloatArray, UintArray, quantile_levels
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
-    column_of,
     dataset_of,
     has_samples,
     index_of,
@@ -29,7 +27,7 @@ from tauslab.store.results.samples import (
     status_of,
     summary_name,
 )
-from tauslab.store.results.validity import ended_early, warn_of_left_out
+from tauslab.store.results.validity import ended_early
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -197,9 +195,15 @@ class EnsembleData(Recorded):
         if not is_whole(self, name):
             raise ConfigError(f"skewness of {name}: third powers are summed of counts alone")
         require_some(self)
-        if not self.swept:
-            return self._third_powers(name).skewness()
-        return np.array([self._third_powers(name, p).skewness() for p in range(self.n_points)])
+        if not ("statistics/sumcube_lo" in self.data or has_samples(self, name)):
+            if "statistics/n" not in self.data:
+                raise missing_error(self, "statistics")
+            raise InputFileError(
+                f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote "
+                "it, which summed no third powers: run it again"
+            )
+        found = sums.skewness(self, name)
+        return found if self.swept else found[0]
 
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
         """Quantile over the trajectories, from recorded samples.
@@ -216,12 +220,7 @@ class EnsembleData(Recorded):
         ConfigError
             A level outside 0 to 1, an unknown name, or samples were not recorded.
         """
-        levels = np.atleast_1d(np.asarray(q))
-        if levels.ndim != 1 or not levels.size:
-            raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
-        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
-            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
-        values = pointwise.quantiles(self, name, levels.tolist())
+        values = pointwise.quantiles(self, name, quantile_levels(q))
         values = values if self.swept else values[0]
         return values if np.ndim(q) else values[..., 0, :]
 
@@ -300,40 +299,11 @@ class EnsembleData(Recorded):
                 "counts are -1 from then on: leave these out of averages"
             )
 
-    def _third_powers(self, name: str, point: int = -1) -> columns.CountSums:
-        """Sums up to that of third powers; of a sweep those of one point."""
-        if "statistics/sumcube_lo" in self.data:
-            index, apart = self.species.index(name), "group" in self.attributes
-            return columns.stored_sums(self.data, "statistics", index, apart=apart, point=point)
-        if has_samples(self, name):
-            return columns.count_sums(column_of(self, name, max(point, 0)))
-        if "statistics/n" not in self.data:
-            raise missing_error(self, "statistics")
-        raise InputFileError(
-            f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote it, "
-            "which summed no third powers: run it again"
-        )
-
     def _moments(self, name: str) -> tuple[FloatArray, FloatArray]:
         require_known(self, name)
-        _, group, names = place_of(self, name)
-        if f"{group}/n" in self.data:
+        if f"{place_of(self, name)[1]}/n" in self.data:
             require_some(self)
-        if self.swept:
-            return pointwise.moments(self, name)
-        index = names.index(name)
-        apart = "group" in self.attributes  # a portion of a run that goes on until it converges
-        if f"{group}/exponent" in self.data:
-            return columns.stored_moments(self.data, group, index, apart=apart)
-        if f"{group}/n" in self.data:
-            sums = columns.stored_sums(self.data, group, index, apart=apart)
         elif not has_samples(self, name):
             raise missing_error(self, "statistics")
-        elif is_whole(self, name):
-            sums = columns.count_sums(column_of(self, name))
-        else:
-            real = columns.real_totals(column_of(self, name))
-            warn_of_left_out(self, name, real["obs_n"])
-            mean, variance = moments_of_sums(real)
-            return mean[0], variance[0]
-        return sums.mean(), sums.variance()
+        mean, variance = sums.moments(self, name)
+        return (mean, variance) if self.swept else (mean[0], variance[0])

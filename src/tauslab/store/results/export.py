@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.extras import installing
 from tauslab.store.results import columns
-from tauslab.store.results.recorded import Recorded, Reopen
+from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
     require_samples,
     require_some,
@@ -48,19 +49,16 @@ def dimensions(name: str) -> tuple[str, ...]:
     return ("trajectory",) if name.startswith(_SUMMARIES) else _DIMENSIONS.get(name, ())
 
 
-@runtime_checkable
-class Verifiable(Protocol):
-    """Data of a file that can all be compared with its checksums."""
-
-    def verify(self) -> None:
-        """Compare what was not compared yet; raises an `InputFileError`."""
-
-
 class FileArray:
     """A dataset that opens its file for each read: safe under threads, and small to pickle."""
 
     def __init__(
-        self, reopen: Reopen, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        reopen: Callable[..., Any],
+        path: str,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
     ) -> None:
         self._reopen, self.path, self.name = reopen, path, name
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
@@ -135,7 +133,7 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
     if result.observables:
         coordinates["observable"] = list(result.observables)
     if result.path is not None and result.complete:
-        if not chunked and isinstance(result.data, Verifiable):  # xarray reads the file itself
+        if not chunked and hasattr(result.data, "verify"):  # xarray reads the file itself
             result.data.verify()
         dataset = _open(result)
         if chunked:

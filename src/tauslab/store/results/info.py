@@ -1,4 +1,4 @@
-"""Describes the file of an ensemble, for people and for programs."""
+"""Descriptions of an ensemble: lines for people, facts for programs, a card in a notebook."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.base.files.text import plain
+from tauslab.base.html import card, escape, folded, table
 from tauslab.base.option_names import opt
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.format.versions import BITS, writers_of
 from tauslab.store.results.columns import texts
-from tauslab.store.results.result import Result
+from tauslab.store.results.ensemble_data import EnsembleData
+from tauslab.store.results.samples import foremost
 from tauslab.store.results.validity import numbers_of_ends
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 # Root attributes that a line of their own tells, or that only programs need.
 _TOLD = {
@@ -24,14 +27,17 @@ _TOLD = {
 }  # fmt: skip
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MOST_RUNS = 8
+_SHOWN = 12  # quantities in a notebook
+_READ_AGAIN = 64 << 20  # bytes of samples: of more, no means are computed for a look
+_HIDDEN = ("format", "format_version", "storage", "run", "block", "record")
 
 
-def describe(result: Result) -> list[str]:
+def describe(result: EnsembleData) -> list[str]:
     """Lines about a result: what was run and how, what was recorded, how it went."""
     return [f"{label}: {text}" if text else label for label, text in described(result)]
 
 
-def described(result: Result) -> Iterator[tuple[str, str]]:
+def described(result: EnsembleData) -> Iterator[tuple[str, str]]:
     """Labels of the lines of `describe`, each with what follows it, which may be nothing."""
     attributes = result.attributes
     yield _of_file(result)
@@ -61,7 +67,7 @@ def described(result: Result) -> Iterator[tuple[str, str]]:
     yield from _profile(result)
 
 
-def facts(result: Result) -> dict[str, Any]:
+def facts(result: EnsembleData) -> dict[str, Any]:
     """The facts of `describe`, for programs."""
     return {
         "approximate": result.approximate or None,
@@ -80,7 +86,7 @@ def facts(result: Result) -> dict[str, Any]:
     }
 
 
-def _of_file(result: Result) -> tuple[str, str]:
+def _of_file(result: EnsembleData) -> tuple[str, str]:
     if result.path is None:
         return "result in memory", ""
     version = ", ".join(writers_of(result.data)) or result.attributes.get("tauslab_version", "?")
@@ -93,14 +99,14 @@ def _of_file(result: Result) -> tuple[str, str]:
     return str(result.path), f"{size}, written by tauslab {version}, {created}"
 
 
-def _of_model(result: Result) -> str:
+def _of_model(result: EnsembleData) -> str:
     sha256 = str(result.attributes.get("model_sha256", "unknown"))[:16]
     source = result.data.get("model/source")
     name = plain(getattr(source, "attrs", {}).get("name", ""))  # arrays in memory have none
     return f"{name or 'unnamed'} (sha256 {sha256})"
 
 
-def _of_times(result: Result) -> str:
+def _of_times(result: EnsembleData) -> str:
     times = result.times
     if len(times) == 1:
         return f"1, at {times[0]:g}"
@@ -110,7 +116,7 @@ def _of_times(result: Result) -> str:
     return f"{len(times)} from {times[0]:g} to {times[-1]:g}, {spacing}"
 
 
-def _of_sweep(result: Result) -> str:
+def _of_sweep(result: EnsembleData) -> str:
     ranges = []
     for name, values in result.points.items():
         distinct = len(np.unique(values))
@@ -123,7 +129,7 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def _recorded(result: Result) -> list[str]:
+def _recorded(result: EnsembleData) -> list[str]:
     known = (
         ("counts", "trajectories"),
         ("amounts", "trajectories"),
@@ -138,12 +144,12 @@ def _recorded(result: Result) -> list[str]:
     return found + [f"summary {name}" for name in result.summaries]
 
 
-def _statuses(result: Result) -> str:
+def _statuses(result: EnsembleData) -> str:
     ends = numbers_of_ends(result.status)
     return ", ".join(f"{count} {name}" for name, count in ends.items() if count)
 
 
-def _completeness(result: Result) -> tuple[str, str]:
+def _completeness(result: EnsembleData) -> tuple[str, str]:
     done = result.completed_blocks
     if result.complete:
         return "complete", ""
@@ -161,7 +167,7 @@ def _completeness(result: Result) -> tuple[str, str]:
     )
 
 
-def _profile(result: Result) -> list[tuple[str, str]]:
+def _profile(result: EnsembleData) -> list[tuple[str, str]]:
     """The profile, a line per rank."""
     names = [name for name in PROFILE_COLUMNS if f"profile/{name}" in result.data]
     columns = {name: result.data[f"profile/{name}"] for name in names}
@@ -192,3 +198,52 @@ def _size(size: float) -> str:
             break
         size /= 1024
     return f"{size:.3g} {unit}"
+
+
+# ---------------------------------------------------------------- in a notebook
+
+
+def result_html(result: EnsembleData, short: str) -> str:
+    """A table of what was run, with means at the end where they cost nothing; all escaped."""
+    if getattr(result.data, "closed", False):
+        return f"<code>{escape(short)}</code>"
+    at = f"{len(result.times)} from {result.times[0]:g} to {result.times[-1]:g} {result.time_unit}"
+    facts = {
+        "file": "in memory" if result.path is None else result.path,
+        "method": result.method,
+        "approximate": result.approximate,
+        "trajectories": f"{result.n:,}"
+        + (f" at each of {result.n_points:,} points" if result.swept else ""),
+        "swept": ", ".join(result.points),
+        "times": at.rstrip(),
+        "seed": result.seed,
+        "state": result.state,
+    }
+    settings = [(k, v) for k, v in sorted(result.attributes.items()) if k not in _HIDDEN]
+    parts = [_means(result), folded("settings", table(("name", "value"), settings))]
+    return card("Result", facts, parts)
+
+
+def _means(result: EnsembleData) -> str:
+    """Mean and standard deviation of the first quantities at the last sample time."""
+    stored = "amounts" if result.continuous else "counts"
+    small = stored in result.data and result.data[stored].nbytes <= _READ_AGAIN
+    held = result.complete or result.completed_blocks.any()
+    if not (small or "statistics/n" in result.data) or not held:
+        return ""
+    rows = []
+    for name in foremost(result)[:_SHOWN]:
+        mean, sd = (np.atleast_2d(v)[:, -1] for v in (result.mean(name), result.std(name)))
+        rows.append((name, span_text(mean), span_text(sd) if result.n > 1 else ""))
+    last = f"mean at t = {result.times[-1]:g} {result.time_unit}".rstrip()
+    last += f" ({result.unfinished})" if result.unfinished else ""
+    header = ("quantity", last, "standard deviation")
+    return table(header, rows, more=len(foremost(result)) - _SHOWN)
+
+
+def span_text(values: npt.NDArray[np.float64]) -> str:
+    """A number, or the smallest and largest over the points of a sweep."""
+    known = values[np.isfinite(values)]
+    if len(values) == 1 or not len(known):
+        return f"{values[0]:.6g}"
+    return f"{known.min():.6g} to {known.max():.6g}"

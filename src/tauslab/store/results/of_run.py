@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.errors import ConfigError
+from tauslab.base.errors import ConfigError, InputFileError, OutputError
 from tauslab.base.files.text import plain
+from tauslab.base.option_names import opt, warn
+from tauslab.options.values.result_name import require_result_name
+from tauslab.store.targets import require_place
 
 
 class RunResult(ABC):
@@ -22,15 +27,31 @@ class RunResult(ABC):
     name, and their number ``n_points``, 1 without a sweep.
     """
 
+    path: Any
     data: Any
     attributes: Any
     points: Any
     n_points: Any
+    complete: Any
+    unfinished: Any
+    warned: bool  # that it is unfinished
 
     @property
     @abstractmethod
+    def _in_memory(self) -> bool:
+        """Whether it has no file that stays."""
+
+    @property
     def name(self) -> str:
         """The name of this result in messages: its file, if it is there to stay."""
+        return "the result in memory" if self._in_memory else str(self.path)
+
+    @property
+    def state(self) -> str:
+        """Whether the run is complete, or how much of it is there, in words."""
+        if self.complete:
+            return "complete"
+        return f"unfinished: {self.unfinished}; {opt('resume')} completes it"
 
     @property
     def method(self) -> str:
@@ -55,6 +76,19 @@ class RunResult(ABC):
         columns = {name.removeprefix(prefix): self.data[name][()] for name in names}
         rows = range(len(next(iter(columns.values()), ())))
         return [{name: plain(values[row]) for name, values in columns.items()} for row in rows]
+
+    def _new_file(self, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+        """The file to save to; refuses a result that lies in a file, and a place that is taken."""
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(f"save takes the name of a file, not {path!r}")
+        own = Path(path)
+        if not self._in_memory:
+            raise ConfigError(f"{self.path} holds this result already: copy the file")
+        require_result_name(own)
+        require_place(own)
+        if own.exists() and not overwrite:
+            raise OutputError(f"{own} exists; overwrite=True replaces it")
+        return own
 
     def grid(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
         """An array ``[point, ...]`` with an axis per swept name instead, in the order of `points`.
@@ -101,3 +135,25 @@ class RunResult(ABC):
     ) -> None:
         """Close."""
         self.close()
+
+
+def require_some(result: RunResult, unit: str, *, there: bool) -> None:
+    """Refuse an unfinished run of which no `unit` is `there`; warn, once, of another.
+
+    Raises
+    ------
+    InputFileError
+        There is nothing that could be averaged.
+    """
+    if result.complete:
+        return
+    if not there:
+        raise InputFileError(
+            f"{result.name} is unfinished and holds no {unit} yet: complete it with {opt('resume')}"
+        )
+    if not result.warned:
+        result.warned = True
+        warn(
+            f"{result.name} is unfinished: its numbers are those of {result.unfinished}; "
+            f"{opt('resume')} completes it"
+        )

@@ -6,21 +6,20 @@ import operator
 import os
 import re
 import resource
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.ensemble import checked_ensemble
-from tauslab.store.checking.opening import ended_by_signals, open_hdf5
+from tauslab.store.checking.opening import StoredData, ended_by_signals, open_hdf5
 from tauslab.store.results.result import Result
 from tauslab.store.results.unfinished import FinishedBlocks
 from tauslab.store.results.verified import VerifiedRows
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.targets import parts_folder
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -31,7 +30,7 @@ _PART = re.compile(r"(?!\.\.?/)[^/\0]+\.parts/[^/\0]+\.h5")  # relative: file an
 _OTHER_FILES = 256  # that a process may have open besides
 
 
-class FileData(Mapping[str, Any]):
+class FileData(StoredData):
     """Datasets of an open file by their path, without the leading slash.
 
     Datasets with a row per trajectory are compared with the checksums of their blocks as they are
@@ -39,9 +38,9 @@ class FileData(Mapping[str, Any]):
     """
 
     def __init__(self, sealed: SealedFile, file: h5py.File) -> None:
+        super().__init__(sealed.names)
         self._file, self._path, self._sealed = file, sealed.path, sealed
         self._finished: FinishedBlocks | None = None
-        self._names = frozenset(sealed.names)
         self._rows = sorted(name for name in self._names if is_row_name(name))
         self._verified: dict[str, VerifiedRows] = {}
 
@@ -89,18 +88,6 @@ class FileData(Mapping[str, Any]):
     def show_unfinished(self, finished: FinishedBlocks) -> None:
         """Show blocks and statistics of an unfinished run, whose file has them in other places."""
         self._finished = finished
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a dataset; the file is not touched."""
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        """Names in alphabetical order."""
-        return iter(sorted(self._names))
-
-    def __len__(self) -> int:
-        """Number of datasets."""
-        return len(self._names)
 
 
 def is_row_name(name: str) -> bool:

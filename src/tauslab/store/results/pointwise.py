@@ -1,4 +1,4 @@
-"""Statistics of a sweep, point by point; what `Result` gives where there is an axis of points."""
+"""Quantiles and histograms of samples, with an axis of points: one without a sweep."""
 
 from __future__ import annotations
 
@@ -9,46 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
-from tauslab.store.format.layout import MOST_NARROW
-from tauslab.store.format.statistics import count_moments, moments_of_sums, real_sums
 from tauslab.store.results import columns
 from tauslab.store.results.columns import FloatArray, IntArray, UintArray
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
     column_of,
-    is_whole,
     numbered,
-    place_of,
     row_bytes,
     samples_at_points,
 )
-from tauslab.store.results.validity import warn_of_left_out
 
 _MOST_WHOLE_BINS = 1 << 22
-_LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-
-
-def moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance ``[point, time]``, stored or from samples."""
-    _, group, names = place_of(result, name)
-    if f"{group}/mean" in result.data:
-        found = [result.data[f"{group}/{key}"] for key in ("mean", "variance")]
-        index = names.index(name)
-        mean, variance = (np.asarray(values[..., index], np.float64) for values in found)
-        return mean, variance
-    if is_whole(result, name):
-        return _count_moments(result, name)
-    mean, variance, n = np.empty((3, result.n_points, len(result.times)))
-    for points, values in _points(result, name):
-        if values is None:
-            sums = columns.real_totals(column_of(result, name, points.start))
-        else:
-            rows, cuts = values.reshape(-1, len(result.times)), np.arange(len(values)) * result.n
-            sums = real_sums(rows, cuts)
-        mean[points], variance[points] = moments_of_sums(sums)
-        n[points] = sums["obs_n"]
-    warn_of_left_out(result, name, n)
-    return mean, variance
 
 
 def quantiles(result: Recorded, name: str, levels: Sequence[float]) -> FloatArray:
@@ -71,33 +42,6 @@ def _points(result: Recorded, name: str) -> Iterator[tuple[slice, npt.NDArray[An
     for first in range(0, result.n_points, max(1, at_once)):
         points = slice(first, min(first + max(1, at_once), result.n_points))
         yield points, samples_at_points(result, name, points) if at_once else None
-
-
-def _count_moments(result: Recorded, name: str) -> tuple[FloatArray, FloatArray]:
-    """From samples of all points, read in long runs and added up as integers."""
-    n, shape = result.n, (result.n_points, len(result.times))
-    if n > MOST_NARROW:  # words of 64 bits might wrap
-        each = [
-            columns.count_sums(column_of(result, name, point)) for point in range(result.n_points)
-        ]
-        return np.array([s.mean() for s in each]), np.array([s.variance() for s in each])
-    count, total, low, high = (np.zeros(shape, np.uint64) for _ in range(4))
-    for start, piece in numbered(result, name):
-        end = start + len(piece)
-        inner = np.arange(start // n + 1, -(-end // n)) * n - start  # where later points begin
-        cuts = np.concatenate([[0], inner]).astype(np.intp)
-        points = slice(start // n, -(-end // n))
-        values = np.maximum(piece, 0).astype(np.uint64)
-        squares = values * values
-        for into, part in (
-            (count, piece >= 0),
-            (total, values),
-            (low, squares & _LOW_HALF),
-            (high, squares >> _HALF),
-        ):
-            into[points] += np.add.reduceat(part, cuts, axis=0, dtype=np.uint64)
-    words = low + (high << _HALF)
-    return count_moments(count, total, (high >> _HALF) + (words < low), words)
 
 
 def histogram(

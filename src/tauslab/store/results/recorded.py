@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,6 @@ from tauslab.store.results.columns import BoolArray, FloatArray
 from tauslab.store.results.of_run import RunResult
 
 _TIME_TOLERANCE = 1e-9
-
-
-class Reopen(Protocol):
-    """Opens a result file again; a function of a module, so that other processes have it too."""
-
-    def __call__(self, path: str | Path, *, checked: bool = False) -> Any:
-        """The result; `checked`: its parts were looked at before."""
 
 
 class Recorded(RunResult):
@@ -42,7 +35,8 @@ class Recorded(RunResult):
     close
         Called by `close`.
     reopen
-        Opens the file again, for copies in other processes and for reads of a part.
+        Opens a file again, for copies in other processes and for reads of a part: a function of a
+        module, as `open_result`.
     layout
         Of a result in memory: how it would lie in a file.
     saves
@@ -55,7 +49,7 @@ class Recorded(RunResult):
         attributes: Mapping[str, Any],
         path: Path | None = None,
         close: Callable[[], None] | None = None,
-        reopen: Reopen | None = None,
+        reopen: Callable[..., Any] | None = None,
         layout: Layout | None = None,
         *,
         saves: bool = True,
@@ -65,14 +59,13 @@ class Recorded(RunResult):
         self.attributes = {name: plain(value) for name, value in attributes.items()}
         self._close, self.reopen, self.layout = close, reopen, layout
         self.warned = self._warned_of_ends = False
-        self.saves = saves
+        self._saves = saves
 
     # --- what was run ---
 
     @property
-    def name(self) -> str:
-        """The name of this result in messages: its file, if there is one."""
-        return "the result in memory" if self.path is None else str(self.path)
+    def _in_memory(self) -> bool:
+        return self.path is None
 
     @property
     def approximate(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,10 @@ import numpy.typing as npt
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError
+from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData, Moments
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
+from tauslab.store.results.samples import dataset_of, foremost, rows_there
 
 if TYPE_CHECKING:
     import dask.array
@@ -159,11 +162,16 @@ class Result(EnsembleData):
         OutputError
             The file is there already, or cannot be written.
         """
-        from tauslab.store.results.saving import save_result
+        from tauslab.store.writers.join import save_result
 
-        if not isinstance(path, str | os.PathLike):
-            raise ConfigError(f"save takes the name of a file, not {path!r}")
-        return save_result(self, Path(path), overwrite=overwrite, compress=compress)
+        own = self._new_file(path, overwrite=overwrite or not self._saves)
+        if self.layout is None:
+            raise ConfigError("this result was not made by a run: there is nothing to save it from")
+        if not 0 <= compress <= 9:
+            raise ConfigError(f"compress = {compress}: a level of gzip is 1 to 9, or 0 for none")
+        if self._saves:  # all ranks have the same result
+            save_result(own, self.data, self.layout, str(self.attributes["run"]), compress)
+        return own
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         """Recorded samples ``[trajectory, time]`` of a species or observable, or a summary.
@@ -176,18 +184,30 @@ class Result(EnsembleData):
         ConfigError
             The name is not known, or was not recorded.
         """
-        from tauslab.store.results.display import samples_by_name
-
-        return samples_by_name(self, name)
+        if name == "time":
+            return self.times
+        name = dict(zip(self._names(), foremost(self), strict=True)).get(name, name)
+        if name in self.species:
+            return self.amounts(name) if self.continuous else self.counts(name)
+        if name in self.observables:
+            dataset = dataset_of(self, "observables", "trajectories")
+            of_row = slice(None), self.observables.index(name)
+            return rows_there(self, dataset, of_row, missing=math.nan)
+        if self.summaries and name not in foremost(self):
+            return self.summary(name)
+        known = ", ".join(self.keys()[:20])
+        raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {known}")
 
     def keys(self) -> tuple[str, ...]:
         """Names that ``result[name]`` takes."""
-        from tauslab.store.results.display import names_of_keys
+        return ("time", *self._names(), *self.summaries)
 
-        return ("time", *names_of_keys(self), *self.summaries)
+    def _names(self) -> tuple[str, ...]:
+        """Names of species and observables beside ``time``, which are the sample times."""
+        return columns.apart(foremost(self), ("time",), "species")
 
     def _repr_html_(self) -> str:
-        from tauslab.store.results.display import result_html
+        from tauslab.store.results.info import result_html
 
         return result_html(self, repr(self))
 

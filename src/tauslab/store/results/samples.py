@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.option_names import assigned, opt, warn
+from tauslab.base.option_names import assigned, opt
 from tauslab.options.values.texts import some
 from tauslab.store.format.flat import FlatRows
-from tauslab.store.results import columns
+from tauslab.store.results import columns, of_run
 from tauslab.store.results.columns import Column
 from tauslab.store.results.recorded import Recorded
 
@@ -71,20 +71,8 @@ def require_some(result: Recorded) -> None:
     InputFileError
         There is nothing that could be averaged.
     """
-    if result.complete:
-        return
-    if not result.completed_blocks.any():
-        raise InputFileError(
-            f"{result.name} is unfinished and holds no completed block yet: complete it with "
-            f"{opt('resume')}"
-        )
-    if result.warned:
-        return
-    result.warned = True
-    warn(
-        f"{result.name} is unfinished: its numbers are those of {result.unfinished}; "
-        f"{opt('resume')} completes it"
-    )
+    there = result.complete or bool(result.completed_blocks.any())
+    of_run.require_some(result, "completed block", there=there)
 
 
 def require_whole_points(result: Recorded) -> None:

@@ -18,8 +18,8 @@ from tauslab.options.record import HistogramSpec
 from tauslab.store.checking.opening import ended_by_signals
 from tauslab.store.format.layout import BoolArray, Layout
 from tauslab.store.format.statistics import statistics_contents
-from tauslab.store.writers.resume import part_files, parts_folder
-from tauslab.store.writers.sources import Source, progress, read_source
+from tauslab.store.targets import part_files, parts_folder
+from tauslab.store.writers.progress import Source, progress, read_source
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI

@@ -7,7 +7,7 @@ all ranks read parts in turn and write through HDF5's collective filters, under 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +15,17 @@ import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import draft_of
-from tauslab.base.files.locking import open_h5
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.store.format.flat import boxes
+from tauslab.store.format.flat import Selection
 from tauslab.store.format.layout import Accumulators, Layout
 from tauslab.store.format.schema import root_attributes
 from tauslab.store.hdf5.disk import Disk, write_error
-from tauslab.store.hdf5.in_place import locate
-from tauslab.store.writers.merge import create_compressed
-from tauslab.store.writers.mpio import Selection, write_box
+from tauslab.store.targets import remove_parts
+from tauslab.store.writers.admission import Existing
+from tauslab.store.writers.merge import create_compressed, places_of_rows, read_run
+from tauslab.store.writers.mpio import write_box
 from tauslab.store.writers.parts import PartsOptions, PartsWriter
-from tauslab.store.writers.resume import Existing
-from tauslab.store.writers.single import remove_parts
-from tauslab.store.writers.sources import Run, Source, find_runs, read_cells
+from tauslab.store.writers.progress import Run, Source, find_runs
 
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
@@ -100,7 +98,7 @@ class CompressedWriter(PartsWriter):
 
     def _write_share(self, file: Any, share: _Share | None) -> None:
         """Take part in a round; None for a rank that has nothing left."""
-        rows = {} if share is None else dict(_read(self._layout, share))
+        rows = {} if share is None else _read(self._layout, share)
         for array in self._layout.row_arrays():
             box = None if share is None else share.box
             write_box(file[array.name], box, rows.get(array.name))
@@ -117,26 +115,17 @@ def _shares(layout: Layout, sources: list[Source]) -> Iterator[_Share]:
     row_bytes = sum(array.row_bytes for array in layout.row_arrays())
     step = max(1, _ROUND_BYTES // (layout.block * row_bytes))
     for run in find_runs(layout, sources):
-        for first in range(run.block, run.block + run.count, step):
-            count = min(step, run.block + run.count - first)
-            part = replace(run, slot=run.slot + first - run.block, block=first, count=count)
-            start, stop = layout.block_rows(first, first + count)
-            if layout.sweep is None:
-                yield _Share(part, start, stop, (slice(start, stop),))
-                continue
-            for box in boxes(start, stop, layout.n):
-                rows = (box[0].stop - box[0].start) * (box[1].stop - box[1].start)
-                yield _Share(part, start, start + rows, box)
-                start += rows
+        end = run.block + run.count
+        for first in range(run.block, end, step):
+            start, stop = layout.block_rows(first, min(first + step, end))
+            for box, rows in layout.selections(start, stop):
+                yield _Share(run, start + rows.start, start + rows.stop, box)
 
 
-def _read(layout: Layout, share: _Share) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def _read(layout: Layout, share: _Share) -> dict[str, npt.NDArray[Any]]:
     """The rows of a share from its part, by the names of the arrays."""
-    before = share.start - share.run.block * layout.block
     path = share.run.source.path
-    with open_h5(path) as file, path.open("rb") as raw:
-        for array in layout.row_arrays():
-            first = (share.run.slot * layout.block + before) * array.row_bytes
-            length = (share.stop - share.start) * array.row_bytes
-            data = read_cells(raw, locate(file[array.name]), first, length)
-            yield array.name, data.view(array.dtype)
+    places = places_of_rows(layout, path)
+    with path.open("rb") as raw:
+        rows = read_run(layout, share.run, share.start, share.stop, places, raw)
+        return {array.name: values for array, _, values in rows}

@@ -6,36 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.store.format.layout import Accumulators, Layout, RowArray
-from tauslab.store.format.schema import (
-    PROFILE_COLUMNS,
-    TEXT,
-    Contents,
-    file_specs,
-    finished_specs,
-    root_attributes,
-    row_spec,
-)
-from tauslab.store.format.statistics import statistics_contents
+from tauslab.store.format.schema import PROFILE_COLUMNS, Contents, root_attributes
+from tauslab.store.format.statistics import statistics_contents, stored_accumulators
 from tauslab.store.format.versions import WRITERS, with_this_program, writers_of
-from tauslab.store.hdf5.disk import Disk, publish
-from tauslab.store.hdf5.in_place import RawFile
-from tauslab.store.hdf5.skeleton import attach_scales, build_file
-from tauslab.store.hdf5.views import Box, Mapped, create_view
-from tauslab.store.writers.merge import publish_compressed
+from tauslab.store.hdf5.disk import Disk
+from tauslab.store.hdf5.skeleton import Box, Mapped
+from tauslab.store.targets import part_files, parts_folder, remove_parts
+from tauslab.store.writers.memory import with_axes
+from tauslab.store.writers.merge import publish_rows, publish_view
 from tauslab.store.writers.parts import MERGE_BYTES
-from tauslab.store.writers.resume import part_files, parts_folder
-from tauslab.store.writers.rows import CHECKSUMS, MARKS, RunningSums, row_names
-from tauslab.store.writers.single import COMPLETE, remove_parts
-
-if TYPE_CHECKING:
-    import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
+from tauslab.store.writers.rows import CHECKSUMS, COMPLETE, MARKS, RunningSums
 
 _COPY_BYTES = 32 << 20
 
@@ -83,10 +70,16 @@ def join_memory(
     for array in layout.row_arrays():
         parts = [np.asarray(piece.data[array.name][: piece.rows]) for piece in pieces]
         arrays[array.name] = np.concatenate(parts)
-    for spec in file_specs(layout, len(arrays["profile/device"])):
-        if spec.name not in arrays and spec.allocated:
-            arrays[spec.name] = np.asarray(spec.data, object if spec.dtype == TEXT else spec.dtype)
-    return arrays
+    return with_axes(layout, arrays)
+
+
+def save_result(
+    path: Path, data: Mapping[str, Any], layout: Layout, run: str, compress: int
+) -> None:
+    """Write a result in memory to a file, as its run would have."""
+    totals = stored_accumulators(layout, data)
+    piece = ResultPiece(data, layout.n)
+    join_files(path, layout, [piece], totals, run, Disk(), compress, whole=True)
 
 
 def join_files(
@@ -109,40 +102,12 @@ def join_files(
     room = min(MERGE_BYTES, disk.free_bytes(path.parent))
     if whole or compress or layout.payload_bytes < room:
         attributes = root_attributes(layout, "plain", run)
-        if compress:
-            rows = _all_rows(layout, pieces)
-            publish_compressed(path, layout, rows, contents, attributes, disk, compress)
-        else:
-            _publish_copied(path, layout, pieces, contents, attributes, disk)
+        rows = _all_rows(layout, pieces)
+        publish_rows(path, layout, rows, contents, attributes, disk, compress)
         remove_parts(path, disk)
     else:
         attributes = root_attributes(layout, "virtual", run)
         _publish_view(path, layout, pieces, contents, attributes, disk)
-
-
-def _publish_copied(
-    path: Path,
-    layout: Layout,
-    pieces: Sequence[ResultPiece],
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-) -> None:
-    specs = finished_specs(layout, contents)
-
-    def build(temporary: Path) -> None:
-        build_file(temporary, specs, attributes, disk)
-        target = RawFile(temporary, [*row_names(layout), CHECKSUMS], disk)
-        sums = RunningSums(layout)
-        try:
-            for array, start, rows in _all_rows(layout, pieces):
-                target.write(array.name, start * array.row_bytes, rows)
-                sums.add(array.name, start, rows)
-            target.write(CHECKSUMS, 0, sums.values)
-        finally:
-            target.close()
-
-    publish(path, disk, build)
 
 
 def _all_rows(
@@ -179,27 +144,15 @@ def _publish_view(
     sums = RunningSums(layout)
     for array, start, values in _all_rows(layout, pieces):  # blocks are cut anew
         sums.add(array.name, start, values)
-    specs = finished_specs(layout, {**contents, CHECKSUMS: sums.values})
-    rows = {array.name: array for array in layout.row_arrays()}
-    own = [spec for spec in specs if spec.name not in rows]
-    starts = accumulate((piece.rows for piece in pieces[:-1]), initial=0)
+    starts = list(accumulate((piece.rows for piece in pieces[:-1]), initial=0))
     names = [_adopt(path, start, piece, disk) for start, piece in zip(starts, pieces, strict=True)]
 
-    def add_views(file: h5py.File) -> None:
-        views = [row_spec(layout, array) for array in rows.values()]
-        for spec in views:
-            before = 0
-            mappings: list[Mapped] = []
-            for piece, renamed in zip(pieces, names, strict=True):
-                mappings += _mappings(piece, spec.name, renamed, before, len(layout.lead))
-                before += piece.rows
-            create_view(file, spec, rows[spec.name].fill, mappings)
-        attach_scales(file, views)
+    def mappings(array: RowArray) -> Iterator[Mapped]:
+        for piece, renamed, before in zip(pieces, names, starts, strict=True):
+            yield from _mappings(piece, array.name, renamed, before, len(layout.lead))
 
-    def build(temporary: Path) -> None:
-        build_file(temporary, own, attributes, disk, add_views, opened=rows)
-
-    publish(path, disk, build)
+    whole = {**contents, CHECKSUMS: sums.values}
+    publish_view(path, layout, mappings, whole, attributes, disk)
 
 
 def _adopt(path: Path, start: int, piece: ResultPiece, disk: Disk) -> dict[str, str]:

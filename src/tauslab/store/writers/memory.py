@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base import host_memory
+from tauslab.base import host
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
-from tauslab.store.format.schema import (
-    TEXT,
-    file_specs,
-    profile_contents,
-    root_attributes,
-)
+from tauslab.store.format.schema import TEXT, file_specs, profile_contents, root_attributes
 from tauslab.store.format.statistics import statistics_contents
+from tauslab.store.writers.rows import COMPLETE, MARKS
 
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
@@ -95,29 +90,32 @@ class MemoryWriter:
             rows = np.concatenate([chunk.arrays.pop(array.name) for chunk in chunks])
             arrays[array.name] = rows.reshape(*layout.lead, layout.n, *array.inner)
         arrays |= statistics_contents(layout, totals) | profile_contents(profile)
-        arrays["progress/blocks"] = np.ones(layout.n_blocks, np.uint8)
-        arrays["progress/complete"] = np.ones((), np.uint8)
-        for spec in file_specs(layout, len(profile)):
-            if spec.name not in arrays and spec.allocated:
-                dtype = object if spec.dtype == TEXT else spec.dtype
-                arrays[spec.name] = np.asarray(spec.data, dtype)
-        return arrays
+        arrays[MARKS] = np.ones(layout.n_blocks, np.uint8)
+        arrays[COMPLETE] = np.ones((), np.uint8)
+        return with_axes(layout, arrays)
 
     def abort(self) -> None:
         """Forget what was collected."""
         self._chunks = []
 
 
+def with_axes(layout: Layout, arrays: Arrays) -> Arrays:
+    """Arrays of a result, with axes and model as the specification of its file has them."""
+    for spec in file_specs(layout, len(arrays["profile/device"])):
+        if spec.name not in arrays and spec.allocated:
+            arrays[spec.name] = np.asarray(spec.data, object if spec.dtype == TEXT else spec.dtype)
+    return arrays
+
+
 def _require_room(layout: Layout) -> None:
     """Refuse, before anything runs, rows that are more than memory can take."""
-    row = sum(math.prod(array.inner) * array.dtype.itemsize for array in layout.row_arrays())
-    needed = 2 * row * layout.total  # chunks, and arrays that are put together from them
+    needed = 2 * layout.payload_bytes  # chunks, and arrays that are put together from them
     if needed <= _SMALL:
         return
-    free = host_memory.available_memory()
+    free = host.available_memory()
     if needed > free:
         raise ConfigError(
-            f"results of {layout.total} trajectories need {host_memory.in_bytes(needed)} of memory "
-            f"and {host_memory.in_bytes(free)} can be taken here: give a file ({opt('output')}), "
+            f"results of {layout.total} trajectories need {host.in_bytes(needed)} of memory "
+            f"and {host.in_bytes(free)} can be taken here: give a file ({opt('output')}), "
             f"or keep sums only ({opt('record', 'statistics')})"
         )

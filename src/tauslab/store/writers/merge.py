@@ -1,106 +1,104 @@
-"""The final file of a run that was written in parts: one plain file, or a view of the parts."""
+"""The final file of rows that lie elsewhere: copies, or a view of the files that hold them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files.opening import open_h5
 from tauslab.base.files.text import put_attributes
-from tauslab.store.format.flat import boxes
 from tauslab.store.format.layout import Layout, RowArray
 from tauslab.store.format.schema import Contents, finished_specs, row_spec
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish
 from tauslab.store.hdf5.in_place import Location, RawFile, locate
 from tauslab.store.hdf5.skeleton import (
+    Box,
+    Mapped,
     attach_scales,
     build_file,
     create_dataset,
+    create_view,
     seal_specs,
 )
-from tauslab.store.hdf5.views import Box, Mapped, create_view
-from tauslab.store.writers.resume import parts_folder
+from tauslab.store.writers.progress import Run, Source, find_runs, read_cells, runs_of_sources
 from tauslab.store.writers.rows import CHECKSUMS, RunningSums, row_names
-from tauslab.store.writers.sources import (
-    Run,
-    Source,
-    find_runs,
-    read_cells,
-    runs_of_sources,
-)
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 _COPY_BYTES = 32 << 20
 
+# Rows of an array, with the flat number of the first.
+Rows = Iterable[tuple[RowArray, int, npt.NDArray[Any]]]
 
-def publish_merged(
+
+def publish_rows(
     path: Path,
     layout: Layout,
-    sources: Sequence[Source],
+    rows: Rows,
     contents: Contents,
     attributes: dict[str, Any],
     disk: Disk,
+    compress: int = 0,
 ) -> None:
-    """Put one plain file with all rows in place of `path`; the parts are left alone."""
-    specs = finished_specs(layout, contents)
-    names = row_names(layout)
-    # Every row is copied before the file gets its name: fill values would be written for nothing.
-    specs = [replace(spec, prefill=spec.name not in names) for spec in specs]
+    """Put one file that holds all rows in place of `path`.
 
-    def build(temporary: Path) -> None:
-        build_file(temporary, specs, attributes, disk)
-        target = RawFile(temporary, names, disk)
-        try:
-            for runs in runs_of_sources(layout, sources):
-                _copy_runs(layout, runs, target)
-        finally:
-            target.close()
-
-    publish(path, disk, build)
-
-
-def publish_compressed(
-    path: Path,
-    layout: Layout,
-    rows: Iterable[tuple[RowArray, int, npt.NDArray[Any]]],
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-    level: int,
-) -> None:
-    """Put one file with compressed chunks in place of `path`.
-
-    `rows` are those of all arrays in any order, each with the flat number of the first; in order
-    where `contents` has no checksums of blocks.
+    Parameters
+    ----------
+    rows
+        All rows of all arrays, in any order; in order where `contents` has no checksums of blocks.
+    compress
+        Level of gzip for chunks; 0 for a plain file.
 
     Raises
     ------
     OutputError
         It cannot be written; `path` is what it was.
     """
+    sums = None if CHECKSUMS in contents else RunningSums(layout)
 
-    def build(temporary: Path) -> None:
-        create_compressed(temporary, layout, contents, attributes, disk, level)
+    def counted() -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
+        for array, start, values in rows:
+            if sums is not None:
+                sums.add(array.name, start, values)
+            yield array, start, values
+
+    def build_compressed(temporary: Path) -> None:
+        create_compressed(temporary, layout, contents, attributes, disk, compress)
         with Hdf5OnDisk(temporary, disk, "r+") as opened:
-            sums = RunningSums(layout)
-            for array, start, values in rows:
-                put_rows(opened.file[array.name], layout, start, values)
-                if CHECKSUMS not in contents:
-                    sums.add(array.name, start, values)
+            for array, start, values in counted():
+                for place, own in layout.selections(start, start + len(values)):
+                    dataset = opened.file[array.name]
+                    shape = (*(side.stop - side.start for side in place), *array.inner)
+                    dataset[place] = values[own].reshape(shape)
                 opened.check()
-            if CHECKSUMS not in contents:
+            if sums is not None:
                 opened.file[CHECKSUMS][...] = sums.values
 
-    publish(path, disk, build)
+    def build(temporary: Path) -> None:
+        names = row_names(layout)
+        # Every row is copied before the file has its name: it needs no fill values.
+        specs = [
+            replace(spec, prefill=spec.name not in names)
+            for spec in finished_specs(layout, contents)
+        ]
+        build_file(temporary, specs, attributes, disk)
+        target = RawFile(temporary, [*names, CHECKSUMS], disk)
+        try:
+            for array, start, values in counted():
+                target.write(array.name, start * array.row_bytes, values)
+            if sums is not None:
+                target.write(CHECKSUMS, 0, sums.values)
+        finally:
+            target.close()
+
+    publish(path, disk, build_compressed if compress else build)
 
 
 def create_compressed(
@@ -123,117 +121,93 @@ def create_compressed(
         seal_specs(opened.file, specs)
 
 
-def put_rows(dataset: Any, layout: Layout, start: int, values: npt.NDArray[Any]) -> None:
-    """Write flat rows from `start` on through HDF5."""
-    if layout.sweep is None:
-        dataset[start : start + len(values)] = values
-        return
-    first = 0
-    for box in boxes(start, start + len(values), layout.n):
-        shape = tuple(side.stop - side.start for side in box)
-        count = shape[0] * shape[1]
-        dataset[box] = values[first : first + count].reshape(*shape, *values.shape[1:])
-        first += count
+def publish_view(
+    path: Path,
+    layout: Layout,
+    mappings: Callable[[RowArray], Iterable[Mapped]],
+    contents: Contents,
+    attributes: dict[str, Any],
+    disk: Disk,
+) -> None:
+    """Put a small file in place of `path` that shows rows of other files; `mappings` place them."""
+    rows = list(layout.row_arrays())
+    names = [array.name for array in rows]
+    own = [spec for spec in finished_specs(layout, contents) if spec.name not in names]
+
+    def add_views(file: h5py.File) -> None:
+        views = [row_spec(layout, array) for array in rows]
+        for array, spec in zip(rows, views, strict=True):
+            create_view(file, spec, array.fill, mappings(array))
+        attach_scales(file, views)
+
+    def build(temporary: Path) -> None:
+        build_file(temporary, own, attributes, disk, add_views, opened=names)
+
+    publish(path, disk, build)
 
 
-def rows_of_runs(
-    layout: Layout, sources: Sequence[Source]
-) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
-    """All rows that the sources hold, a storage block or more at a time."""
-    row_bytes = next(iter(layout.row_arrays())).row_bytes
-    step = max(1, _COPY_BYTES // max(1, layout.block * row_bytes))
+# ---------------------------------------------------------------- rows in parts
+
+
+def rows_of_parts(layout: Layout, sources: Sequence[Source]) -> Rows:
+    """All rows of the parts of a run, a storage block or more at a time."""
+    largest = max(array.row_bytes for array in layout.row_arrays())
+    step = max(1, _COPY_BYTES // max(1, layout.block * largest))
     for runs in runs_of_sources(layout, sources):
         path = runs[0].source.path
-        places = _places(layout, path)
+        places = places_of_rows(layout, path)
         with path.open("rb") as raw:
             for run in runs:
-                for first in range(0, run.count, step):
-                    count = min(step, run.count - first)
-                    slot, block = run.slot + first, run.block + first
-                    part = replace(run, slot=slot, block=block, count=count)
-                    yield from _read_run(layout, part, places, raw)
+                end = run.block + run.count
+                for first in range(run.block, end, step):
+                    start, stop = layout.block_rows(first, min(first + step, end))
+                    yield from read_run(layout, run, start, stop, places, raw)
 
 
-def _read_run(
-    layout: Layout, run: Run, places: Mapping[str, Location], raw: BinaryIO
-) -> Iterator[tuple[RowArray, int, npt.NDArray[Any]]]:
-    """The rows of consecutive blocks, array by array, as they lie in their file."""
-    start, stop = layout.block_rows(run.block, run.block + run.count)
+def read_run(
+    layout: Layout,
+    run: Run,
+    start: int,
+    stop: int,
+    places: Mapping[str, Location],
+    raw: BinaryIO,
+) -> Rows:
+    """Flat rows ``start .. stop - 1`` of a run, array by array, as they lie in its file."""
+    row = run.slot * layout.block + start - run.block * layout.block
     for array in layout.row_arrays():
-        first = run.slot * layout.block * array.row_bytes
-        data = read_cells(raw, places[array.name], first, (stop - start) * array.row_bytes)
+        size = array.row_bytes
+        data = read_cells(raw, places[array.name], row * size, (stop - start) * size)
         yield array, start, data.view(array.dtype).reshape(stop - start, *array.inner)
 
 
-def _places(layout: Layout, path: Path) -> dict[str, Location]:
+def places_of_rows(layout: Layout, path: Path) -> dict[str, Location]:
     """Places of a part's rows in its file. The file is closed again: the caller may write."""
     with open_h5(path) as file:
         return {array.name: locate(file[array.name]) for array in layout.row_arrays()}
 
 
-def _copy_runs(layout: Layout, runs: Sequence[Run], target: RawFile) -> None:
-    """Copy the rows that one source has, as bytes."""
-    path = runs[0].source.path
-    places = _places(layout, path)
-    with path.open("rb") as raw:
+def views_of_parts(
+    layout: Layout, sources: Sequence[Source], folder: str
+) -> Callable[[RowArray], Iterator[Mapped]]:
+    """For each array the places of its rows in parts.
+
+    Names of files are relative, so that the file and its folder of parts may move together.
+    """
+    runs = find_runs(layout, sources)
+
+    def mappings(array: RowArray) -> Iterator[Mapped]:
+        zeros = (0,) * len(array.inner)
         for run in runs:
-            start, stop = layout.block_rows(run.block, run.block + run.count)
-            for array in layout.row_arrays():
-                first = run.slot * layout.block * array.row_bytes
-                length = (stop - start) * array.row_bytes
-                for offset, position, size in places[array.name].ranges(first, length):
-                    raw.seek(offset)
-                    for done in range(0, size, _COPY_BYTES):
-                        data = raw.read(min(_COPY_BYTES, size - done))
-                        byte = start * array.row_bytes + position + done
-                        target.write(array.name, byte, np.frombuffer(data, np.uint8))
+            name = f"{folder}/{run.source.path.name}"
+            shape = (*run.source.rows, *array.inner)
+            first = run.slot * layout.block
+            for place, _ in layout.selections(*layout.block_rows(run.block, run.block + run.count)):
+                count = tuple(side.stop - side.start for side in place)
+                begin = tuple(side.start for side in place)
+                target: Box = ((*begin, *zeros), (*count, *array.inner))
+                source: Box = ((first, *zeros), (math.prod(count), *array.inner))
+                # An adopted file of the whole sweep has its points too.
+                yield Mapped(name, target, target if len(run.source.rows) == 2 else source, shape)
+                first += math.prod(count)
 
-
-def publish_virtual(
-    path: Path,
-    layout: Layout,
-    sources: Sequence[Source],
-    contents: Contents,
-    attributes: dict[str, Any],
-    disk: Disk,
-) -> None:
-    """Put a small file in place of `path` that shows the rows in the parts as one."""
-    specs = finished_specs(layout, contents)
-    rows = {array.name: array for array in layout.row_arrays()}
-    own = [spec for spec in specs if spec.name not in rows]
-    runs, folder = find_runs(layout, sources), parts_folder(path).name
-
-    def add_views(file: h5py.File) -> None:
-        views = [row_spec(layout, array) for array in rows.values()]
-        for spec in views:
-            array = rows[spec.name]
-            create_view(file, spec, array.fill, _mappings(layout, array, runs, folder))
-        attach_scales(file, views)
-
-    def build(temporary: Path) -> None:
-        build_file(temporary, own, attributes, disk, add_views, opened=rows)
-
-    publish(path, disk, build)
-
-
-def _mappings(
-    layout: Layout, array: RowArray, runs: Sequence[Run], folder: str
-) -> Iterator[Mapped]:
-    """Places of rows; file names are relative, so that file and folder may move together."""
-    zeros = (0,) * len(array.inner)
-    for run in runs:
-        name = f"{folder}/{run.source.path.name}"
-        shape = (*run.source.rows, *array.inner)
-        start, stop = layout.block_rows(run.block, run.block + run.count)
-        first = run.slot * layout.block
-        flat: list[Box] = [((start,), (stop - start,))]
-        if layout.sweep is not None:
-            found = boxes(start, stop, layout.n)
-            flat = [((p.start, t.start), (p.stop - p.start, t.stop - t.start)) for p, t in found]
-        for begin, count in flat:
-            rows = math.prod(count)
-            target: Box = ((*begin, *zeros), (*count, *array.inner))
-            source: Box = ((first, *zeros), (rows, *array.inner))
-            # An adopted file of the whole sweep has its points too.
-            yield Mapped(name, target, target if len(run.source.rows) == 2 else source, shape)
-            first += rows
+    return mappings

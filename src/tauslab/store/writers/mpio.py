@@ -21,37 +21,32 @@ import numpy.typing as npt
 
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import make_own_folder
-from tauslab.base.files.seals import SEALS, final_seals
 from tauslab.decomposition.ranks.on_root import on_root
-from tauslab.store.checking.opening import reading_back
-from tauslab.store.format.flat import boxes
+from tauslab.store.format.flat import Selection
 from tauslab.store.format.layout import Accumulators, Chunk, Layout, chunk_blocks
-from tauslab.store.format.schema import TEXT, file_specs, profile_contents, root_attributes
-from tauslab.store.format.statistics import statistics_contents
-from tauslab.store.format.versions import WRITERS
+from tauslab.store.format.schema import file_specs, root_attributes
 from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer
 from tauslab.store.hdf5.skeleton import build_file
+from tauslab.store.targets import remove_parts
+from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import slot_bytes
 from tauslab.store.writers.parts import AttemptStart, PartsOptions, PartsWriter
-from tauslab.store.writers.resume import Existing
-from tauslab.store.writers.rows import CHECKSUMS, MARKS, block_checksums
-from tauslab.store.writers.single import COMPLETE, a_row_each, remove_parts, require_all
-from tauslab.store.writers.sources import (
+from tauslab.store.writers.progress import (
     Source,
     distrust,
     marked_blocks,
     progress,
     read_source,
 )
+from tauslab.store.writers.rows import CHECKSUMS, MARKS, block_checksums
+from tauslab.store.writers.single import complete_in_place, names_in_place, require_all
 
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
 
 _IDLE_SECONDS = 0.05  # how long a rank with nothing to write lets the others wait
 _ABORT_SECONDS = 3.0
-
-Selection = tuple[slice, ...]
 
 
 def why_not(comm: Communicator) -> str | None:
@@ -202,7 +197,7 @@ class MpioWriter(PartsWriter):
         """Meet the other ranks and write what there is; False when all have ended."""
         request = self._next_request()
         chunk = None if request is None else request.chunk
-        pieces = [] if chunk is None else self._pieces(chunk)
+        pieces = [] if chunk is None else list(self._layout.selections(*chunk.span))
         most, left = self._ranks.largest([len(pieces), request is not None or not self._closing])
         for index in range(most):
             self._write_piece(chunk, pieces[index] if index < len(pieces) else None)
@@ -218,20 +213,6 @@ class MpioWriter(PartsWriter):
             return self._queue.get(timeout=0 if self._closing else _IDLE_SECONDS)
         except queue.Empty:
             return None
-
-    def _pieces(self, chunk: Chunk) -> list[tuple[Selection, slice]]:
-        """Boxes of the file's arrays, with the rows of the chunk that go there."""
-        layout, start = self._layout, chunk.start
-        stop = start + chunk.rows
-        if layout.sweep is None:
-            return [((slice(start, stop),), slice(0, chunk.rows))]
-        found: list[tuple[Selection, slice]] = []
-        first = 0
-        for box in boxes(start, stop, layout.n):
-            count = (box[0].stop - box[0].start) * (box[1].stop - box[1].start)
-            found.append((box, slice(first, first + count)))
-            first += count
-        return found
 
     def _write_piece(self, chunk: Chunk | None, piece: tuple[Selection, slice] | None) -> None:
         for array in self._layout.row_arrays():
@@ -288,25 +269,10 @@ class MpioWriter(PartsWriter):
     def _complete(self, totals: Accumulators, profile: list[dict[str, float | str]]) -> None:
         layout = self._layout
         require_all(self._path, marked_blocks(layout, self._sources(self._run)))
-        specs = file_specs(layout, self._comm.size)
-        others = {*self._names(), WRITERS}
-        names = [
-            spec.name
-            for spec in specs
-            if spec.dtype != TEXT and spec.allocated and spec.name not in others
-        ]
-        file = RawFile(self._path, [*names, SEALS], self._disk)
-        contents = statistics_contents(layout, totals)
-        contents |= profile_contents(a_row_each(file, profile))
-        for name, values in contents.items():
-            file.write(name, 0, values)
-        with reading_back(self._path) as finished:
-            seals = final_seals(finished, contents)
-        file.write(SEALS, 0, seals)
-        file.sync()
-        file.write(COMPLETE, 0, np.ones(1, np.uint8))
-        file.sync()
-        file.close()
+        names = names_in_place(file_specs(layout, self._comm.size))
+        others = [name for name in names if name not in self._names()]
+        file = RawFile(self._path, others, self._disk)
+        complete_in_place(file, layout, totals, profile)
         remove_parts(self._path, self._disk)
 
     def abort(self) -> None:

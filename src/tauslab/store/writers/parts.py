@@ -31,24 +31,16 @@ from tauslab.store.format.versions import WRITERS, with_this_program
 from tauslab.store.hdf5.disk import Disk, publish, write_error
 from tauslab.store.hdf5.in_place import RawFile, note_writer, stored_writers
 from tauslab.store.hdf5.skeleton import build_file
+from tauslab.store.targets import part_files, parts_folder, remove_parts
+from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import CheckpointSlots, slot_bytes
 from tauslab.store.writers.merge import (
-    publish_compressed,
-    publish_merged,
-    publish_virtual,
-    rows_of_runs,
+    publish_rows,
+    publish_view,
+    rows_of_parts,
+    views_of_parts,
 )
-from tauslab.store.writers.resume import Existing, part_files, parts_folder
-from tauslab.store.writers.rows import (
-    CHECKSUMS,
-    MARKS,
-    block_checksums,
-    row_names,
-    write_marks,
-    write_rows,
-)
-from tauslab.store.writers.single import COMPLETE, remove_parts, require_all
-from tauslab.store.writers.sources import (
+from tauslab.store.writers.progress import (
     Source,
     block_sums,
     distrust,
@@ -57,6 +49,16 @@ from tauslab.store.writers.sources import (
     progress,
     read_source,
 )
+from tauslab.store.writers.rows import (
+    CHECKSUMS,
+    COMPLETE,
+    MARKS,
+    block_checksums,
+    row_names,
+    write_marks,
+    write_rows,
+)
+from tauslab.store.writers.single import require_all
 
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator
@@ -299,15 +301,13 @@ class PartsWriter:
         compress = self._options.compress
         merged = compress > 0 or layout.payload_bytes < room
         attributes = root_attributes(layout, "plain" if merged else "virtual", self._run)
-        if compress:
-            rows = rows_of_runs(layout, sources)
-            publish_compressed(self._path, layout, rows, contents, attributes, self._disk, compress)
-        else:
-            join = publish_merged if merged else publish_virtual
-            join(self._path, layout, sources, contents, attributes, self._disk)
         if merged:
+            rows = rows_of_parts(layout, sources)
+            publish_rows(self._path, layout, rows, contents, attributes, self._disk, compress)
             remove_parts(self._path, self._disk)
             return
+        views = views_of_parts(layout, sources, self._folder.name)
+        publish_view(self._path, layout, views, contents, attributes, self._disk)
         needed = {run.source.path for run in find_runs(layout, sources)}
         for source in sources:
             if source.path not in needed:

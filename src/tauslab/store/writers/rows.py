@@ -13,6 +13,7 @@ from tauslab.store.hdf5.in_place import RawFile
 
 MARKS = "progress/blocks"
 CHECKSUMS = "progress/checksums"
+COMPLETE = "progress/complete"
 
 
 def row_names(layout: Layout) -> list[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 
 from tauslab.base.errors import OutputError
-from tauslab.base.files.drafts import remove_drafts
 from tauslab.base.files.seals import SEALS, final_seals
 from tauslab.store.checking.opening import reading_back
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout, chunk_blocks
 from tauslab.store.format.schema import (
     TEXT,
+    DatasetSpec,
     file_specs,
     profile_contents,
     root_attributes,
@@ -23,10 +22,10 @@ from tauslab.store.format.versions import WRITERS
 from tauslab.store.hdf5.disk import Disk, publish
 from tauslab.store.hdf5.in_place import RawFile, note_writer
 from tauslab.store.hdf5.skeleton import build_file
+from tauslab.store.targets import remove_parts
+from tauslab.store.writers.admission import Existing
 from tauslab.store.writers.checkpoint import CheckpointSlots, slot_bytes
-from tauslab.store.writers.resume import Existing, parts_folder
-from tauslab.store.writers.rows import CHECKSUMS, block_checksums, write_marks, write_rows
-from tauslab.store.writers.sources import (
+from tauslab.store.writers.progress import (
     StoredProgress,
     belongs_to,
     distrust,
@@ -34,33 +33,7 @@ from tauslab.store.writers.sources import (
     progress,
     read_source,
 )
-
-COMPLETE = "progress/complete"
-
-
-def remove_parts(path: Path, disk: Disk) -> None:
-    """Remove the parts of a result that needs them no more; other files stay."""
-    folder = parts_folder(path)
-    if not folder.is_dir():
-        return
-    for part in sorted(folder.glob("*.h5")):
-        disk.remove(part)
-    remove_drafts(folder)
-    if not any(folder.iterdir()):
-        folder.rmdir()
-
-
-def portions(path: Path) -> list[Path]:
-    """Files beside a result that hold the beginning of what is to be added to it."""
-    name = re.compile(rf"{re.escape(path.name)}\.(append|until-\d+)")
-    return sorted(p for p in path.parent.glob("*") if name.fullmatch(p.name) and p.is_file())
-
-
-def remove_portions(path: Path, disk: Disk) -> None:
-    """Remove what an earlier run was to add to a result that is replaced."""
-    for portion in portions(path):
-        remove_parts(portion, disk)
-        disk.remove(portion)
+from tauslab.store.writers.rows import CHECKSUMS, COMPLETE, block_checksums, write_marks, write_rows
 
 
 class SingleWriter:
@@ -93,12 +66,7 @@ class SingleWriter:
             note_writer(path, disk)
         found, self._marked = _begun(path, layout, disk, existing, run)
         self.completed, self.restored = found.completed, found.restored
-        names = [  # files of earlier versions have no list of writers, which `note_writer` writes
-            spec.name
-            for spec in specs
-            if spec.dtype != TEXT and spec.allocated and spec.name != WRITERS
-        ]
-        self._file = RawFile(path, [*names, SEALS], disk)
+        self._file = RawFile(path, names_in_place(specs), disk)
         self._slots = CheckpointSlots(self._file, layout, found.generation)
 
     def write(self, chunk: Chunk) -> None:
@@ -124,18 +92,7 @@ class SingleWriter:
             Some block was never written, or writing failed.
         """
         require_all(self._path, self._marked)
-        contents = statistics_contents(self._layout, totals) | profile_contents(
-            a_row_each(self._file, profile[:1])
-        )
-        for name, values in contents.items():
-            self._file.write(name, 0, values)
-        with reading_back(self._path) as file:
-            seals = final_seals(file, contents)
-        self._file.write(SEALS, 0, seals)
-        self._file.sync()
-        self._file.write(COMPLETE, 0, np.ones(1, np.uint8))
-        self._file.sync()
-        self._file.close()
+        complete_in_place(self._file, self._layout, totals, profile[:1])
         remove_parts(self._path, self._disk)
 
     def abort(self) -> None:
@@ -159,12 +116,35 @@ def _begun(
     return progress(layout, [source]), marked_blocks(layout, [source])
 
 
-def a_row_each(
-    file: RawFile, profile: list[dict[str, float | str]]
-) -> list[dict[str, float | str]]:
-    """As many rows as /profile has: those of an earlier attempt may have been more, or fewer."""
+def names_in_place(specs: list[DatasetSpec]) -> list[str]:
+    """Datasets of a file that are written in place.
+
+    Texts are not, nor is the list of writers, which files of earlier versions lack.
+    """
+    names = [spec.name for spec in specs if spec.dtype != TEXT and spec.allocated]
+    return [*(name for name in names if name != WRITERS), SEALS]
+
+
+def complete_in_place(
+    file: RawFile, layout: Layout, totals: Accumulators, profile: list[dict[str, float | str]]
+) -> None:
+    """Write statistics, profile and seals, put them on the device, mark the file complete, close.
+
+    The profile gets as many rows as /profile has: an earlier attempt may have had more ranks, or
+    fewer.
+    """
     rows = file.locations["profile/rank"].group_bytes // 4
-    return [*profile[:rows], *({} for _ in range(rows - len(profile)))]
+    each = [*profile[:rows], *({} for _ in range(rows - len(profile)))]
+    contents = statistics_contents(layout, totals) | profile_contents(each)
+    for name, values in contents.items():
+        file.write(name, 0, values)
+    with reading_back(file.path) as finished:
+        seals = final_seals(finished, contents)
+    file.write(SEALS, 0, seals)
+    file.sync()
+    file.write(COMPLETE, 0, np.ones(1, np.uint8))
+    file.sync()
+    file.close()
 
 
 def require_all(path: Path, marked: BoolArray) -> None:

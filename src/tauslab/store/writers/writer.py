@@ -15,9 +15,10 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.store.format.layout import Accumulators, BoolArray, Chunk, Layout
 from tauslab.store.hdf5.disk import Disk
+from tauslab.store.targets import parts_folder, remove_parts, remove_portions
+from tauslab.store.writers.admission import Existing, examine
 from tauslab.store.writers.memory import MemoryWriter
-from tauslab.store.writers.resume import Existing, examine, parts_folder
-from tauslab.store.writers.single import SingleWriter, remove_parts, remove_portions
+from tauslab.store.writers.single import SingleWriter
 
 if TYPE_CHECKING:
     from tauslab.decomposition.ranks.mpi import Communicator

@@ -22,7 +22,7 @@ from tauslab.model.network.network import Feature
 
 sys.path.insert(0, str(ROOT / "scripts" / "validation"))
 
-import validate_projection as validation
+import validate_cme as validation
 
 
 def network(species, *reactions, name="m", parameters=()):
@@ -46,14 +46,14 @@ def poisson(mean, n):
 
 @pytest.mark.parametrize("problem", validation.PROBLEMS[1:], ids=lambda problem: problem.name)
 def test_bounds_hold_in_exact_laws(problem):
-    for one in validation.compare(problem):
+    for one in validation.projected(problem):
         assert one.bound <= 1e-8 + 1e-11
         assert one.holds, one
 
 
 @pytest.mark.validate
 def test_bounds_hold_in_schlogl():
-    assert all(one.holds for one in validation.compare(validation.PROBLEMS[0]))
+    assert all(one.holds for one in validation.projected(validation.PROBLEMS[0]))
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-5, 1e-11])

@@ -11,11 +11,11 @@ from dbn_factory import CHAIN
 import tauslab as ts
 from tauslab import dbn
 from tauslab.analysis.dbn.build import build_network
-from tauslab.analysis.dbn.intervals import edges_of
+from tauslab.analysis.dbn.plan import edges_of
 from tauslab.analysis.dbn.results.file import counted_blocks, network_digest_lines
 from tauslab.base.errors import ConfigError, ModelError, StoppedEarly
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.dbn import (
     SPACINGS,
     DbnOptions,
@@ -110,7 +110,7 @@ def test_a_stopped_build_is_completed_to_the_same_network(model, tmp_path):
         return len(asked) > 2
 
     with pytest.raises(StoppedEarly, match=r"blocks counted: resume=True completes"):
-        build_network(ts.read(model), options, SerialCommunicator(), stop)
+        build_network(ts.read(model), options, Communicator(), stop)
     done = counted_blocks(tmp_path / "part.h5")
     assert 0 < done.sum() < len(done) == 30
     with pytest.raises(OSError, match="unfinished: complete it with resume=True"):

@@ -32,7 +32,7 @@ import os, signal, sys
 from tauslab.cli import main as cli
 from tauslab.analysis.dbn import parts as dbn_parts
 from tauslab.store.hdf5.disk import Disk
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
+from tauslab.decomposition.blocks import SharedBlocks
 begin = SharedBlocks.__init__
 SharedBlocks.__init__ = lambda self, numbers, **_: begin(
     self, numbers, smallest=1, room=1, largest=1

@@ -13,7 +13,7 @@ from reference_ensembles import case, course, network
 import tauslab as ts
 from tauslab.analysis.filters.chains import Chain
 from tauslab.analysis.filters.observing import ObservationModel
-from tauslab.model.portable.array_log import portable_log, portable_log_gamma
+from tauslab.model.portable import portable_log, portable_log_gamma
 
 SMALL = ("immigration_death_normal", "sir_binomial")
 
@@ -227,6 +227,12 @@ GOOD = {"time": [1.0, 2.0], "X": [5, 3]}
 def test_bad_data(data, observe, message):
     with pytest.raises(ts.ConfigError, match=message):
         ts.exact_filter(decay(), data, observe=observe)
+
+
+@pytest.mark.parametrize("ask", [ts.exact_filter, ts.particle_filter])
+def test_noise_must_be_given(ask):
+    with pytest.raises(ts.ConfigError, match=r'observe= is missing.*"normal\(sd=10\)"'):
+        ask(decay(), {"time": [1.0], "X": [5]})
 
 
 @pytest.mark.parametrize("n", [0, "3", 2.5, 2**40])

@@ -14,7 +14,7 @@ import pytest
 from reference_ensembles import case, network
 
 import tauslab as ts
-from tauslab.analysis.particles.checkpoints import Checkpoint
+from tauslab.analysis.particles.store import StateCheckpoint
 from tauslab.analysis.rare.walkers import weighted
 from tauslab.analysis.rare.walkers.steady import steadiness
 from tauslab.cli.main import main
@@ -60,7 +60,7 @@ class EndedError(Exception):
 
 def ended_after(monkeypatch, number):
     """A call ends right after it has written for the `number`-th time."""
-    save, written = Checkpoint.save, []
+    save, written = StateCheckpoint.save, []
 
     def saving(self, kept, *, last=False):
         save(self, kept, last=last)
@@ -69,7 +69,7 @@ def ended_after(monkeypatch, number):
             if len(written) == number:
                 raise EndedError
 
-    monkeypatch.setattr(Checkpoint, "save", saving)
+    monkeypatch.setattr(StateCheckpoint, "save", saving)
     return written
 
 
@@ -147,8 +147,8 @@ def test_a_command_that_is_killed_goes_on(tmp_path, monkeypatch, capsys):
     program = (
         "import tauslab.analysis.rare.keywords as k, sys, dataclasses as d\n"
         "from tauslab.analysis.particles import checkpoints as c\n"
-        "made = c.Checkpoint.__init__\n"
-        "c.Checkpoint.__init__ = lambda s, p, e, *more: made(s, p, 0.0, *more)\n"
+        "made = c.StateCheckpoint.__init__\n"
+        "c.StateCheckpoint.__init__ = lambda s, p, e, *more: made(s, p, 0.0, *more)\n"
         "from tauslab.cli.main import main\nmain(sys.argv[1:])"
     )
     command = [sys.executable, "-c", program, *words, "--checkpoint", "c.h5"]

@@ -42,10 +42,10 @@ def test_a_given_amount_is_that_of_the_target():
 
 def test_the_coordinate_of_a_function_is_told_the_amount():
     target = Target(made(first=True), "X >= 12", {})
-    progress = target.progress(lambda values: values("X") * values("E"))
+    progress = target.coordinate(lambda values: values("X") * values("E"))
     assert progress(np.array([[0, 2]], np.int32)).tolist() == [7.0]
     with pytest.raises(ts.ConfigError, match=r"where E = 3\.5, X = 2"):
-        target.progress(lambda values: values("X") * np.inf)(np.array([[0, 2]], np.int32))
+        target.coordinate(lambda values: values("X") * np.inf)(np.array([[0, 2]], np.int32))
 
 
 def test_walkers_that_overflow_end_also_where_such_a_species_comes_first():

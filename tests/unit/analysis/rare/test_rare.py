@@ -13,7 +13,7 @@ from reference_ensembles import case, network
 
 import tauslab as ts
 from tauslab.analysis.rare.estimate import RareResult
-from tauslab.analysis.rare.outcome import tell_uneven
+from tauslab.analysis.rare.search import tell_uneven
 from tauslab.analysis.rare.target import Target
 from tauslab.analysis.rare.walkers.steady import steadiness
 
@@ -207,10 +207,10 @@ def test_a_coordinate_that_falls_or_is_a_function():
     assert len({tuple(one) for one in found.values()}) == 1
     target = Target(immigration(), "X <= 3", {})
     states = np.array([[20], [3]], np.int32)
-    assert target.progress(None)(states).tolist() == [-20, -3]
-    assert target.progress("X").end == -3
-    assert Target(immigration(), "k < X", {}).progress(None).end == 10
-    assert Target(immigration(), "k < X", {"k": 12.0}).progress(None).end == 12
+    assert target.coordinate(None)(states).tolist() == [-20, -3]
+    assert target.coordinate("X").end == -3
+    assert Target(immigration(), "k < X", {}).coordinate(None).end == 10
+    assert Target(immigration(), "k < X", {"k": 12.0}).coordinate(None).end == 12
     assert target.reached(states).tolist() == [False, True]
 
 
@@ -296,7 +296,7 @@ def test_models_that_cannot_be_split():
         weighted(model=net)
     with pytest.raises(ts.ConfigError, match="two paths or more"):
         splitting(walkers=1)
-    with pytest.raises(ts.ConfigError, match="a network or its file"):
+    with pytest.raises(ts.ConfigError, match="a lattice or a file"):
         ts.weighted_ensemble(3, target="A > 1")
 
 

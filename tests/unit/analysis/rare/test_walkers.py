@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tauslab.analysis.rare.walkers.bins import AdaptiveBins, FixedBins, binning_of
-from tauslab.analysis.rare.walkers.groups import Groups
-from tauslab.analysis.rare.walkers.resampling import split_and_merge
+from tauslab.analysis.rare.walkers.bins import (
+    AdaptiveBins,
+    FixedBins,
+    Groups,
+    binning_of,
+    split_and_merge,
+)
 
 
 def test_copies_have_the_right_mean():

@@ -9,7 +9,6 @@ import pytest
 from places import ROOT
 
 import tauslab as ts
-from tauslab.analysis.sensitivity.pulling import pulled_back
 
 
 def left(**options):
@@ -77,14 +76,6 @@ def test_conditions_of_one_call():
     for wrong in ({"q": other}, {name: other[:-1]}):
         with pytest.raises(ts.ConfigError, match="one of those given at first, and as long"):
             given.with_jacobian([0.7], conditions=wrong)
-
-
-def test_the_chain_rule():
-    rng = np.random.default_rng(1)
-    jacobian, gradient = rng.normal(size=(3, 2, 4, 5)), rng.normal(size=(3, 2, 4))
-    np.testing.assert_allclose(
-        pulled_back(gradient, jacobian), np.einsum("cto,ctop->p", gradient, jacobian)
-    )
 
 
 def test_a_gradient_of_pytorch():

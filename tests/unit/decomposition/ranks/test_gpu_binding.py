@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tauslab.base import host_cores
-from tauslab.decomposition.ranks import job, local_rank
-from tauslab.decomposition.ranks.mpi import SerialCommunicator, gpu_index
+from tauslab.base import host
+from tauslab.decomposition.ranks import job, launcher
+from tauslab.decomposition.ranks.mpi import Communicator, gpu_index
 from tauslab.kernels.backends import BackendOptions
 
 
@@ -30,14 +30,14 @@ def test_the_gpu_of_a_rank(count, rank, environment, index):
 
 def test_the_number_of_a_process_needs_no_closing(recwarn):
     """It is held to the end of the process, where Python warns of sockets that are open."""
-    place, held = local_rank._take(f"closing-{os.getpid()}")
+    place, held = launcher._take(f"closing-{os.getpid()}")
     assert (place, type(held)) == (0, int)
     gc.collect()
     assert not [w for w in recwarn if issubclass(w.category, ResourceWarning)]
     os.close(held)
 
 
-class Fourth(SerialCommunicator):
+class Fourth(Communicator):
     """The fourth rank of its node."""
 
     gpu_rank = 3
@@ -49,7 +49,7 @@ def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
     """`srun --gpus-per-task=1` shows each rank one GPU; else all ranks of a node see all."""
     opened = []
     monkeypatch.setattr(job, "device_count", lambda _: visible)
-    monkeypatch.setattr(host_cores, "allowed_cores", lambda: 16)
+    monkeypatch.setattr(host, "allowed_cores", lambda: 16)
     monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
     monkeypatch.setattr(job, "get_backend", lambda *chosen: opened.append(chosen))
     job.open_backend("cuda", 0, Fourth())

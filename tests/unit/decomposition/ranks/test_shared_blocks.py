@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
+from tauslab.decomposition.blocks import SharedBlocks
 
 NUMBERS = np.array([0, 1, 4, 5, 6, 9, 12, 13])
 

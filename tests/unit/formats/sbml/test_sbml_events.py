@@ -9,8 +9,8 @@ from sbml_factory import mathml, model, parameter, read_text, species
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.formats.sbml.triggers import switch_times
-from tauslab.model.expressions.expression import parse
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 from tauslab.model.network.diagnosis.check import require_support
 from tauslab.model.network.network import Event
 

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from tauslab.model.expressions.derivative import OUTER_DERIVATIVES, STEPS, derivative
-from tauslab.model.expressions.expression import FUNCTIONS, parse, substitute
+from tauslab.model.expressions.expression import FUNCTIONS, substitute
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 
 VALUES = {"k": 0.7, "X": 3.0, "n": 2.0}
 TEXTS = [

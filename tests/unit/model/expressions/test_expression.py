@@ -21,12 +21,12 @@ from tauslab.model.expressions.expression import (
     call,
     check_depth,
     depth,
-    parse,
     substitute,
     symbols,
     to_text,
 )
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 
 A, B, C, X = (Symbol(name) for name in ("a", "b", "c", "x"))
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from tauslab.base.errors import ModelError
-from tauslab.model.expressions.expression import FUNCTIONS, Call, Expression, Number, call, parse
+from tauslab.model.expressions.expression import FUNCTIONS, Call, Expression, Number, call
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 
 INF, NAN = math.inf, math.nan
 

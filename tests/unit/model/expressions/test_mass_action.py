@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from tauslab.model.expressions.expression import Expression, Number, Symbol, call, parse, walk
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call, walk
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 from tauslab.model.expressions.mass_action import recognise
 
 SPECIES = {"A", "B", "X"}

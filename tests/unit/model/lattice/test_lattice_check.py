@@ -13,11 +13,12 @@ from spatial_factory import cell
 import tauslab as ts
 from tauslab.cli.main import main
 from tauslab.model.lattice.diagnosis.check import lattice_facts, poisson_tail
-from tauslab.model.lattice.diagnosis.occupancy import expected_occupancy
-from tauslab.model.lattice.diagnosis.pairs import critical_spacings
-from tauslab.model.lattice.diagnosis.reach import reached_types
-from tauslab.model.lattice.diagnosis.splitting import pair_error, splitting_of
-from tauslab.model.lattice.diagnosis.time_step import choose_time_step
+from tauslab.model.lattice.diagnosis.occupancy import (
+    critical_spacings,
+    expected_occupancy,
+    reached_types,
+)
+from tauslab.model.lattice.diagnosis.time_step import choose_time_step, pair_error, splitting_of
 from tauslab.model.lattice.values import lattice_values
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
-from tauslab.base import control_groups, host_memory
+from tauslab.base import host
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.cli.main import main
 from tauslab.model.lattice.diagnosis.time_step import choose_time_step
@@ -88,7 +88,7 @@ def test_a_uniform_map_is_that_of_an_array_of_zeros():
 
 
 def test_what_needs_more_memory_than_there_is_says_how_much(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(host_memory, "available_memory", lambda: 1 << 30)
+    monkeypatch.setattr(host, "available_memory", lambda: 1 << 30)
     large = moving(shape=(2048, 1024, 1024))
     with pytest.raises(
         ModelError, match="1024 sites of several types needs 2 GiB of memory; 1 GiB"
@@ -130,22 +130,21 @@ def test_memory_is_that_of_the_control_group(monkeypatch, tmp_path):
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 100000000 kB\nMemAvailable: 50000000 kB\n")
     (proc / "self" / "cgroup").write_text("0::/job/step\n")
-    monkeypatch.setattr(host_memory, "PROC", proc)
-    monkeypatch.setattr(control_groups, "PROC", proc)
-    monkeypatch.setattr(control_groups, "GROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(host_memory, "_address_space", lambda: iter(()))
-    assert host_memory.available_memory() == 50_000_000 << 10
+    monkeypatch.setattr(host, "PROC", proc)
+    monkeypatch.setattr(host, "GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(host, "_address_space", lambda: iter(()))
+    assert host.available_memory() == 50_000_000 << 10
     for folder, limit in ((group, "max"), (group.parent, str(3 << 30))):
         (folder / "memory.max").write_text(limit + "\n")
         (folder / "memory.current").write_text(str(2 << 30))
     (group.parent / "memory.stat").write_text(f"anon 5\ninactive_file {1 << 29}\n")
-    assert host_memory.available_memory() == (1 << 30) + (1 << 29)
+    assert host.available_memory() == (1 << 30) + (1 << 29)
     (proc / "self" / "cgroup").write_text("7:memory:/old\n")  # version 1
     old = tmp_path / "cgroup" / "memory" / "old"
     old.mkdir(parents=True)
     (old / "memory.limit_in_bytes").write_text(str(1 << 30))
     (old / "memory.usage_in_bytes").write_text(str(1 << 29))
-    assert host_memory.available_memory() == 1 << 29
+    assert host.available_memory() == 1 << 29
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tauslab.base.errors import ConfigError
-from tauslab.model.expressions.expression import as_expression, symbols
+from tauslab.model.expressions.expression import symbols
+from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.dependencies import parents, right_sides
 from tauslab.model.network.network import Network
 

@@ -8,8 +8,8 @@ import pytest
 import tauslab as ts
 from tauslab.base.errors import ModelError
 from tauslab.cli.main import main
+from tauslab.model.names import AVOGADRO
 from tauslab.model.network.counts import round_counts
-from tauslab.model.network.molecules import AVOGADRO
 
 _UNIT = """<unitDefinition id="substance"><listOfUnits>
 <unit kind="{kind}" scale="{scale}" multiplier="{multiplier}"/></listOfUnits></unitDefinition>"""

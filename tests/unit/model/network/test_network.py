@@ -11,8 +11,9 @@ import pytest
 import tauslab
 from tauslab.base.errors import ConfigError, ModelError, OutputError
 from tauslab.formats.read import read
-from tauslab.model.expressions.expression import Symbol, call, parse
+from tauslab.model.expressions.expression import Symbol, call
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 from tauslab.model.network.counts import round_counts
 from tauslab.model.network.equations import mass_action_law, parse_equation
 from tauslab.model.network.network import Network

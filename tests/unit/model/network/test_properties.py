@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tauslab.analysis.dbn.results.monitor import Monitor
+from tauslab.analysis.dbn.results.model_checking import Monitor
 from tauslab.base.errors import ConfigError
 from tauslab.model.expressions.expression import to_text
 from tauslab.model.network.properties import (

@@ -27,13 +27,13 @@ from tauslab.model.expressions.expression import (
     arguments_first,
     call,
     depth,
-    parse,
     substitute,
     symbols,
     walk,
     written_size,
 )
 from tauslab.model.expressions.host_math import evaluate
+from tauslab.model.expressions.infix import parse
 from tauslab.model.expressions.mass_action import distinct_factors, recognise
 from tauslab.model.expressions.reversible import SignAnalysis
 from tauslab.model.network.canonical import canonical_text, model_sha256

@@ -15,7 +15,7 @@ import pytest
 from places import TESTS
 
 import tauslab as ts
-from tauslab.decomposition.ranks.local_rank import local_rank, node_group
+from tauslab.decomposition.ranks.launcher import local_rank, node_group
 from tauslab.kernels.backends import device_count
 from tauslab.options import dask as dask_options
 from tauslab.runner.dask import cluster as dask_cluster
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_costs_only_its_blocks(cluster, client, tmp_path):
 @pytest.mark.usefixtures("one_block_launches")
 def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
     from tauslab.api.executor import run_job
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.formats.read import read_network
     from tauslab.options.ensemble import Options
     from tauslab.options.record import Record
@@ -129,7 +129,7 @@ def test_a_run_that_was_stopped_is_resumed(client, tmp_path):
     )  # fmt: skip
     asked = iter([False] * 5)  # a few launches, then a request to stop
     with pytest.raises(ts.StoppedEarly, match="blocks done: resume=True completes"):
-        run_job(read_network(SCHLOGL), stopping, SerialCommunicator(), lambda: next(asked, True))
+        run_job(read_network(SCHLOGL), stopping, Communicator(), lambda: next(asked, True))
     assert ts.open(path).complete is False
     resumed = ts.run(SCHLOGL, **options, **chosen, resume=True)
     assert lines(resumed) == lines(ts.run(SCHLOGL, **options))
@@ -315,7 +315,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(monkeypatch):
 
 def test_processes_of_a_machine_take_the_lowest_free_number():
     group = f"test-{os.getpid()}"
-    hold = "import sys; from tauslab.decomposition.ranks.local_rank import local_rank\n"
+    hold = "import sys; from tauslab.decomposition.ranks.launcher import local_rank\n"
     hold += "print(local_rank(sys.argv[1]), flush=True); sys.stdin.read()"
 
     def start():

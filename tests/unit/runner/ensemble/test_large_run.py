@@ -11,13 +11,13 @@ from sampling import ordinary
 
 import tauslab as ts
 from tauslab.cli.main import main
-from tauslab.kernels.backends.base import Style
 from tauslab.kernels.backends.cpu import CpuBackend
-from tauslab.kernels.exact import event_tables as plans
+from tauslab.kernels.backends.cuda import CudaBackend
+from tauslab.kernels.exact import plans
 from tauslab.kernels.exact.selectors import SELECTORS, mean_dependents, selector_of
-from tauslab.kernels.exact.sums import blocks_of_a_multiprocessor
 from tauslab.kernels.exact.table_network import tables_of, team_of
 from tauslab.kernels.exact.table_selector import TableSelector
+from tauslab.kernels.exact.tree_pdm import blocks_of_a_multiprocessor
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.kernels.network.tables import TableRows
 from tauslab.model.expressions.expression import Number
@@ -94,7 +94,7 @@ def test_selectors_agree_in_the_mean(n):
 @pytest.mark.usefixtures("one_block_launches")
 @pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "pdm", "rssa"))
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.options.ensemble import Options
     from tauslab.runner.ensemble.entry import run_network
 
@@ -108,11 +108,11 @@ def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
         run_network(
             network,
             Options(**given, method=ts.SSA(selector=selector, presimulation=0), output=path),
-            SerialCommunicator(),
+            Communicator(),
             stop=lambda: next(asked, True),
         )
     options = Options(**given, output=path, resume=True)
-    with run_network(network, options, SerialCommunicator()) as resumed:
+    with run_network(network, options, Communicator()) as resumed:
         assert resumed.attributes["selector"] == selector
         assert lines(resumed) == lines(whole)
 
@@ -149,7 +149,7 @@ def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch, limits
 
 
 def test_a_quarter_of_a_warp_where_trajectories_are_many_and_events_small():
-    gpu, cpu = Style(branches=False, warps=True), Style(branches=True)
+    gpu, cpu = CudaBackend.style, CpuBackend.style
     assert [team_of(gpu, 132, n, 2.0) for n in (0, 4096, 4224, 4225)] == [32, 32, 32, 8]
     assert [team_of(gpu, 132, 1 << 20, x) for x in (164.0, 585.0)] == [8, 32]
     assert team_of(cpu, 2, 1 << 20, 2.0) == 1

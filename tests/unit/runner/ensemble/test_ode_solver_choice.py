@@ -8,7 +8,7 @@ import pytest
 import tauslab as ts
 from tauslab.base.errors import ConfigError
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.from_file import with_stored_choices
 from tauslab.store.results.open import open_result
@@ -39,7 +39,7 @@ def test_stiff_equations_are_found(tmp_path):
         # By Radau of scipy with rtol 1e-11, atol 1e-13.
         assert stiff.amounts("x")[3, 1] == pytest.approx(1.85820595, rel=1e-6)
     options = Options(np.array([0.0, 200.0]), method=ts.ODE(), output=path, resume=True)
-    assert with_stored_choices(options, SerialCommunicator()).method.solver == "rosenbrock"
+    assert with_stored_choices(options, Communicator()).method.solver == "rosenbrock"
 
 
 def test_other_equations_stay_explicit():

@@ -8,7 +8,7 @@ import pytest
 from places import ROOT
 
 import tauslab as ts
-from tauslab.base import control_groups, host_memory
+from tauslab.base import host
 from tauslab.base.errors import DeviceError
 from tauslab.decomposition.halo.shared import HostMemory
 
@@ -21,8 +21,7 @@ def not_linux(monkeypatch, tmp_path):
         monkeypatch.delattr(os, name, raising=False)
     names = {k: v for k, v in os.sysconf_names.items() if k != "SC_AVPHYS_PAGES"}
     monkeypatch.setattr(os, "sysconf_names", names)
-    for module in (host_memory, control_groups):
-        monkeypatch.setattr(module, "PROC", tmp_path / "none")
+    monkeypatch.setattr(host, "PROC", tmp_path / "none")
 
 
 @pytest.mark.parametrize("method", ["ssa", "tau", "ode"])

@@ -10,11 +10,11 @@ from places import TESTS
 
 import tauslab as ts
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import get_backend
 from tauslab.kernels.backends.base import BackendOptions
 from tauslab.kernels.exact.owners import change_weights
-from tauslab.kernels.exact.presimulation import TRAJECTORIES
+from tauslab.kernels.exact.pilot import TRAJECTORIES
 from tauslab.kernels.exact.selectors import (
     MOST_BOUNDS,
     MOST_CANDIDATES,
@@ -26,7 +26,7 @@ from tauslab.kernels.exact.selectors import (
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction
 from tauslab.model.expressions.expression import Number
 from tauslab.options.ensemble import Options
-from tauslab.runner.ensemble.choices import presimulation as piloting
+from tauslab.runner.ensemble.choices import pilots as piloting
 from tauslab.runner.ensemble.choices.method_choice import outlook
 from tauslab.runner.ensemble.entry import run_network
 from tauslab.runner.ensemble.task import prepare
@@ -174,7 +174,7 @@ def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     )
     asked, network = iter([False]), ts.read(NET)
     with pytest.raises(ts.StoppedEarly):
-        run_network(network, options, SerialCommunicator(), lambda: next(asked, True))
+        run_network(network, options, Communicator(), lambda: next(asked, True))
     grown = tmp_path / "grown.h5"
     run(n=50, output=grown).close()
     monkeypatch.setattr(piloting, "selector_after", lambda *_: pytest.fail("asked again"))
@@ -182,7 +182,7 @@ def test_files_keep_what_a_pilot_chose(tree_favoured, monkeypatch, tmp_path):
     assert main(["run", str(first), "--quiet", "--device", "cpu", "-o", str(again)]) == 0
     assert lines(ts.open(again)) == whole
     resumed = replace(options, method=ts.SSA(), resume=True)
-    assert lines(run_network(network, resumed, SerialCommunicator())) == whole
+    assert lines(run_network(network, resumed, Communicator())) == whole
     assert lines(run(append=20, n=None, method=ts.SSA(presimulation=None), output=grown)) == whole
 
 
@@ -197,7 +197,7 @@ def test_portions_of_a_growing_run_have_one_choice(tree_favoured):
 def test_the_command_tells_what_a_pilot_chose(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(piloting, "selector_after", lambda *_: "tree")
     monkeypatch.setattr(
-        piloting, "presimulate", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
+        piloting, "run_pilot", lambda *_, **__: Pilot(np.full(288, 10.0), 3000, 576)
     )
     command = ["run", str(NET), "--t-end", "0.01", "--points", "2", "-n", "70", "--seed", "3",
                "--method", "ssa", "--device", "cpu", "-o", str(tmp_path / "a.h5"),

@@ -13,7 +13,7 @@ from places import TESTS
 from sampling import ordinary
 
 import tauslab as ts
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.ensemble import Options
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.entry import run_network
@@ -234,7 +234,7 @@ def test_a_stopped_run_is_resumed_to_the_same_bits(run, device, tmp_path, record
     )  # fmt: skip
     asked = iter([False, False, True])
     with pytest.raises(ts.StoppedEarly, match="resume=True"):
-        run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
+        run_network(pairs(), options, Communicator(), stop=lambda: next(asked, True))
     with ts.open(path) as unfinished, run(n=400) as every:
         assert not unfinished.complete
         done = np.repeat(unfinished.completed_blocks, 20)
@@ -310,7 +310,7 @@ def test_an_unfinished_run_gives_the_trajectories_that_are_there(tmp_path, monke
     )  # fmt: skip
     asked = iter([False, True])
     with pytest.raises(ts.StoppedEarly):
-        run_network(pairs(), options, SerialCommunicator(), stop=lambda: next(asked, True))
+        run_network(pairs(), options, Communicator(), stop=lambda: next(asked, True))
     with ts.open(path) as unfinished, pytest.warns(UserWarning, match="unfinished"):
         counts = unfinished.counts("X")
     done = np.repeat(unfinished.completed_blocks, 10)

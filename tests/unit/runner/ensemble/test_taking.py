@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import tauslab as ts
-from tauslab.decomposition.ranks.shared_blocks import SharedBlocks
+from tauslab.decomposition.blocks import SharedBlocks
 from tauslab.runner.ensemble.driver import Ensemble
 from tauslab.runner.ensemble.lane import LANES
 from tauslab.runner.ensemble.lanes import DeviceLanes

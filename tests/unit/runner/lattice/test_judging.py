@@ -9,7 +9,6 @@ import pytest
 import tauslab as ts
 from tauslab.model.lattice.diagnosis.check import lattice_report, waiting_part
 from tauslab.options.lattice import LatticeOptions, prepare_lattice
-from tauslab.runner.lattice.judging import Tally
 
 STEP = 1e-3
 
@@ -61,10 +60,6 @@ def test_check_expects_what_a_run_counts():
     assert waiting_part(5.0, 8) == pytest.approx(0.12210929 / 5)
     assert any(line.startswith("warning") and "slot" in line for line in lattice_report(boxes(40)))
     assert not any("wait for a slot" in line for line in lattice_report(boxes(16)))
-
-
-def test_tallies_add_up():
-    assert Tally(1, 10) + Tally(2, 30) == Tally(3, 40)
 
 
 def still(diffuses=False, count=5, shape=(4, 4, 4)):

@@ -10,7 +10,7 @@ from lattice_run_factory import digest, run
 from tauslab.api.api import ranks
 from tauslab.base.errors import StoppedEarly
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.filling import Filling
+from tauslab.kernels.lattice.plan import Filling
 from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as driver

@@ -13,8 +13,7 @@ from tauslab.api.api import ranks
 from tauslab.base.errors import ConfigError, InputFileError, StoppedEarly
 from tauslab.base.files.seals import seal
 from tauslab.base.files.text import put_attributes
-from tauslab.kernels.lattice.state import LatticeState, Samples
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING, LatticeState, Samples
 from tauslab.options.lattice import LatticeOptions, prepare_lattice
 from tauslab.runner.lattice import loop as lattice_loop
 from tauslab.runner.lattice import run as lattice

@@ -10,7 +10,7 @@ from spatial_factory import FRAMES, SHAPE, TIMES, write_result
 import tauslab as ts
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.cli.main import main
-from tauslab.store.results.lattice import recorded
+from tauslab.store.results.lattice import frames
 from tauslab.store.results.lattice.export import export_lattice
 from tauslab.store.results.lattice.result import LatticeResult, is_lattice_result
 from tauslab.views.lattice import _borders, plot_lattice
@@ -28,7 +28,7 @@ def stored(path, name, replica=0):
 
 
 def test_counts_and_frames(path, monkeypatch):
-    monkeypatch.setattr(recorded, "_SLAB", 5 * 7 * 8 * 5)  # five planes at a time
+    monkeypatch.setattr(frames, "_SLAB", 5 * 7 * 8 * 5)  # five planes at a time
     with LatticeResult(path) as result:
         assert result.species == ("A", "B", "C")
         assert result.site_types == ("outside", "cell")
@@ -44,7 +44,7 @@ def test_counts_and_frames(path, monkeypatch):
             lines = [(frame == 3).sum(axis=others) for frame in particles]
             assert (result.kymograph("C", axis) == lines).all()
         assert (result.kymograph("C") == result.kymograph("C", "z")).all()
-        assert [result.frame_at(t) for t in (None, 0.0, 0.19, 0.2, 9.0)] == [1, 0, 0, 1, 1]
+        assert [result.frames.at(t) for t in (None, 0.0, 0.19, 0.2, 9.0)] == [1, 0, 0, 1, 1]
 
 
 def test_replicas_are_told_apart(tmp_path):

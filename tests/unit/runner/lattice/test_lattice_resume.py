@@ -182,7 +182,6 @@ def test_what_was_lost_is_computed_again(whole, unfinished, tmp_path, harm, step
 @pytest.mark.parametrize("meddles", ordinary([False, True], True))
 def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, meddles):
     """At the end nothing is left to join, and all is as if it had been."""
-    from tauslab.store.lattice import early as lattice_early
     from tauslab.store.lattice import frames as lattice_frames
 
     hooks = ((10, meddling),) if meddles else ()
@@ -190,7 +189,7 @@ def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, meddles):
     with monkeypatch.context() as patch:
         patch.setattr(lattice_frames, "_join_frame", lambda *_: pytest.fail("was joined"))
         run(path, hooks=hooks, replicas=2).close()
-    monkeypatch.setattr(lattice_early.EarlyFrames, "add", lambda *_: None)
+    monkeypatch.setattr(lattice_frames.EarlyFrames, "add", lambda *_: None)
     run(late, hooks=hooks, replicas=2).close()
     assert digest(path) == digest(late)
     with h5py.File(path) as one, h5py.File(late) as other:

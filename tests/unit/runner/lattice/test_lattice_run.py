@@ -160,8 +160,8 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
         ({"max_hop": 0.6}, "max_hop=0.6"),
         ({"hooks": [(0, print)]}, "hooks"),
         ({"t_end": -1.0}, "t_end=-1"),
-        ({"t_end": "x"}, "t_end='x': a number is expected"),
-        ({"replicas": 1.5}, "replicas=1.5: a whole number is expected"),
+        ({"t_end": "x"}, "t_end='x' is not allowed"),
+        ({"replicas": 1.5}, "replicas=1.5 is not allowed: a whole number"),
     ],
 )
 def test_bad_options_are_named(options, message):

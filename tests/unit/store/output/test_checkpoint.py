@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sample_job import contents
 
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.writers.checkpoint import Checkpoint, decode, encode
 from tauslab.store.writers.writer import open_writer
 
@@ -40,7 +40,7 @@ def change_byte(path, name, index):
 
 
 def completed(job, path):
-    writer = open_writer(path, job.layout, SerialCommunicator(), resume=True)
+    writer = open_writer(path, job.layout, Communicator(), resume=True)
     writer.abort()
     expected = job.sums(0, int(writer.completed.sum()))
     for name, values in (writer.restored or {}).items():

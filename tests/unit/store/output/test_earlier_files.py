@@ -115,6 +115,11 @@ def test_a_filter_goes_on(tmp_path):
     )
 
 
+def test_a_checkpoint_is_no_result():
+    with pytest.raises(InputFileError, match=r"a checkpoint: repeat .* with checkpoint=.*state"):
+        ts.open(DATA / "filter_state.h5")
+
+
 def test_what_is_absent_is_refused_in_a_sentence():
     with (
         ts.open(DATA / "sums.h5") as result,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import h5py
 import numpy as np
 
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.layout import Chunk
 from tauslab.store.format.schema import PREFILL_BYTES
 from tauslab.store.hdf5.disk import Disk
@@ -53,7 +53,7 @@ def test_more_than_2_to_31_values(job, tmp_path):
     assert layout.payload_bytes > PREFILL_BYTES
     path, disk = tmp_path / "a.h5", CountingDisk()
     start, memory = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    writer = open_writer(path, layout, SerialCommunicator(), disk=disk)
+    writer = open_writer(path, layout, Communicator(), disk=disk)
     last = layout.n_blocks - 1
     for block in (0, 130, last):
         writer.write(rows_of(layout, block, block + 5))
@@ -71,16 +71,14 @@ def test_more_than_2_to_31_values(job, tmp_path):
             assert np.all(file["status"][begin:stop] == 0)
         # What is missing has no fill values here, but its status says so.
         assert np.all(file["status"][layout.block : 130 * layout.block] == 255)
-    assert (
-        open_writer(path, layout, SerialCommunicator(), resume=True, disk=disk).completed.sum() == 3
-    )
+    assert open_writer(path, layout, Communicator(), resume=True, disk=disk).completed.sum() == 3
 
 
 def test_statistics_of_many_trajectories_take_little_space(job, tmp_path):
     """A byte per trajectory, its status."""
     layout = large_job(job, n=1 << 24, trajectories=False, statistics=True, block=1 << 18)
     path = tmp_path / "a.h5"
-    open_writer(path, layout, SerialCommunicator()).abort()
+    open_writer(path, layout, Communicator()).abort()
     assert path.stat().st_size < layout.n + (1 << 20)
 
 
@@ -89,7 +87,7 @@ def test_a_write_waits_for_the_disk_once(job, tmp_path):
     layout = large_job(job, n=24, trajectories=True)
     for kind in ("single", "parts"):
         disk, path = CountingDisk(), tmp_path / f"{kind}.h5"
-        comm = SerialCommunicator()
+        comm = Communicator()
         writer = (
             open_writer(path, layout, comm, disk=disk)
             if kind == "single"
@@ -118,7 +116,7 @@ def test_fill_values_are_written_once(job, tmp_path):
 
     layout = large_job(job, n=300_000, block=10_000)
     path, disk = tmp_path / "a.h5", Volume()
-    open_writer(path, layout, SerialCommunicator(), disk=disk).abort()
+    open_writer(path, layout, Communicator(), disk=disk).abort()
     assert layout.payload_bytes < disk.written < layout.payload_bytes * 1.1
     with h5py.File(path) as file:
         assert np.all(file["counts"][:] == -1)

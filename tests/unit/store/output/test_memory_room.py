@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tauslab as ts
-from tauslab.base import host_memory
+from tauslab.base import host
 
 
 def decay():
@@ -19,7 +19,7 @@ GIVEN = {"t_end": 1.0, "points": 100, "seed": 1, "device": "cpu", "quiet": True}
 
 
 def test_more_rows_than_memory_takes(monkeypatch):
-    monkeypatch.setattr(host_memory, "available_memory", lambda: 64 << 20)
+    monkeypatch.setattr(host, "available_memory", lambda: 64 << 20)
 
     def never(*_args, **_given):
         raise AssertionError("the run began")
@@ -34,7 +34,7 @@ def test_more_rows_than_memory_takes(monkeypatch):
 
 
 def test_what_fits_or_goes_to_a_file_runs(monkeypatch, tmp_path):
-    monkeypatch.setattr(host_memory, "available_memory", lambda: 0)
+    monkeypatch.setattr(host, "available_memory", lambda: 0)
     assert ts.run(decay(), n=10, record="trajectories", **GIVEN).n == 10
     monkeypatch.setattr("tauslab.store.writers.memory._SMALL", 0)
     with pytest.raises(ts.ConfigError, match="of memory"):

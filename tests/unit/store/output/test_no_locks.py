@@ -11,8 +11,8 @@ import h5py
 import pytest
 
 from tauslab.base.errors import InputFileError
-from tauslab.base.files import locking
-from tauslab.base.files.locking import open_h5
+from tauslab.base.files import opening
+from tauslab.base.files.opening import open_h5
 from tauslab.kernels.backends.compilers import host_compiler
 from tauslab.store.checking.opening import open_hdf5
 
@@ -69,7 +69,7 @@ def test_only_a_missing_lock_is_passed_over(tmp_path, monkeypatch):
         raise OSError(number, f"Unable to open file (unable to lock file, errno = {number})")
 
     monkeypatch.setattr(h5py, "File", refuse)
-    monkeypatch.setattr(locking, "_told", set())
+    monkeypatch.setattr(opening, "_told", set())
     number = 11
     with pytest.raises(InputFileError, match="unable to lock"):
         open_hdf5(path)

@@ -11,13 +11,12 @@ import tauslab as ts
 from tauslab.base.errors import ConfigError, InputFileError, OutputError
 from tauslab.base.files.drafts import draft_of
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import cache
 from tauslab.model.network.canonical import write_network
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.locks import lock_path, written_by_us
-from tauslab.store.writers.resume import part_files, parts_folder
-from tauslab.store.writers.single import remove_parts
+from tauslab.store.targets import part_files, parts_folder, remove_parts
 
 OLD_NAMES = (".tauslab-tmp", ".writing", ".part", ".tauslab-frames")
 
@@ -83,7 +82,7 @@ def test_a_lock_is_never_a_second_name_of_a_file(folder):
     os.link(folder / "victim", lock_path(output))
     with (
         pytest.raises(ConfigError, match="tauslab-lock"),
-        written_by_us(output, SerialCommunicator()),
+        written_by_us(output, Communicator()),
     ):
         pass
     assert (folder / "victim").read_text() == "SECRET"
@@ -94,7 +93,7 @@ def test_who_holds_the_lock_removes_drafts_of_killed_runs(folder):
     draft_of(output).write_bytes(b"half a file")
     other = draft_of(output.with_name("y.h5"))
     other.write_bytes(b"being written")
-    with written_by_us(output, SerialCommunicator()):
+    with written_by_us(output, Communicator()):
         assert sorted(p.name for p in output.parent.iterdir()) == sorted(
             [lock_path(output).name, other.name]
         )

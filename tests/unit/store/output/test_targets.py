@@ -13,11 +13,10 @@ import pytest
 import tauslab as ts
 from tauslab.base.errors import ConfigError
 from tauslab.cli.main import main
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store import locks
 from tauslab.store.hdf5.disk import Disk, publish
-from tauslab.store.locks import lock_path, written_by_us
-from tauslab.store.results.array_file import writing_result
+from tauslab.store.locks import lock_path, writing_result, written_by_us
 
 MODEL = '[species]\nX = 5\n[[reactions]]\nequation = "X ->"\nrate = 1\n'
 RUN = ("run", "m.toml", "-n", "3", "--t-end", "1", "--quiet", "--device", "cpu", "--threads", "1")
@@ -123,9 +122,9 @@ def test_inputs_are_not_replaced(folder, capsys):
 HOLD = """if True:
     import sys, time
     from pathlib import Path
-    from tauslab.decomposition.ranks.mpi import SerialCommunicator
+    from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.store.locks import written_by_us
-    with written_by_us(Path("a.h5"), SerialCommunicator()):
+    with written_by_us(Path("a.h5"), Communicator()):
         print("held", flush=True)
         time.sleep(60)
 """
@@ -174,7 +173,7 @@ COURSE = ("filter", "m.toml", "t.csv", "--observe", "X=poisson(1)", "--seed", "1
 def test_a_second_analysis_is_told_who_writes(folder, capsys, words, option):
     """Two on one file: the second would replace what the first wrote, and both would end with 0."""
     (folder / "t.csv").write_text(TABLE)
-    with written_by_us(folder / "a.h5", SerialCommunicator()):
+    with written_by_us(folder / "a.h5", Communicator()):
         assert main([*words, option, "a.h5", "--device", "cpu", "--quiet"]) == 2
         told = capsys.readouterr().err
     assert f"a.h5 is being written by process {os.getpid()}" in told
@@ -183,35 +182,35 @@ def test_a_second_analysis_is_told_who_writes(folder, capsys, words, option):
 
 
 def test_a_second_report_is_told_who_writes(folder, capsys):
-    with written_by_us(folder / "a.html", SerialCommunicator()):
+    with written_by_us(folder / "a.html", Communicator()):
         assert main(["report", "m.toml", "-o", "a.html"]) == 2
         assert "a.html is being written by process" in capsys.readouterr().err
 
 
 def test_what_appears_during_an_analysis_is_kept(folder):
     path = folder / "a.h5"
-    with writing_result(path, SerialCommunicator()) as write:
+    with writing_result(path, Communicator()) as write:
         path.write_text("of another program")
         with pytest.raises(ConfigError, match=r"a\.h5 exists"):
             write(lambda new: new.write_text("ours"))
     assert path.read_text() == "of another program"
-    with writing_result(path, SerialCommunicator(), overwrite=True) as write:
+    with writing_result(path, Communicator(), overwrite=True) as write:
         write(lambda new: new.write_text("ours"))
     assert path.read_text() == "ours"
 
 
 def test_many_take_turns(folder):
     """A lock that is removed while another waits for it is not taken for one that is held."""
-    path, comm = folder / "a.h5", SerialCommunicator()
+    path, comm = folder / "a.h5", Communicator()
     program = """if True:
         from pathlib import Path
         from tauslab.base.errors import ConfigError
-        from tauslab.decomposition.ranks.mpi import SerialCommunicator
+        from tauslab.decomposition.ranks.mpi import Communicator
         from tauslab.store.locks import written_by_us
         done = 0
         while done < 200:
             try:
-                with written_by_us(Path("a.h5"), SerialCommunicator()):
+                with written_by_us(Path("a.h5"), Communicator()):
                     Path("mine").mkdir()  # fails if another is in here
                     Path("mine").rmdir()
                     done += 1
@@ -232,6 +231,6 @@ def test_a_file_system_without_locks(folder, monkeypatch):
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
     with (
         pytest.warns(UserWarning, match="this file system has no locks"),
-        written_by_us(folder / "a.h5", SerialCommunicator()),
+        written_by_us(folder / "a.h5", Communicator()),
     ):
         assert not lock_path(folder / "a.h5").exists()

@@ -9,19 +9,18 @@ import pytest
 from pairs_factory import pairs, run
 
 import tauslab as ts
-from tauslab.base import host_memory
+from tauslab.base import host
 from tauslab.base.errors import ConfigError, ModelError, OutputError
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.hdf5.disk import Disk
-from tauslab.store.locks import written_by_us
-from tauslab.store.results.array_file import require_new_file
+from tauslab.store.locks import require_new_file, written_by_us
 
 GIB = 1 << 30
 
 
 @pytest.fixture
 def little(monkeypatch):
-    monkeypatch.setattr(host_memory, "available_memory", lambda: GIB)
+    monkeypatch.setattr(host, "available_memory", lambda: GIB)
 
 
 @pytest.mark.usefixtures("little")
@@ -68,6 +67,6 @@ def test_a_lock_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "pwrite", full)
     with (
         pytest.raises((OutputError, ConfigError), match=r"a\.h5\.tauslab-lock"),
-        written_by_us(tmp_path / "a.h5", SerialCommunicator()),
+        written_by_us(tmp_path / "a.h5", Communicator()),
     ):
         pass

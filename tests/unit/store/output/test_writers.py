@@ -14,12 +14,12 @@ from mortal_disk import FullDisk
 from sample_job import contents, digest
 
 from tauslab.base.errors import ConfigError, InputFileError, OutputError
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.results.open import open_result
+from tauslab.store.writers.admission import existing_attributes
 from tauslab.store.writers.parts import PartsOptions
-from tauslab.store.writers.resume import existing_attribute
 from tauslab.store.writers.writer import open_writer
 
 # Parts of two blocks or so, and no merging: a view of many parts.
@@ -213,7 +213,7 @@ def test_a_finished_result_has_nothing_to_resume(job, tmp_path):
 def test_a_finished_result_takes_no_more(job, tmp_path):
     path = tmp_path / "a.h5"
     job.run(path)
-    writer = open_writer(path, job.layout, SerialCommunicator(), resume=True)
+    writer = open_writer(path, job.layout, Communicator(), resume=True)
     with pytest.raises(ValueError, match="trajectory 0 is in the finished result already"):
         writer.write(job.chunk(0, 2))
     writer.checkpoint({}, writer.completed)
@@ -227,10 +227,10 @@ def test_resume_without_a_file_starts_one(job, tmp_path):
     job.check(tmp_path / "a.h5")
 
 
-def test_existing_attribute(job, tmp_path):
-    assert existing_attribute(tmp_path / "a.h5", "block") is None
+def test_existing_attributes(job, tmp_path):
+    assert not existing_attributes(tmp_path / "a.h5")
     job.run(tmp_path / "a.h5")
-    assert existing_attribute(tmp_path / "a.h5", "block") == 3
+    assert existing_attributes(tmp_path / "a.h5")["block"] == 3
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -368,7 +368,7 @@ def test_bad_paths_are_refused(job, tmp_path):
         (tmp_path, "is a folder"),
     ):
         with pytest.raises(ConfigError, match=message):
-            open_writer(path, job.layout, SerialCommunicator())
+            open_writer(path, job.layout, Communicator())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -386,7 +386,7 @@ def test_full_disk_keeps_what_is_complete(job, tmp_path):
 
 @pytest.mark.parametrize("path", ["a.h5", None])
 def test_a_result_with_gaps_cannot_be_finished(job, tmp_path, path):
-    comm = SerialCommunicator()
+    comm = Communicator()
     writer = open_writer(path and tmp_path / path, job.layout, comm)
     writer.write(job.chunk(0, 2))
     with pytest.raises(OutputError, match="cannot be finished"):
@@ -395,7 +395,7 @@ def test_a_result_with_gaps_cannot_be_finished(job, tmp_path, path):
 
 
 def test_a_chunk_of_another_type_is_refused(job, tmp_path):
-    writer = open_writer(tmp_path / "a.h5", job.layout, SerialCommunicator())
+    writer = open_writer(tmp_path / "a.h5", job.layout, Communicator())
     chunk = job.chunk(0, 2)
     chunk.arrays["counts"] = chunk.arrays["counts"].astype(np.int64)
     with pytest.raises(ValueError, match="counts: int64"):

@@ -46,7 +46,11 @@ def test_a_file_is_the_result(found, kind, tmp_path, capsys):
     assert main(["info", str(path)]) == 0
     assert capsys.readouterr().out == "\n".join(one.lines()) + "\n"
     assert main(["export", str(path), "-o", "-"]) == 0
-    assert one.lines()[-1] in again._repr_html_().replace("&gt;", ">")
+    page = again._repr_html_()
+    assert one.lines()[-1] in page.replace("&gt;", ">")
+    assert ">method</th><td" in page
+    assert again != one
+    assert len({one, again}) == 2
     pytest.importorskip("matplotlib")
     assert main(["plot", str(path)]) == 0
     assert path.with_suffix(".png").is_file()

@@ -10,7 +10,7 @@ import pytest
 import result_factory as make
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.decomposition.ranks.mpi import SerialCommunicator
+from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.options.record import HistogramSpec
 from tauslab.store.format.layout import Chunk, Layout
 from tauslab.store.format.statistics import accumulate
@@ -112,7 +112,7 @@ def test_what_the_writers_write_has_the_digest_of_its_arrays(tmp_path, block):
     rows = ("status", "counts", "observables", "final")
     chunk = Chunk(0, {name: arrays[name] for name in rows})
     for path in (None, tmp_path / "r.h5"):
-        writer = open_writer(path, layout, SerialCommunicator())
+        writer = open_writer(path, layout, Communicator())
         writer.write(chunk)
         writer.finish(accumulate(layout, chunk.arrays), [{"device": "cpu"}])
         if isinstance(writer, MemoryWriter):

@@ -110,10 +110,14 @@ def test_large_counts_of_groups_are_summed_exactly():
         for part, shift in (("lo", 0), ("hi", 64)):
             words = [(value >> shift) % 2**64 for value in sums]
             stored[f"{name}_{part}"] = np.array(words, np.uint64)[:, None, None]
-    found = columns.stored_sums(
-        {f"s/{k}": np.asarray(v) for k, v in stored.items()}, "s", 0, apart=True
-    )
-    assert found.powers == ([int(groups.sum())], [sum(squares)], [sum(cubes)])
+    data = {f"statistics/{name}": np.asarray(values) for name, values in stored.items()}
+    data |= {"time": np.zeros(1), "species": np.array(["X"]), "status": np.zeros(12, np.uint8)}
+    found = Result(data, make.attributes(12) | {"group": 6})
+    assert (found.mean("X"), found.variance("X")) == exact_moments(groups.ravel().tolist())
+    whole = Result(data | {"counts": groups.reshape(12, 1, 1)}, make.attributes(12))
+    for name in stored:
+        del whole.data[f"statistics/{name}"]
+    assert found.skewness("X") == whole.skewness("X")
 
 
 def test_sums_of_groups_are_those_of_all():

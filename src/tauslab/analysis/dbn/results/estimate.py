@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab.analysis.dbn.results.inference import Evidence, check_given, frontier_forward
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.inference import (
+    Evidence,
+    check_given,
+    frontier_forward,
+    unknown_parameter,
+)
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 
-BinArray = npt.NDArray[np.int64]
 MOST_COMBINATIONS = 4096  # of intervals that are all tried
 _TOGETHER = 64  # settings of the parameters in a sweep
 _STARTS = 8
@@ -138,18 +142,18 @@ def log_likelihood(
     return float(frontier_forward(network, evidence_of(network, measurements), priors)[1][0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """Combinations of the parameters' intervals, and how well each explains measurements.
 
     `combinations` ``[combination, parameter]`` holds intervals; `log_likelihoods` and `priors`
     ``[combination]``; `squares` ``[combination]`` the squared differences between measurements and
     the network's means, in units of sd, as Liu et al. (2009) minimise; `complete` says whether
-    all combinations are here, or those that a search met.
+    all combinations are in it, or only the ones that a search met.
     """
 
     network: DynamicNetwork
-    combinations: BinArray
+    combinations: IntArray
     log_likelihoods: FloatArray
     squares: FloatArray
     priors: FloatArray
@@ -163,7 +167,7 @@ class Estimate:
 
     @property
     def posterior(self) -> FloatArray:
-        """Probability of each combination ``[combination]``, among those that are here."""
+        """Probability of each combination ``[combination]``, among the ones in it."""
         with np.errstate(divide="ignore"):
             logs = self.log_likelihoods + np.log(self.priors)
         top = logs.max()
@@ -175,10 +179,8 @@ class Estimate:
 
     def marginal(self, name: str) -> FloatArray:
         """Posterior probabilities of a parameter's intervals ``[bin]``."""
-        column = self._column(name)
-        return np.bincount(
-            self.combinations[:, column], self.posterior, self.network.bins(name)
-        ).astype(np.float64)
+        column = self.combinations[:, unknown_parameter(self.network, name)]
+        return np.bincount(column, self.posterior, self.network.bins(name)).astype(np.float64)
 
     def mean(self, name: str) -> float:
         """Posterior mean of a parameter, over the middles of its intervals."""
@@ -203,14 +205,6 @@ class Estimate:
             | {by: float(score[i])}
             for i in order
         ]
-
-    def _column(self, name: str) -> int:
-        if name not in self.network.parameters:
-            raise ConfigError(
-                f"{name} is not an unknown parameter; these are "
-                f"{', '.join(self.network.parameters)}"
-            )
-        return self.network.parameters.index(name)
 
 
 def estimate(
@@ -256,7 +250,7 @@ class _Rating:
         self.found: dict[tuple[int, ...], tuple[float, float]] = {}
 
     def all_of(self, combinations: Iterator[tuple[int, ...]]) -> None:
-        """Rate those that are new."""
+        """Rate the new ones."""
         fresh = (c for c in combinations if c not in self.found)
         while batch := list(itertools.islice(fresh, _TOGETHER)):
             names = self._network.parameters

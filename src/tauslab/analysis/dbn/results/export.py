@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import DynamicNetwork, FloatArray
+from tauslab.analysis.dbn.results.network import DynamicNetwork
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.store.hdf5.disk import Disk, publish

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tauslab._version import BITS_VERSION, __version__
-from tauslab.analysis.dbn.results.network import CountTable, DynamicNetwork, FloatArray, Structure
+from tauslab.analysis.dbn.results.network import CountTable, DynamicNetwork, Structure
+from tauslab.base.arrays import Array, BoolArray, FloatArray
 from tauslab.base.errors import InputFileError, reason_of
-from tauslab.base.files.damaged import reading
-from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile, safe_attributes, seal
-from tauslab.base.files.text import plain, put_attributes, put_text
+from tauslab.base.files.opening import reading
+from tauslab.base.files.seals import SealedFile, safe_attributes
+from tauslab.base.files.text import plain, put_attributes
 from tauslab.base.option_names import opt
 from tauslab.store.checking.opening import (
     METHOD_OF_DBNS,
@@ -26,11 +24,9 @@ from tauslab.store.checking.opening import (
     known_attributes,
     open_hdf5,
 )
-from tauslab.store.format.versions import BITS
-from tauslab.store.hdf5.buffers import Hdf5OnDisk
-from tauslab.store.hdf5.disk import Disk, publish
-from tauslab.store.results.array_result import digest_of
+from tauslab.store.results.array_result import digest_of, head_of_file
 from tauslab.store.results.columns import texts
+from tauslab.store.state import write_sealed
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -38,15 +34,14 @@ if TYPE_CHECKING:
 METHOD = METHOD_OF_DBNS
 _CHUNK = 1 << 16  # entries
 _PARTS = ("offsets", "bins", "counts")
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def is_network(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds a dynamic Bayesian network; False also for what is not HDF5."""
+    """Return whether a file holds a dynamic Bayesian network; False also for what is not HDF5."""
     return kind_of(path) == METHOD
 
 
-def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | None = None) -> None:
+def save(network: DynamicNetwork, path: Path, blocks: BoolArray | None = None) -> None:
     """Write a network under a temporary name and rename it.
 
     Parameters
@@ -59,47 +54,30 @@ def save(network: DynamicNetwork, path: Path, blocks: npt.NDArray[np.bool_] | No
     OutputError
         The file cannot be written.
     """
-    disk = Disk()
-
-    def build(temporary: Path) -> None:
-        with Hdf5OnDisk(temporary, disk, libver=("v110", "v110")) as opened:
-            _write(opened.file, network, blocks)
-            seal(opened.file)
-
-    publish(path, disk, build)
-
-
-def _write(file: h5py.File, network: DynamicNetwork, blocks: npt.NDArray[np.bool_] | None) -> None:
-    attributes = {
-        **network.attributes,
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "tauslab_version": __version__,
-        BITS: BITS_VERSION,
-        "method": METHOD,
-        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    }
+    attributes = {**network.attributes, **head_of_file(), "method": METHOD}
     if "seed" in network.attributes:
         attributes["seed"] = np.uint64(network.attributes["seed"])
-    put_attributes(file, attributes)
-    file["progress/complete"] = np.uint8(blocks is None or bool(blocks.all()))
+    arrays: dict[str, Any] = {"progress/complete": np.uint8(blocks is None or bool(blocks.all()))}
     if blocks is not None:
-        file["progress/blocks"] = blocks.astype(np.uint8)
-    for name, text in network.model.items():
-        put_text(file.require_group("model"), name, text)
-    if "source" in network.model:
-        put_attributes(file["model/source"], {"name": str(network.attributes.get("model", ""))})
+        arrays["progress/blocks"] = blocks.astype(np.uint8)
+    arrays |= {f"model/{name}": text for name, text in network.model.items()}
+    packed: dict[str, Array] = {}
     for name, array in datasets(network):
-        options: dict[str, Any] = {}
-        if name.startswith("dbn/tables/") and len(array) > _CHUNK:
-            chunk = (_CHUNK, *array.shape[1:])
-            options = {"chunks": chunk, "compression": "gzip", "compression_opts": 1}
-        if array.dtype.kind == "U":
-            group, _, last = name.rpartition("/")
-            put_text(file.require_group(group), last, array.tolist())
-        else:
-            file.create_dataset(name, data=array, **options)
-    _scales(file, network)
+        large = name.startswith("dbn/tables/") and len(array) > _CHUNK
+        (packed if large else arrays)[name] = array
+
+    def extend(file: h5py.File) -> None:
+        for name, array in packed.items():
+            chunks = (_CHUNK, *array.shape[1:])
+            file.create_dataset(
+                name, data=array, chunks=chunks, compression="gzip", compression_opts=1
+            )
+        if "source" in network.model:
+            name = str(network.attributes.get("model", ""))
+            put_attributes(file["model/source"], {"name": name})
+        _scales(file, network)
+
+    write_sealed(path, attributes, arrays, extend)
 
 
 def _scales(file: h5py.File, network: DynamicNetwork) -> None:
@@ -115,7 +93,7 @@ def _scales(file: h5py.File, network: DynamicNetwork) -> None:
         file[f"dbn/outside/{name}"].dims[0].attach_scale(file["time"])
 
 
-def datasets(network: DynamicNetwork) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def datasets(network: DynamicNetwork) -> Iterator[tuple[str, Array]]:
     """Names and contents of a file's datasets, in the order of the digest."""
     yield "time", network.times
     yield "dbn/variables", np.array(network.variables)
@@ -193,17 +171,17 @@ def _read(file: h5py.File) -> DynamicNetwork:
     )
 
 
-def counted_blocks(path: Path) -> npt.NDArray[np.bool_]:
+def counted_blocks(path: Path) -> BoolArray:
     """Which blocks of trajectories a stopped build has counted."""
     with reading(path, InputFileError), _checked(path) as file:
         if "progress/blocks" not in file:
             return np.ones(0, bool)
-        found: npt.NDArray[np.bool_] = file["progress/blocks"][()].astype(bool)
+        found: BoolArray = file["progress/blocks"][()].astype(bool)
         return found
 
 
 def network_digest_lines(path: Path) -> list[tuple[str, str]]:
-    """Name and SHA-256 of every dataset that counts; nominal course and probabilities do not.
+    """Name and SHA-256 of every dataset that counts; nominal values and probabilities do not.
 
     Raises
     ------

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.dbn.results.network import BinArray, DynamicNetwork, FloatArray, Rows
+from tauslab.analysis.dbn.results.network import BinArray, DynamicNetwork, ProbabilityRows
+from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 
 Evidence = Mapping[str, FloatArray]
@@ -24,7 +25,7 @@ _MOST_STATES = 1 << 24  # entries of a joint distribution
 _PIECE = 1 << 22  # products of marginals that are in memory at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Beliefs:
     """Probabilities of the intervals of all variables, given what is known.
 
@@ -126,7 +127,7 @@ def frontier_forward(
     return found, likelihood
 
 
-def _predicted(rows: Rows, parents: list[FloatArray], unseen: FloatArray) -> FloatArray:
+def _predicted(rows: ProbabilityRows, parents: list[FloatArray], unseen: FloatArray) -> FloatArray:
     """Marginals ``[setting, bin]`` after a step; rows that never occurred give `unseen`."""
     settings = len(parents[0])
     belief = np.zeros((settings, rows.probabilities.shape[1]))
@@ -194,7 +195,11 @@ def _at(evidence: Evidence, name: str, time: int) -> FloatArray | None:
 
 
 def _message(
-    rows: Rows, parents: list[FloatArray], index: int, likelihood: FloatArray, unseen: float
+    rows: ProbabilityRows,
+    parents: list[FloatArray],
+    index: int,
+    likelihood: FloatArray,
+    unseen: float,
 ) -> FloatArray:
     """Likelihood of what comes after, given each interval of parent number `index`."""
     others = [p[None] if i != index else np.ones((1, len(p))) for i, p in enumerate(parents)]
@@ -212,7 +217,7 @@ def exact(
 ) -> Beliefs:
     """Marginals of all nodes given all evidence, from their joint distribution.
 
-    Those of parameters are in the result too, the same at every time. Variables start
+    Marginals of parameters are in the result too, the same at every time. Variables start
     independently, and independently of parameters, as in the factored frontier.
 
     Raises
@@ -316,12 +321,18 @@ def _prior(network: DynamicNetwork, name: str, given: int | None) -> FloatArray:
 def check_given(network: DynamicNetwork, given: Mapping[str, int]) -> None:
     """Refuse what is no unknown parameter, or no number of one of its intervals."""
     for name, bin_ in given.items():
-        if name not in network.parameters:
-            raise ConfigError(
-                f"{name} is not an unknown parameter; these are {', '.join(network.parameters)}"
-            )
+        unknown_parameter(network, name)
         if not isinstance(bin_, int | np.integer) or not 0 <= bin_ < network.bins(name):
             raise ConfigError(f"{name} has intervals 0 to {network.bins(name) - 1}, not {bin_}")
+
+
+def unknown_parameter(network: DynamicNetwork, name: str) -> int:
+    """The number of an unknown parameter; a `ConfigError` for any other name."""
+    if name not in network.parameters:
+        raise ConfigError(
+            f"{name} is not an unknown parameter; these are {', '.join(network.parameters)}"
+        )
+    return network.parameters.index(name)
 
 
 def _checked(network: DynamicNetwork, evidence: Evidence) -> dict[str, FloatArray]:

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from tauslab.base.arrays import FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Entries, Family, Keys
 
-FloatArray = npt.NDArray[np.float64]
-CountArray = npt.NDArray[np.uint64]
 BinArray = npt.NDArray[np.uint8]
 
 MOST_DENSE = 1 << 24  # entries of a table that is written out
@@ -46,11 +45,11 @@ class Structure:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ProbabilityRows:
     """The rows of a conditional probability table that occurred, at one step.
 
-    `parents` u8 ``[row, parent]`` holds the parents' bins, `probabilities` ``[row, bin]`` those of
-    the node after the step.
+    `parents` u8 ``[row, parent]`` holds the parents' bins, `probabilities` ``[row, bin]`` are
+    of the node after the step.
     """
 
     parents: BinArray
@@ -62,13 +61,13 @@ class CountTable:
     """Counts of a node, given its parents, at all steps.
 
     `bins` u8 ``[entry, digit]``: the bins of the parents before the step, then the node's own after
-    it; entries are sorted. Those of step k (from time k to k + 1) are ``offsets[k]`` to
+    it; entries are sorted. Entries of step k (from time k to k + 1) are ``offsets[k]`` to
     ``offsets[k + 1]`` - 1. `counts` u64 ``[entry]``.
     """
 
-    offsets: npt.NDArray[np.int64]
+    offsets: IntArray
     bins: BinArray
-    counts: CountArray
+    counts: UintArray
 
     @classmethod
     def of(cls, entries: Entries, keys: Keys, steps: int) -> CountTable:
@@ -86,14 +85,14 @@ class CountTable:
         shares: FloatArray = self.counts / np.repeat(totals, np.diff([*starts, len(self.counts)]))
         return shares
 
-    def _row_starts(self) -> npt.NDArray[np.int64]:
+    def _row_starts(self) -> IntArray:
         """First entry of every configuration of parents at every step."""
         first = np.zeros(len(self.counts), bool)
         first[self.offsets[:-1][np.diff(self.offsets) > 0]] = True
         first[1:] |= (self.bins[1:, :-1] != self.bins[:-1, :-1]).any(axis=1)
         return np.flatnonzero(first).astype(np.int64)
 
-    def rows(self, step: int, n_bins: int) -> Rows:
+    def rows(self, step: int, n_bins: int) -> ProbabilityRows:
         """The rows that occurred at a step."""
         own = slice(self.offsets[step], self.offsets[step + 1])
         bins, counts = self.bins[own], self.counts[own].astype(np.float64)
@@ -102,10 +101,12 @@ class CountTable:
         row = np.cumsum(first) - 1
         found = np.zeros((int(first.sum()), n_bins))
         found[row, bins[:, -1]] = counts
-        return Rows(bins[first, :-1], found / np.maximum(1, found.sum(axis=1, keepdims=True)))
+        return ProbabilityRows(
+            bins[first, :-1], found / np.maximum(1, found.sum(axis=1, keepdims=True))
+        )
 
 
-@dataclass
+@dataclass(eq=False)
 class DynamicNetwork:
     """A time-variant dynamic Bayesian network that stands for an ensemble of trajectories.
 
@@ -126,7 +127,7 @@ class DynamicNetwork:
     outside
         How many values lay below, above, or were not finite, u64 ``[time, 3]``.
     nominal
-        Course with the model's own values ``[time, variable]``, if it was made.
+        Time course with the model's own values ``[time, variable]``, if it was made.
     attributes
         Seed, settings and digests, as in the file.
     """
@@ -135,12 +136,14 @@ class DynamicNetwork:
     times: FloatArray
     edges: Mapping[str, FloatArray]
     tables: Mapping[str, CountTable]
-    marginals: Mapping[str, CountArray]
-    outside: Mapping[str, CountArray]
+    marginals: Mapping[str, UintArray]
+    outside: Mapping[str, UintArray]
     nominal: FloatArray | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, str] = field(default_factory=dict)
-    _rows: dict[tuple[str, int], Rows] = field(default_factory=dict, init=False, repr=False)
+    _rows: dict[tuple[str, int], ProbabilityRows] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __enter__(self) -> Self:
         """As a result of another kind; there is nothing to close."""
@@ -168,7 +171,7 @@ class DynamicNetwork:
 
     @property
     def samples(self) -> int:
-        """Trajectories that were counted, those that are not finite among them."""
+        """Trajectories that were counted, with the ones that are not finite."""
         name = self.variables[0]
         return int(self.marginals[name][0].sum() + self.outside[name][0, 2])
 
@@ -209,7 +212,7 @@ class DynamicNetwork:
         """Mean of the interval midpoints over time ``[time]``, as sampled."""
         return self.marginal(name) @ self.midpoints(name)
 
-    def rows(self, name: str, step: int) -> Rows:
+    def rows(self, name: str, step: int) -> ProbabilityRows:
         """The rows of a variable's table that occurred at a step (from time `step`).
 
         Raises
@@ -264,7 +267,7 @@ def network_of(
     times: FloatArray,
     edges: Sequence[FloatArray],
     entries: Sequence[tuple[Entries, Keys]],
-    cells: tuple[CountArray, CountArray],
+    cells: tuple[UintArray, UintArray],
 ) -> DynamicNetwork:
     """Put together what devices counted; see `tauslab.kernels.dbn.count_tables.CountTables`."""
     steps = len(times) - 1

@@ -1,4 +1,4 @@
-"""What holds the states of particles on a device, moves them and copies them: one module a kind.
+"""States of particles on a device, and kernels that move and copy them: one module a kind.
 
 `motion` says what an ensemble asks of each, `network` moves counts, `amounts` the amounts of
 ordinary differential equations, `lattice` whole lattices.

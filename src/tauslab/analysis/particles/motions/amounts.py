@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Rows
+from tauslab.analysis.particles.motions.motion import Motion
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.tables import queue_words, queues_fit
 from tauslab.kernels.ode.codegen import event_shapes
 from tauslab.kernels.ode.engine import Ode
@@ -32,8 +32,8 @@ _PAST = {"delay", "delayed reaction"}  # features of networks that look back
 _BEFORE = "dopri5"  # which computes the start, before a solver is chosen
 
 
-class OdeMotion:
-    """Amounts of the particles of this rank on its device, and what moves them: a `Motion`.
+class OdeMotion(Motion):
+    """Amounts of particles of networks, moved by a solver of ordinary differential equations.
 
     `_table` holds all recorded quantities now, f64 ``[particle, quantity]``: species, then rules.
     Steps go on where they were, so that an ensemble that is advanced through some times has the
@@ -46,7 +46,6 @@ class OdeMotion:
     """
 
     missing = float("nan")
-    draws = waits = False
 
     def __init__(
         self,
@@ -57,9 +56,7 @@ class OdeMotion:
         comm: Communicator,
     ) -> None:
         self._network, self._options = network, options
-        self._backend, self._comm = backend, comm
-        self._rows = Rows(backend, comm)
-        self.shares = Shares(options.n, comm)
+        super().__init__(options.n, backend, comm)
         self._engine: Ode | None = None
         self.solver = ""
         self._key: Any = None
@@ -72,11 +69,6 @@ class OdeMotion:
         self._queue: Any = None  # f64 [own, word] where there are triggers
 
     @property
-    def n(self) -> int:
-        """Number of particles of all ranks."""
-        return self.shares.n
-
-    @property
     def species(self) -> tuple[str, ...]:
         """Names of the columns of amounts."""
         return self.task.species
@@ -86,8 +78,7 @@ class OdeMotion:
         """Names of recorded rules."""
         return self.task.observables
 
-    @property
-    def counts(self) -> Any:
+    def device_counts(self) -> Any:
         """Amounts f64 ``[particle of this rank, species]`` on the device."""
         return self._table[:, : len(self.species)]
 
@@ -97,7 +88,7 @@ class OdeMotion:
 
     @property
     def looks(self) -> bool:
-        """Whether new values may set off events at once."""
+        """Return whether new values may set off events at once."""
         return bool(self._system.triggered)
 
     @property
@@ -107,7 +98,7 @@ class OdeMotion:
 
     @property
     def _bytes(self) -> int:
-        """Of a particle: all it has before and after, and what kernels begin with."""
+        """Bytes of a particle: its state before and after a move, and the input of kernels."""
         words = len(self._system.quantities) + 1 + self._words
         return 8 * (2 * words + len(self._system.variables))
 
@@ -138,16 +129,10 @@ class OdeMotion:
         if key != self._key:
             self._key, self._engine = key, None
         self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
-        self._use_values(n)
-
-    def _use_values(self, n: int) -> None:
-        own, table = Shares(n, self._comm).own, self.task.constants
-        self._inputs = self._backend.upload(
-            np.ascontiguousarray(table[own]) if len(table) > 1 else table
-        )
+        self._inputs = self._upload_own(self.task.constants, n)
 
     def holds(self, name: str) -> bool:
-        """Whether equations or events change an amount of this name."""
+        """Return whether equations or events change an amount of this name."""
         return name in self._system.variables
 
     def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
@@ -181,21 +166,20 @@ class OdeMotion:
         self._table, _ = self._launch(0.0, 0.0, None, seed, first)
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
-        """The same with initial amounts ``[particle]`` of some species."""
+        """As of `Motion`; a model with triggers is refused."""
         if self.looks:
             raise ConfigError(
                 f"{self._network.name} has triggers, which {opt('method', 'ode')} looks at before "
                 "amounts are drawn: give amounts as arrays in parameters=, not in initial="
             )
-        self.begin(seed, first)
-        self.put({name: column.astype(np.float64) for name, column in columns.items()})
+        super().place(columns, seed, first)
 
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
         """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
         if end > start or not self.looks:
             self._choose(end)
         self._table, status = self._launch(start, end, self._variables(), seed, first)
-        return np.asarray(self.shares.joined(self._rows.host(status)))
+        return self._ends(status)
 
     def observe_own(self, now: float) -> FloatArray:  # noqa: ARG002 - as every motion
         """Recorded rules ``[particle of this rank, observable]``."""
@@ -297,21 +281,22 @@ class OdeMotion:
         backend, own = self._backend, self.shares.own
         rows = own.stop - own.start
         table = backend.empty((rows, 1, len(self._system.quantities)), np.float64)
-        status = backend.empty((rows,), np.uint8)
         queue, self._queue = self._queue, backend.empty((rows, self._words), np.float64)
-        if not rows:
-            return table.reshape(0, table.shape[2]), status
-        engine = self._compiled()
-        engine.between(start, end)
-        buffers = SampleBuffers(
-            counts=None, observables=table, final=None, status=status,
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64), scratch=engine.scratch(rows),
-            steps=self._steps, kept_queue=queue if self.looks else None,
+        buffers = SampleBuffers.of(
+            backend, rows, reals=table, steps=self._steps,
+            kept_queue=queue if self.looks else None,
             keep_queue=self._queue if self.looks else None,
         )  # fmt: skip
-        launch = Launch(first + own.start, rows, None, self._inputs, kept=kept)
-        most = self.task.options.max_steps
-        engine.start(launch, buffers, self._rows.stream, seed=seed, max_steps=most)
+        table = table.reshape(rows, table.shape[2])
+        if not rows:
+            return table, buffers.status
+        engine = self._compiled()
+        engine.between(start, end)
+        buffers.scratch = engine.scratch(rows)
+        launch = Launch(
+            first + own.start, rows, None, self._inputs, kept=kept, seed=seed,
+            max_steps=self.task.options.max_steps,
+        )  # fmt: skip
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
-        return table.reshape(rows, table.shape[2]), status
+        return table, buffers.status

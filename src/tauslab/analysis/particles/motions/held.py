@@ -1,7 +1,7 @@
-"""What states hold of species that nothing changes: values may be given anew at any time.
+"""Amounts in states of species that nothing changes: their values may be set at any time.
 
-What is whole has a column of counts, as in results; what is not is a number of laws and an
-observable. No law reads a column of such a species: it is for who looks.
+A whole amount has a column of counts, as in results; any other is a number in propensities and an
+observable. No propensity reads a column of such a species: users read it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray, Int32Array
+from tauslab.analysis.particles.motions.motion import own_rows
+from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.kernels.network.lowering import Constant
 from tauslab.model.expressions.expression import Number
 from tauslab.runner.ensemble.task import NetworkTask
 
 
-def own_rows(table: Array, own: slice) -> Array:
-    """Rows of this rank's particles, or the one row of all."""
-    return table[own] if len(table) > 1 else table
-
-
 def held_alike(before: NetworkTask, now: NetworkTask, names: Collection[str]) -> bool:
-    """Whether each of these species is whole, the same in all particles, and was before."""
+    """Return whether each of these species is whole, the same in all particles, and was before."""
     if before.unrounded or now.unrounded:
         return False
     columns = [now.lowered.species.index(name) for name in names]
@@ -33,7 +29,7 @@ def held_alike(before: NetworkTask, now: NetworkTask, names: Collection[str]) ->
 def counts_anew(
     before: NetworkTask, now: NetworkTask, names: Collection[str], own: Int32Array, rows: slice
 ) -> Int32Array:
-    """Counts ``[particle of this rank, species]`` as `now` has columns, from those of `before`."""
+    """Counts ``[particle of this rank, species]`` as `now` has columns, from counts of `before`."""
     old, new, species = before.lowered.recorded, now.lowered.recorded, now.lowered.species
     held = own_rows(now.initial, rows)
     counts = np.empty((len(own), len(new)), np.int32)
@@ -49,8 +45,8 @@ def held_amounts(task: NetworkTask, name: str, rows: slice) -> FloatArray:
     if name not in task.unrounded:
         number = lowered.species.index(name)
         return np.asarray(own_rows(task.initial, rows)[:, number], np.float64)
-    law = dict(lowered.observables)[name]
-    if isinstance(law, Constant):
-        return np.asarray(own_rows(task.constants, rows)[:, law.index], np.float64)
-    assert isinstance(law, Number)
-    return np.array([law.value])
+    tree = dict(lowered.observables)[name]
+    if isinstance(tree, Constant):
+        return np.asarray(own_rows(task.constants, rows)[:, tree.index], np.float64)
+    assert isinstance(tree, Number)
+    return np.array([tree.value])

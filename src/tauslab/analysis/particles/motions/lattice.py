@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Rows
+from tauslab.analysis.particles.motions.motion import Motion
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -19,14 +19,14 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.replicas import COUNTED, LatticeReplicas, Rest
-from tauslab.kernels.lattice.waiting import WAITING
+from tauslab.kernels.lattice.state import WAITING
 from tauslab.model.lattice.diagnosis.check import model_warnings
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import MOST_REPLICAS, set_parameters
 from tauslab.runner.lattice.judging import Judge
 from tauslab.store.state import State
 
-_LOOKED_AT = 1 << 26  # bytes of lattices that are looked at at once
+_LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _MOVED = 4  # lattices that one takes while it moves, about
 _WAITING_FIELDS = ("site", "age", "particle")
 
@@ -43,16 +43,13 @@ def region_names(lattice: Lattice) -> tuple[str, ...]:
     return tuple(f"{one}_in_{kind}" for kind in lattice.type_names for one in lattice.species)
 
 
-class LatticeMotion:
-    """Lattices of this rank on its device: a `Motion`.
+class LatticeMotion(Motion):
+    """Whole lattices as particles, moved by the steps of the model.
 
-    Every lattice makes the same steps. At time t it has made those that are over at t: the last
-    one ends at t or before. Of a lattice that is given others are the replicas of a run: replica
+    Every lattice makes the same steps. At time t the last step that was made ends at t or
+    before. Of a lattice that is given others are the replicas of a run: replica
     number i is placed as in ``tauslab.run(lattice, seed=...)``.
     """
-
-    missing = -1.0
-    draws = waits = looks = False
 
     def __init__(
         self,
@@ -62,9 +59,8 @@ class LatticeMotion:
         backend: Backend,
         comm: Communicator,
     ) -> None:
-        self._model, self._backend, self._comm = model, backend, comm
-        self._rows = Rows(backend, comm)
-        self.shares = Shares(n, comm)
+        super().__init__(n, backend, comm)
+        self._model = model
         self._step: float | None = None  # seconds; of the first values that were given
         self._done = 0  # steps of the model
         self._starts: list[LoweredLattice] = []  # with the values `_given`, of which each has one
@@ -79,11 +75,6 @@ class LatticeMotion:
     # ---------------------------------------------------------------- looking
 
     @property
-    def n(self) -> int:
-        """Number of particles of all ranks."""
-        return self.shares.n
-
-    @property
     def species(self) -> tuple[str, ...]:
         """Names of the columns of counts."""
         return tuple(self._model.species)
@@ -93,8 +84,7 @@ class LatticeMotion:
         """Counts in the sites of each type, where there are several."""
         return region_names(self._model)
 
-    @property
-    def counts(self) -> Any:
+    def device_counts(self) -> Any:
         """Counts int32 ``[particle of this rank, species]`` on the device."""
         return self._backend.upload(self.own_counts())
 
@@ -196,7 +186,7 @@ class LatticeMotion:
         self._told_of_splitting |= told is not None
 
     def _use(self, base: LoweredLattice, n: int) -> None:
-        """Make what moves lattices of this model, or give what there is its rates."""
+        """Make the replicas that move lattices of this model, or give them their rates."""
         held = self._replicas
         if held is None:
             each = math.prod(base.shape) * base.slots * np.dtype(base.particle_type).itemsize
@@ -230,7 +220,7 @@ class LatticeMotion:
         self._by_type = self._lattices.count()
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
-        """The same with so many particles ``[particle]`` of some species."""
+        """As of `Motion`."""
         held = self._starts, self._which
         table = np.stack([*columns.values(), self._which], axis=1)
         unique, which = np.unique(table, axis=0, return_inverse=True)
@@ -243,7 +233,7 @@ class LatticeMotion:
         self._starts, self._which = held
 
     def holds(self, name: str) -> bool:
-        """Whether a name is a species: how many there are is part of the state."""
+        """Return whether a name is a species, whose number is part of the state."""
         return name in self._model.species and name not in self._model.parameters
 
     def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
@@ -289,7 +279,7 @@ class LatticeMotion:
         self._use(lattices.lattice, len(ancestors))
 
     def _moved_rest(self, order: IntArray, wanted: Any) -> tuple[Rest, IntArray]:
-        """What lattices have beside particles in sites, after a move as of `Rows.moved`."""
+        """The rest of the state of lattices, after a move as of `DeviceRows.moved`."""
         held, by_type = self._lattices.rest, self._by_type
         if self._comm.size == 1:
             return held.take(order), by_type[order]
@@ -391,7 +381,7 @@ def _same_hops(one: LoweredLattice, other: LoweredLattice) -> bool:
 
 
 def _same(one: LoweredLattice, other: LoweredLattice) -> bool:
-    """Whether kernels and tables of one do for the other, but for rates of each lattice."""
+    """Return whether two models have the same kernels and tables, but for rates of each lattice."""
     rates = all(
         (a.rates == b.rates).all() for a, b in zip(one.reactions, other.reactions, strict=True)
     )

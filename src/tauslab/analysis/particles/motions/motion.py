@@ -1,102 +1,149 @@
-"""What an ensemble asks of those who move its particles, and rows that go between ranks."""
+"""The motion that an ensemble asks for, and rows of device memory that go between ranks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import DeviceError
-from tauslab.base.host_memory import in_bytes
+from tauslab.base.host import in_bytes
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.gather import Gather
 from tauslab.store.state import State
 
 
-class Motion(Protocol):
-    """States of the particles of this rank, and what moves them.
+class Motion(ABC):
+    """States of the particles of this rank on its device, and what moves them.
 
     Rank r of R has the particles from n r / R to n (r + 1) / R. Where nothing else is said, arrays
-    ``[particle]`` are of all ranks.
+    ``[particle]`` are of all ranks. A row goes to another rank where an ancestor of a particle is
+    there.
+
+    Attributes
+    ----------
+    missing
+        In place of the counts of a particle that has ended.
     """
 
-    shares: Shares
-    missing: float  # in place of the counts of a particle that has ended
+    missing = -1.0
+
+    def __init__(self, n: int, backend: Backend, comm: Communicator) -> None:
+        self._backend, self._comm = backend, comm
+        self._rows = DeviceRows(backend, comm)
+        self.shares = Shares(n, comm)
 
     @property
     def n(self) -> int:
         """Number of particles of all ranks."""
+        return self.shares.n
 
     @property
+    @abstractmethod
     def species(self) -> tuple[str, ...]:
         """Names of the columns of counts."""
 
     @property
+    @abstractmethod
     def observables(self) -> tuple[str, ...]:
         """Names of what is computed from a state."""
 
     @property
-    def counts(self) -> Any:
-        """Counts, or amounts, ``[particle of this rank, species]`` on the device."""
-
-    @property
     def draws(self) -> bool:
-        """Whether initial amounts are drawn, by a round to time 0."""
+        """Return whether initial amounts are drawn, by a round to time 0."""
+        return False
 
     @property
     def waits(self) -> bool:
-        """Whether something is still to happen at the present time: events at time 0."""
+        """Return whether something is still to happen at the present time: events at time 0."""
+        return False
 
     @property
     def looks(self) -> bool:
-        """Whether new values may set off events at once."""
+        """Return whether new values may set off events at once."""
+        return False
 
+    @abstractmethod
+    def device_counts(self) -> Any:
+        """Counts, or amounts, ``[particle of this rank, species]`` on the device."""
+
+    @abstractmethod
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
 
+    @abstractmethod
     def begin(self, seed: int, first: int) -> None:
         """Put all particles at the start; the first has this number."""
 
     def place(self, columns: Mapping[str, IntArray], seed: int, first: int) -> None:
-        """The same with initial counts ``[particle]`` of some species."""
+        """Put all particles at the start, with initial counts ``[particle]`` of some species."""
+        self.begin(seed, first)
+        self.put(columns)
 
+    @abstractmethod
     def holds(self, name: str) -> bool:
-        """Whether a name is part of the state, and not a value with which it moves."""
+        """Return whether a name is part of the state, and not a value with which it moves."""
 
-    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
+    @abstractmethod
+    def put(self, columns: Mapping[str, Array], now: float = 0.0) -> None:
         """Replace parts of the state by name, ``[particle]``, at the time `now`.
 
         A ConfigError says which cannot be. After new values of parameters it is called, too, with
         no columns.
         """
 
+    @abstractmethod
     def advance(self, start: float, end: float, seed: int, *, first: int = 0) -> Array:
-        """Move all particles; how each ended, u8 ``[particle]`` as in /status."""
+        """Move all particles; how each ended, u8 ``[particle]`` as in /status.
 
+        The particles have numbers from `first` on, of which their draws are made.
+        """
+
+    @abstractmethod
     def observe_own(self, now: float) -> FloatArray:
         """Observables ``[particle of this rank, observable]``."""
 
+    @abstractmethod
     def own_counts(self) -> Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
 
+    @abstractmethod
     def own_count(self, number: int) -> Array:
         """A copy of one column of them."""
 
+    @abstractmethod
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
 
+    @abstractmethod
     def stored(self) -> dict[str, Array]:
         """Whole states of all particles by name. Collective."""
 
+    @abstractmethod
     def take_up(self, state: State) -> None:
         """Go on from what `stored` gave; an `InputFileError` says what does not fit."""
 
+    def _upload_own(self, table: Array, n: int) -> Any:
+        """Rows of this rank's particles, of n in all, or the one row of all."""
+        own = Shares(n, self._comm).own
+        return self._backend.upload(np.ascontiguousarray(own_rows(table, own)))
 
-class Rows:
+    def _ends(self, status: Any) -> Array:
+        """Statuses of all particles, from a buffer of this rank. Collective."""
+        return np.asarray(self.shares.joined(self._rows.host(status)))
+
+
+def own_rows(table: Array, own: slice) -> Array:
+    """Rows of this rank's particles, or the one row of all."""
+    return table[own] if len(table) > 1 else table
+
+
+class DeviceRows:
     """Rows of device memory, one for each particle of this rank."""
 
     def __init__(self, backend: Backend, comm: Communicator) -> None:
@@ -115,7 +162,7 @@ class Rows:
         """Rows that this rank holds after a move. Collective.
 
         ``wanted[r]`` are the rows of this rank that rank r needs. Rows that arrive form a pool:
-        first this rank's own, then those of the other ranks in order. Particle i becomes row
+        first this rank's own, then rows of the other ranks in order. Particle i becomes row
         ``order[i]`` of the pool. Both come from `Shares.route`.
         """
         backend, rank = self.backend, self.comm.rank

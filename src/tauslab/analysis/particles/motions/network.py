@@ -8,13 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.held import (
-    counts_anew,
-    held_alike,
-    held_amounts,
-    own_rows,
-)
-from tauslab.analysis.particles.motions.motion import Rows
+from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
+from tauslab.analysis.particles.motions.motion import Motion, own_rows
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -22,7 +17,7 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.ensemble.engine import Engine
-from tauslab.kernels.ensemble.launch import CONTROL_WORDS, WORK, Launch, SampleBuffers
+from tauslab.kernels.ensemble.launch import Launch, SampleBuffers
 from tauslab.kernels.events.codegen import completions, shape
 from tauslab.kernels.events.divide import Divide
 from tauslab.kernels.events.tables import (
@@ -39,21 +34,18 @@ from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.state import State
 
 
-class NetworkMotion:
-    """States of the particles of this rank on its device, and what moves them: a `Motion`.
+class NetworkMotion(Motion):
+    """Counts of particles of networks, moved by exact steps or leaps.
 
     A state is counts int32 ``[particle, species]``; of a network with events, rate rules or delayed
     reactions also `kept`, f64 ``[particle, words]``, which holds quantities that are not whole,
-    triggers, executions that wait and reactions that complete later. Rank r of R has the particles
-    from n r / R to n (r + 1) / R. Rows go to another rank where an ancestor is there.
+    triggers, executions that wait and reactions that complete later.
 
     Parameters
     ----------
-    laws
-        Species whose initial counts others draw, in place of what the model says of them.
+    drawn
+        Species whose initial counts the ensemble draws, in place of the model.
     """
-
-    missing = -1.0
 
     def __init__(
         self,
@@ -62,24 +54,17 @@ class NetworkMotion:
         rows: Mapping[str, Any],
         backend: Backend,
         comm: Communicator,
-        laws: Collection[str] = (),
+        drawn: Collection[str] = (),
     ) -> None:
-        self._network, self._options, self._laws = network, options, laws
-        self._backend, self._comm = backend, comm
-        self._rows = Rows(backend, comm)
+        self._network, self._options, self._drawn = network, options, drawn
+        super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
-        self.shares = Shares(options.n, comm)
         self.task: NetworkTask
         self.prepare(rows, options.n)
         self._require_room(options.n)
         self.counts: Any = backend.upload(self._first_counts())
         self.kept: Any = None  # before the first launch counts alone are known
-
-    @property
-    def n(self) -> int:
-        """Number of particles of all ranks."""
-        return self.shares.n
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -93,12 +78,12 @@ class NetworkMotion:
 
     @property
     def waits(self) -> bool:
-        """Whether something is still to happen at the present time: events at time 0."""
+        """Return whether something is still to happen at the present time: events at time 0."""
         return self.kept is None and self.words > 0
 
     @property
     def looks(self) -> bool:
-        """Whether new values may set off events at once."""
+        """Return whether new values may set off events at once."""
         return self.kept is not None
 
     @property
@@ -121,7 +106,7 @@ class NetworkMotion:
 
     @property
     def draws(self) -> bool:
-        """Whether initial amounts are drawn as the model says: by the first launch."""
+        """Return whether initial amounts are drawn as the model says: by the first launch."""
         dynamics = self.task.lowered.dynamics
         return dynamics is not None and bool(dynamics.drawn)
 
@@ -139,10 +124,10 @@ class NetworkMotion:
             )
         before = self.task if hasattr(self, "task") else None
         options = replace(self._options, n=n, set=dict(rows))
-        self.task = _without_draws(prepare(self._network, options), self._laws)
-        if before is not None and _told(before.lowered) != _told(self.task.lowered):
+        self.task = _without_draws(prepare(self._network, options), self._drawn)
+        if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
-        self._upload_constants(n)
+        self._constants = self._upload_own(self.task.constants, n)
         if before is not None and hasattr(self, "counts"):
             self._hold_anew(before)
 
@@ -169,18 +154,13 @@ class NetworkMotion:
         size = (own.stop - own.start, initial.shape[1])
         return np.ascontiguousarray(np.broadcast_to(rows, size))
 
-    def begin(self, seed: int = 0, first: int = 0) -> None:  # noqa: ARG002 - as every motion
+    def begin(self, seed: int, first: int) -> None:  # noqa: ARG002 - as every motion
         """Put all particles at the start."""
         self.kept = None
         self.counts = self._backend.upload(self._first_counts())
 
-    def place(self, columns: Mapping[str, IntArray], seed: int = 0, first: int = 0) -> None:
-        """The same with initial counts ``[particle]`` of some species."""
-        self.begin(seed, first)
-        self.put(columns)
-
     def holds(self, name: str) -> bool:
-        """Whether reactions or events change a species of this name."""
+        """Return whether reactions or events change a species of this name."""
         if name in self._network.constant_species():
             return False
         if name in self.reals and self.kept is not None:
@@ -190,25 +170,22 @@ class NetworkMotion:
     def advance(
         self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
     ) -> Array:
-        """Move all particles; how each ended, u8 ``[particle]`` as in /status.
-
-        Parameters
-        ----------
-        first
-            Number of the first particle, of which its draws are made.
-        halt
-            Place of the quantity that halts a particle; -1 for none.
-        """
-        status = self._launch(start, end, seed, first, halt)
-        return np.asarray(self.shares.joined(self._rows.host(status)))
-
-    def observe(self, now: float) -> FloatArray:
-        """Observables ``[particle, observable]``."""
-        return np.asarray(self.shares.joined(self.observe_own(now)))
+        """As of `Motion`; `halt` is the place of the quantity that halts a particle, or -1."""
+        return self._ends(self._launch(start, end, seed, first, halt))
 
     def observe_own(self, now: float) -> FloatArray:
         """Observables ``[particle of this rank, observable]``."""
-        return self._rows.host(self._observables(now))[:, 0]
+        backend, task = self._backend, self.task
+        rows = self.counts.shape[0]
+        found = backend.empty((rows, 1, len(task.observables)), np.float64)
+        if rows and task.observables:
+            buffers = SampleBuffers.of(backend, rows, reals=found)
+            self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
+        return self._rows.host(found)[:, 0]
+
+    def device_counts(self) -> Any:
+        """Counts int32 ``[particle of this rank, species]`` on the device."""
+        return self.counts
 
     def take(self, ancestors: IntArray) -> None:
         """Make particle i what particle ``ancestors[i]`` was; their number may change."""
@@ -248,7 +225,7 @@ class NetworkMotion:
 
     def stored(self) -> dict[str, Array]:
         """Counts of all particles, and what events keep of them."""
-        found = {"counts": self.host_counts()}
+        found = {"counts": self.shares.joined(self.own_counts())}
         if self.kept is not None:
             found["kept"] = self.shares.joined(self._rows.host(self.kept))
         return found
@@ -297,21 +274,9 @@ class NetworkMotion:
         """Let copies of mothers take the parts of daughters: see `Divide.start`, for all ranks."""
         if self._divide is None:
             self._divide = Divide(self._backend)
-        own = self.shares.own
-        self._divide.start(
-            self.kept,
-            side[own],
-            mother[own],
-            part[own],
-            share,
-            self._rows.stream,
-            seed=seed,
-            halt=halt,
-        )
-
-    def host_counts(self) -> Int32Array:
-        """A copy of the counts ``[particle, species]`` on the host."""
-        return np.asarray(self.shares.joined(self.own_counts()))
+        own, stream = self.shares.own, self._rows.stream
+        each = (side[own], mother[own], part[own])
+        self._divide.start(self.kept, *each, share, stream, seed=seed, halt=halt)
 
     def own_counts(self) -> Int32Array:
         """A copy of the counts ``[particle of this rank, species]`` on the host."""
@@ -322,31 +287,16 @@ class NetworkMotion:
         return self._rows.column(self.counts, number)
 
     def _launch(self, start: float, end: float, seed: int, first: int, halt: int) -> Any:
-        backend, lowered = self._backend, self.task.lowered
+        backend, moves = self._backend, self.task.lowered.dynamics is not None
         rows = self.counts.shape[0]
-        counts = backend.empty(self.counts.shape, np.int32)
-        status = backend.empty((rows,), np.uint8)
-        keep = None
-        if lowered.dynamics is not None:
-            keep = self.kept
-            if keep is None:
-                keep = backend.empty((rows, self.words), np.float64)
+        counts, keep = backend.empty(self.counts.shape, np.int32), self.kept
+        if moves and keep is None:
+            keep = backend.empty((rows, self.words), np.float64)
+        buffers = SampleBuffers.of(backend, rows, final_counts=counts, keep=keep)
         if rows:
-            time = end if lowered.dynamics is not None else end - start
-            buffers = self._buffers(status, final=counts, keep=keep)
-            self._start(time, seed, buffers, first, halt)
+            self._start(end if moves else end - start, seed, buffers, first, halt)
         self.counts, self.kept = counts, keep
-        return status
-
-    def _observables(self, now: float) -> Any:
-        backend, task = self._backend, self.task
-        rows = self.counts.shape[0]
-        found = backend.empty((rows, 1, len(task.observables)), np.float64)
-        if rows and task.observables:
-            status = backend.empty((rows,), np.uint8)
-            buffers = self._buffers(status, observables=found)
-            self._start(now if task.lowered.dynamics is not None else 0.0, 0, buffers)
-        return found
+        return buffers.status
 
     def _start(
         self, time: float, seed: int, buffers: SampleBuffers, first: int = 0, halt: int = -1
@@ -354,29 +304,16 @@ class NetworkMotion:
         backend, task, own = self._backend, self.task, self.shares.own
         launch = Launch(
             first + own.start, own.stop - own.start, self._initial(), self._constants,
-            times=backend.upload(np.array([time])), kept=self.kept, halt=halt,
+            times=backend.upload(np.array([time])), kept=self.kept, halt=halt, seed=seed,
+            max_steps=task.options.max_steps,
         )  # fmt: skip
         engine = self._compiled()
         buffers.scratch = engine.scratch(launch.rows)
-        engine.start(
-            launch, buffers, self._rows.stream, seed=seed, max_steps=task.options.max_steps
-        )
+        engine.start(launch, buffers, self._rows.stream)
         self._rows.stream.record().wait()
 
-    def _buffers(self, status: Any, **given: Any) -> SampleBuffers:
-        backend = self._backend
-        return SampleBuffers(
-            counts=None,
-            observables=given.get("observables"),
-            final=given.get("final"),
-            status=status,
-            row_counter=backend.upload(np.zeros(CONTROL_WORDS, np.uint64)),
-            work=backend.empty((len(WORK),), np.uint64),
-            keep=given.get("keep"),
-        )
-
     def _initial(self) -> Any:
-        """Counts of all species, of which those that hold any number have none.
+        """Counts of all species; 0 of a quantity that holds any number.
 
         Kernels read a row of them also where states that are kept take their place.
         """
@@ -396,20 +333,14 @@ class NetworkMotion:
             self._engine = task.engine(self._backend, goes_on=True)
         return self._engine
 
-    def _upload_constants(self, n: int) -> None:
-        own = Shares(n, self._comm).own
-        self._constants = self._backend.upload(
-            np.ascontiguousarray(own_rows(self.task.constants, own))
-        )
-
     def _require_room(self, n: int) -> None:
-        # Counts before and after, and of those that are copied; whole states before and after.
+        # Counts before and after, and copied ones; whole states before and after.
         each = 12 * len(self.task.species) + 16 * self.words
         self._rows.require_room(n, each, self._network.name)
 
 
-def _told(lowered: Any) -> tuple[Any, ...]:
-    """What kernels are made from."""
+def _kernel_parts(lowered: Any) -> tuple[Any, ...]:
+    """The parts of a lowered network from which kernels are made."""
     return (
         lowered.reactions, lowered.constants, lowered.observables, lowered.dynamics,
         lowered.recorded,

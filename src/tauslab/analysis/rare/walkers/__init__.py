@@ -1,5 +1,5 @@
 """The weighted ensemble: walkers with weights, split where few come and merged where many are.
 
-`weighted` holds the rounds, `bins` says who is near whom, `resampling` splits and merges (over
-`groups`), `steady` tells whether the flux into the target is at rest.
+`weighted` holds the rounds, `bins` groups walkers, splits and merges them, `steady`
+tests whether the flux into the target is at rest.
 """

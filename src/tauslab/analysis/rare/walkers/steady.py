@@ -1,4 +1,4 @@
-"""Whether the flux of weight into a target is at rest."""
+"""A test for whether the flux of weight into a target is at rest."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tauslab.base.arrays import FloatArray
 # then made than are needed; no error follows.
 _RISE, _FALL = 2.0, 2.5
 _ROUNDING = 1e-12  # of a mean: no difference
-_BLOCKS = 4  # of half the rounds, where one run alone has to tell its own error
+_BLOCKS = 4  # of half the rounds, where one run alone gives its own error
 
 
 @dataclass(frozen=True)
 class Steadiness:
-    """What the rounds that are used say of the flux.
+    """The flux in the rounds that are used.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ def steadiness(flux: FloatArray, first: int) -> Steadiness:
 
 
 def _differs(later: FloatArray, before: FloatArray) -> bool:
-    """Whether the mean of the later rounds is another one, beyond chance."""
+    """Return whether the mean of the later rounds is another one, beyond chance."""
     if len(later) > 1:
         drift = later.mean(axis=1) - before.mean(axis=1)
         error = float(drift.std(ddof=1)) / math.sqrt(len(drift))

@@ -8,27 +8,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tauslab.analysis.particles.weights import uniform, words
-from tauslab.analysis.rare.target import Progress, Target
-from tauslab.analysis.rare.walkers.bins import Binning
-from tauslab.analysis.rare.walkers.resampling import split_and_merge
+from tauslab.analysis.particles.weights import WALK_RESAMPLING, WALKS, uniform, words
+from tauslab.analysis.rare.target import Coordinate, Target
+from tauslab.analysis.rare.walkers.bins import Binning, split_and_merge
 from tauslab.analysis.rare.walkers.steady import steadiness
 from tauslab.base.arrays import Array, BoolArray, FloatArray, Int32Array, IntArray
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.store.state import State
 
-# What words are drawn for, beside those of particles/weights.py.
-_MOTION, _RESAMPLING = 16, 17
 _MOST_WALKERS = 1 << 20  # that are moved together; further runs follow
 _NOTHING = State()
 WEIGHT: dict[str, Any] = {"low": 0.0, "high": np.finfo(np.float64).max}
 _DONE = "done_"  # before the names of runs that are done
-_KEPT = ("states", "weights", "of_run", "lost", "ended", "reached", "turn", "moved")
+_KEPT = ("states", "weights", "of_run", "lost", "ended", "reached", "turn")
 
 
 @dataclass(frozen=True)
-class Course:
-    """What one weighted ensemble gave.
+class WeightedRuns:
+    """Runs of a weighted ensemble that are done.
 
     Attributes
     ----------
@@ -38,8 +35,6 @@ class Course:
         f64 ``[run]``: weight of walkers that overflowed, met a NaN or took too many steps.
     rounding
         Largest distance of the sum of all weights of a run from 1.
-    walkers
-        Walkers that were moved, over all rounds and runs.
     ended
         int64 ``[status]``: walkers that ended, by status.
     """
@@ -47,7 +42,6 @@ class Course:
     reached: FloatArray
     lost: FloatArray
     rounding: float
-    walkers: int
     ended: IntArray
 
     def arrays(self, under: str) -> dict[str, Any]:
@@ -55,12 +49,12 @@ class Course:
         return {f"{under}{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def of(cls, kept: State, under: str, runs: int | None, rounds: int) -> Course:
-        """What a checkpoint keeps of so many runs (None: of some) and rounds."""
+    def of(cls, kept: State, under: str, runs: int | None, rounds: int) -> WeightedRuns:
+        """Read so many runs (None: any number) and rounds from a checkpoint."""
         lost = kept.take(f"{under}lost", np.float64, runs, **WEIGHT)
         return cls(
             kept.take(f"{under}reached", np.float64, len(lost), rounds, **WEIGHT), lost,
-            kept.real(f"{under}rounding", **WEIGHT), kept.whole(f"{under}walkers"),
+            kept.real(f"{under}rounding", **WEIGHT),
             kept.take(f"{under}ended", np.int64, 256, low=0),
         )  # fmt: skip
 
@@ -72,12 +66,8 @@ class Keep(Protocol):
         """Keep what `kept` gives by name, if it is time to; `last` says that nothing follows."""
 
 
-def keep_nothing(kept: Callable[[], Mapping[str, Any]], *, last: bool = False) -> None:
-    """A `Keep` that keeps nothing."""
-
-
 class Mover(Protocol):
-    """What moves walkers.
+    """A motion of walkers.
 
     Attributes
     ----------
@@ -88,7 +78,7 @@ class Mover(Protocol):
     start: Int32Array
 
     def move(self, states: Int32Array, turn: int, seed: int) -> tuple[Int32Array, Array]:
-        """Move states ``[walker, column]`` by round `turn`; those in the target stay there.
+        """Move states ``[walker, column]`` by round `turn`; walkers in the target stay there.
 
         Returns
         -------
@@ -98,7 +88,7 @@ class Mover(Protocol):
 
 @dataclass(frozen=True)
 class WalkRules:
-    """What all runs have in common.
+    """Settings of all runs.
 
     Attributes
     ----------
@@ -109,13 +99,13 @@ class WalkRules:
     recycle
         Whether walkers in the target begin again, in place of being taken away.
     discard, extend
-        Of those that begin again: first part of the rounds that is not used; how many times
+        With `recycle`: first part of the rounds that is not used; how many times
         `rounds` there may be until the flux is at rest.
     """
 
     mover: Mover
     target: Target
-    progress: Progress
+    coordinate: Coordinate
     binning: Binning
     rounds: int
     walkers: int
@@ -129,9 +119,9 @@ def weighted_runs(
     runs: int,
     seed: int,
     report: Callable[[int], None],
-    begun: State = _NOTHING,
-    keep: Keep = keep_nothing,
-) -> Course:
+    begun: State,
+    keep: Keep,
+) -> WeightedRuns:
     """Independent runs, as many at a time as `_MOST_WALKERS` allows whatever the device.
 
     Of a steady rate the first of these parts goes on until the flux is at rest, and the others go
@@ -140,7 +130,7 @@ def weighted_runs(
     Parameters
     ----------
     report
-        Told how many rounds of runs are done.
+        Called with the number of rounds of runs that are done.
     begun
         What an earlier call kept, if one was ended.
     """
@@ -153,21 +143,21 @@ def weighted_runs(
     rounds = rules.rounds
     if begun:
         rounds = begun.whole("rounds", rounds, rounds * (rules.extend if rules.recycle else 1))
-    done = [Course.of(begun, _DONE, None, rounds)] if f"{_DONE}lost" in begun else []
+    done = [WeightedRuns.of(begun, _DONE, None, rounds)] if f"{_DONE}lost" in begun else []
     require_whole_parts(begun, sum(len(one.lost) for one in done), most, runs)
     for number, first in enumerate(range(0, runs, most)):
         if first < sum(len(one.lost) for one in done):
             continue
-        word = int(words(seed, _MOTION, number, 1)[0])
+        word = int(words(seed, WALKS, number, 1)[0])
         together = Together(rules, min(most, runs - first), word)
         if "turn" in begun:
             together.go_on(begun, rounds)
             begun = _NOTHING
         rounds = _walk(together, done, rounds, first, report, keep)
-        done.append(together.course())
-    course = joined(done)
-    keep(lambda: {"rounds": rounds, **course.arrays(_DONE)}, last=True)
-    return course
+        done.append(together.result())
+    found = joined(done)
+    keep(lambda: {"rounds": rounds, **found.arrays(_DONE)}, last=True)
+    return found
 
 
 def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
@@ -178,7 +168,7 @@ def require_whole_parts(kept: State, done: int, part: int, runs: int) -> None:
 
 def _walk(
     together: Together,
-    done: Sequence[Course],
+    done: Sequence[WeightedRuns],
     rounds: int,
     first: int,
     report: Callable[[int], None],
@@ -199,13 +189,12 @@ def _walk(
         rounds += more
 
 
-def joined(parts: Sequence[Course]) -> Course:
+def joined(parts: Sequence[WeightedRuns]) -> WeightedRuns:
     """Runs, one after another, as one."""
-    return Course(
+    return WeightedRuns(
         np.concatenate([one.reached for one in parts]),
         np.concatenate([one.lost for one in parts]),
         max(one.rounding for one in parts),
-        sum(one.walkers for one in parts),
         np.sum([one.ended for one in parts], axis=0),
     )
 
@@ -224,7 +213,7 @@ class Together:
         self.of_run: IntArray = np.repeat(np.arange(runs), walkers)
         self.lost, self.ended = np.zeros(runs), np.zeros(256, np.int64)
         self.reached: FloatArray = np.zeros((runs, 0))
-        self.turn = self.moved = 0
+        self.turn = 0
 
     def walk(
         self,
@@ -235,13 +224,12 @@ class Together:
         """Go on to so many rounds, or until no walker is left; `save` is called between them."""
         missing = rounds - self.reached.shape[1]
         self.reached = np.pad(self.reached, ((0, 0), (0, missing)))
-        seeds = words(self._seed, _MOTION, 0, rounds)
+        seeds = words(self._seed, WALKS, 0, rounds)
         for turn in range(self.turn, rounds):
             if turn:
                 self._resample(turn - 1)
             if not len(self.weights):
                 break
-            self.moved += len(self.weights)
             self.reached[:, turn] = self._advance(turn, int(seeds[turn]))
             self.turn = turn + 1
             report(self._runs * self.turn)
@@ -257,12 +245,12 @@ class Together:
             return 0
         return int(min(rounds, most - rounds))
 
-    def course(self) -> Course:
-        """What was found."""
+    def result(self) -> WeightedRuns:
+        """Weights in the target and lost, of the rounds so far."""
         left = self._weight(np.ones(len(self.weights), bool))
         out = 0.0 if self._rules.recycle else np.add.accumulate(self.reached, axis=1)[:, -1]
         rounding = float(np.abs(left + out + self.lost - 1).max())
-        return Course(self.reached, self.lost, rounding, self.moved, self.ended)
+        return WeightedRuns(self.reached, self.lost, rounding, self.ended)
 
     def arrays(self) -> dict[str, Any]:
         """All that these runs go on from."""
@@ -281,7 +269,6 @@ class Together:
         self.ended = kept.take("ended", np.int64, 256, low=0)
         self.reached = kept.take("reached", np.float64, self._runs, None, **WEIGHT)
         self.turn = kept.whole("turn", 0, min(rounds, self.reached.shape[1]))
-        self.moved = kept.whole("moved")
         if self.reached.shape[1] > rounds:
             raise kept.damaged(f"it has more than {rounds} rounds")
 
@@ -307,9 +294,9 @@ class Together:
         self._keep(self.weights > 0)  # a weight below the smallest number is 0
         if not len(self.weights):
             return
-        at = rules.progress(self.states)
+        at = rules.coordinate(self.states)
         bins = rules.binning.bins_of(at, self.weights, self.of_run)
-        uniforms = uniform(self._seed, _RESAMPLING, turn, self._runs * size)
+        uniforms = uniform(self._seed, WALK_RESAMPLING, turn, self._runs * size)
         ancestors, weights = split_and_merge(
             self.of_run * size + bins, at, self.weights, rules.walkers, uniforms
         )

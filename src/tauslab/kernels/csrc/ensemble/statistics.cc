@@ -64,7 +64,7 @@ struct Limbs {
 // Of one column, whatever its counts.
 DEVICE Limbs limbs_of(const i32 *counts, i64 rows, i64 stride) {
     Limbs sums = {};
-    for (i64 row = 0; row < rows; ++row) {
+    NO_UNROLL for (i64 row = 0; row < rows; ++row) {
         const i32 count = counts[row * stride];
         const u64 x = count < 0 ? 0u : (u32)count, square = x * x;
         const u64 lower = (square & LOW_HALF) * x, upper = (square >> 32) * x + (lower >> 32);
@@ -105,7 +105,7 @@ KERNEL(count_statistics, const CountSumArguments a) {
             }
         };
         const i32 *const from = a.counts + column;
-        if (here == COLUMNS_TOGETHER)  // a number that is known: the compiler makes vector code
+        if (COLUMNS_TOGETHER == 1 || here == COLUMNS_TOGETHER)  // a number that is known: the compiler makes vector code
             for (i64 row = piece.begin; row < piece.end; ++row)
                 add(from + row * columns, COLUMNS_TOGETHER);
         else

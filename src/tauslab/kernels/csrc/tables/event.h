@@ -1,4 +1,4 @@
-// What an event changes and invalidates, by the plan of its reaction (`kernels/exact/event_tables.py`).
+// What an event changes and invalidates, by the plan of its reaction (`kernels/exact/plans.py`).
 #pragma once
 
 #include "model.h"

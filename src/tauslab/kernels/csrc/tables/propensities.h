@@ -5,7 +5,7 @@
 #include "tables/network_tables.h"
 #include "team/team.h"
 
-// Whole numbers of terms; narrow ones are proved to do by `kernels/exact/bounds.py`.
+// Whole numbers of terms; narrow ones are proved to do by `kernels/exact/tree_pdm.py`.
 #if WIDE_WHOLE
 typedef i64 Whole;
 #else

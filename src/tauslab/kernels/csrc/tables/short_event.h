@@ -1,5 +1,5 @@
 // What an event changes where all reactions change few counts, and few propensities read these: a record of the
-// event's leaf has a slot for each change and for each propensity (`kernels/exact/short_events.py`). A thread has a
+// event's leaf has a slot for each change and for each propensity (`kernels/exact/plans.py`). A thread has a
 // slot. So an event loads its record, then all counts at once; and what it has computed goes into the sums from
 // registers.
 #pragma once

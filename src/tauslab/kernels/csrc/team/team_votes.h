@@ -26,17 +26,6 @@ DEVICE bool is_first_vote() {
     return true;
 }
 
-// BALLOTS items are decided at a time. Returns a bit for each of `count` items. What was written for an item,
-// all voters may then read.
-constexpr i32 BALLOTS = 32;
-
-template <class Test>
-DEVICE u32 ballots(i32 count, Test test) {
-    u32 all = 0;
-    for (i32 i = 0; i < count; ++i) all |= (u32)test(i) << i;
-    return all;
-}
-
 #else
 
 constexpr int VOTERS = TEAM_LANES;
@@ -56,15 +45,6 @@ DEVICE T of_voter(const T &value, int voter) {
 
 DEVICE bool is_first_vote() {
     return team_rank() < TEAM_LANES;
-}
-
-constexpr i32 BALLOTS = VOTERS;
-
-template <class Test>
-DEVICE u32 ballots(i32 count, Test test) {
-    const u32 all = votes(own_vote() < count && test(own_vote()));
-    LANES_BARRIER(TEAM_LANES);
-    return all;
 }
 
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,18 @@ from tauslab.model.lattice.data import LatticeData
 from tauslab.model.lattice.diagnosis.membranes import confined_sites
 from tauslab.model.lattice.diagnosis.occupancy import (
     CROWDED,
+    at_rest,
+    critical_spacings,
     expected_occupancy,
+    never_happening,
+    pair_warnings,
+    reached_types,
     site_propensities,
 )
-from tauslab.model.lattice.diagnosis.pairs import critical_spacings, pair_warnings
-from tauslab.model.lattice.diagnosis.reach import at_rest, never_happening, reached_types
-from tauslab.model.lattice.diagnosis.splitting import Splitting, splitting_warning
-from tauslab.model.lattice.diagnosis.time_step import choose_time_step
-from tauslab.model.lattice.limits import MAX_HOP
-from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.diagnosis.time_step import Splitting, choose_time_step, splitting_warning
+from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.values import LatticeValues, lattice_values
+from tauslab.model.network.text import shortened
 
 _STATES = ("start", "spread")
 _MOST_LINES = 12
@@ -264,7 +266,7 @@ def _pair_lines(facts: Mapping[str, Any]) -> list[str]:
 def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
     lines = []
     for one in found[:_MOST_LINES]:
-        species, where = _some(one["species"]), " and ".join(one["site_types"])
+        species, where = shortened(one["species"], _MOST_NAMED), " and ".join(one["site_types"])
         sites, pieces, left = f"{one['sites']} sites", one["pieces"], one["unestimated"]
         if pieces is None:
             lines.append(
@@ -294,11 +296,6 @@ def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
                 f"{far[0]:.2g} gives D"
             )
     return lines
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:

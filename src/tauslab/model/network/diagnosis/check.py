@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tauslab.base.errors import ConfigError, ModelError
@@ -15,6 +15,14 @@ from tauslab.model.expressions.mass_action import MassAction, recognise
 from tauslab.model.network.diagnosis.events import events_that_never_come, events_true_at_start
 from tauslab.model.network.network import Event, Feature, Network, Reaction
 from tauslab.model.network.past import pasts_read, unkept_past
+from tauslab.model.network.text import (
+    event_facts,
+    event_lines,
+    reaction_lines,
+    rule_lines,
+    short_text,
+    shortened,
+)
 
 # Kinds of feature (see `tauslab.model.network.network.Feature`) that each method can honour.
 SUPPORTED: Mapping[str, frozenset[str]] = {
@@ -208,8 +216,6 @@ def check_rates(
 
 def report(network: Network) -> list[str]:
     """Lines that tell a user what the model holds and what stands in the way of running it."""
-    from tauslab.model.network.text import event_lines, reaction_lines, rule_lines
-
     lines = [
         (
             f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
@@ -235,7 +241,7 @@ def report(network: Network) -> list[str]:
             kind = _PLURAL.get(f.kind, f.kind)
             lines.append(f"{f.element}: {kind} ({f.message}), refused by {', '.join(refused)}")
     if looked := pasts_read(network):
-        lines.append(f"looks back at: {_shortened(looked)}; ssa lets each change wait so long")
+        lines.append(f"looks back at: {shortened(looked)}; ssa lets each change wait so long")
     if network.counts_nothing():
         lines.append("nothing reacts: ssa and ode integrate the equations, and nothing is drawn")
     lines += _report_events(network)
@@ -246,8 +252,6 @@ def report(network: Network) -> list[str]:
 
 def check_facts(network: Network) -> dict[str, object]:
     """What `report` says, for programs."""
-    from tauslab.model.network.text import event_facts, short_text
-
     forms = mass_action_reactions(network)
     unkept = unkept_past(network)
     return {
@@ -332,7 +336,7 @@ def _report_laws(network: Network) -> list[str]:
         lines.append(f"mass action: {parts}")
     general = [reaction.name for reaction, form in forms if form is None]
     if general:
-        lines.append(f"general laws ({len(general)}): {_shortened(general)}")
+        lines.append(f"general laws ({len(general)}): {shortened(general)}")
     return lines
 
 
@@ -340,7 +344,7 @@ def _report_species(network: Network) -> list[str]:
     lines = []
     fixed = [name for name, species in network.species.items() if species.fixed]
     if fixed:
-        lines.append(f"fixed species: {_shortened(fixed)}")
+        lines.append(f"fixed species: {shortened(fixed)}")
     used = {species.compartment for species in network.species.values()}
     try:
         values = network.parameter_values()
@@ -350,11 +354,11 @@ def _report_species(network: Network) -> list[str]:
     lines = [f"species: {_values(amounts)}", f"parameters: {_values(values)}", *lines]
     volumes = [f"{name} = {values[name]:g}" for name in network.parameters if name in used]
     if negative := _negative(network):
-        lines.append(f"negative amounts, for ode alone: {_shortened(negative)}")
+        lines.append(f"negative amounts, for ode alone: {shortened(negative)}")
     if backwards := _backwards(network):
-        lines.append(f"negative rate constants, for ode alone: {_shortened(backwards)}")
+        lines.append(f"negative rate constants, for ode alone: {shortened(backwards)}")
     if volumes:
-        lines.append(f"volumes: {_shortened(volumes)}")
+        lines.append(f"volumes: {shortened(volumes)}")
     constant = set(network.constant_species())
     rounded = [
         f"{name} = {amount:g} -> {round(amount)}"
@@ -362,7 +366,7 @@ def _report_species(network: Network) -> list[str]:
         if round(amount) != amount and name not in constant
     ]
     if rounded:
-        lines.append(f"initial amounts that are rounded: {_shortened(rounded)}")
+        lines.append(f"initial amounts that are rounded: {shortened(rounded)}")
     return lines
 
 
@@ -378,10 +382,10 @@ def _report_events(network: Network) -> list[str]:
 def _report_names(network: Network) -> list[str]:
     """What is recorded beside species, and what species are that are called by a number."""
     observables = _observables(network)
-    lines = [f"observables: {_shortened(observables)}"] if observables else []
+    lines = [f"observables: {shortened(observables)}"] if observables else []
     known = network.labels.items()
     labels = [f"{name} is {label}" for name, label in known if label not in (name, f"{name}()")]
-    return lines + ([f"patterns: {_shortened(labels)} ({opt('json')}: all)"] if labels else [])
+    return lines + ([f"patterns: {shortened(labels)} ({opt('json')}: all)"] if labels else [])
 
 
 def _observables(network: Network) -> list[str]:
@@ -389,13 +393,7 @@ def _observables(network: Network) -> list[str]:
 
 
 def _values(values: Mapping[str, float]) -> str:
-    return _shortened([f"{name} = {value:g}" for name, value in values.items()]) or "none"
-
-
-def _shortened(texts: Sequence[str], most: int = 12) -> str:
-    """The first few of many texts, and how many more there are."""
-    more = len(texts) - most
-    return ", ".join([*texts[:most], *([f"and {more} more"] if more > 0 else [])])
+    return shortened([f"{name} = {value:g}" for name, value in values.items()]) or "none"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -30,11 +30,14 @@ from tauslab.model.expressions.expression import (
     Number,
     Symbol,
     arguments_first,
+    bottom_up,
     call,
     draws_in,
     looks_back,
+    outermost,
     substitute,
     symbols,
+    with_arguments,
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_pieces import Pieces, pieces_of
@@ -56,6 +59,7 @@ from tauslab.model.network.diagnosis.hidden_pulses import (
 )
 from tauslab.model.network.network import Event, Network
 
+_TIME = Symbol("time")
 GRID = 1 << 16  # parts of the run that are looked at; what is shorter may be missed
 MOST_BREAKS = 1000
 
@@ -179,18 +183,13 @@ def _with_tables(
 ) -> Expression:
     """A tree, with rules written out if that finds a part which has a table."""
     whole = substitute(tree, rules)
-    found: dict[int, Expression] = {}
-    for node in arguments_first(whole):
+
+    def part(node: Expression, arguments: list[Expression]) -> Expression:
         table = tables.get(_with_numbers(node, known)) if is_step_of_time(node) else None
-        if table is not None:
-            found[id(node)] = table
-        elif isinstance(node, Call):
-            parts = tuple(found[id(part)] for part in node.arguments)
-            same = all(a is b for a, b in zip(parts, node.arguments, strict=True))
-            found[id(node)] = node if same else Call(node.function, parts)
-        else:
-            found[id(node)] = node
-    return tree if found[id(whole)] is whole else found[id(whole)]
+        return with_arguments(node, arguments) if table is None else table
+
+    made = bottom_up(whole, part)
+    return tree if made is whole else made
 
 
 def _missed(
@@ -202,24 +201,20 @@ def _missed(
         if not isinstance(event, Event):
             continue
         for node in arguments_first(substitute(event.trigger, rules)):
-            equality = (
-                isinstance(node, Call) and node.function in ("eq", "ne") and is_step_of_time(node)
-            )
-            if equality and _with_numbers(node, known) not in tables and _slides(node):
+            if not (isinstance(node, Call) and node.function in ("eq", "ne")):
+                continue
+            known_when = _with_numbers(node, known) in tables
+            if is_step_of_time(node) and not known_when and _slides(node):
                 yield event.name, node
 
 
-def _slides(node: Expression) -> bool:
+def _slides(node: Call) -> bool:
     """Whether the time is in a relation outside of all that steps."""
-    outside = {id(part) for part in node.arguments} if isinstance(node, Call) else set[int]()
-    for part in reversed(arguments_first(node)):
-        if id(part) not in outside or is_step_of_time(part):
-            continue
-        if part == Symbol("time"):
-            return True
-        if isinstance(part, Call):
-            outside.update(id(inside) for inside in part.arguments)
-    return False
+    return any(
+        part == _TIME
+        for side in node.arguments
+        for part in outermost(side, lambda one: one == _TIME or is_step_of_time(one))
+    )
 
 
 def steps_of_time(network: Network) -> list[Expression]:
@@ -266,15 +261,14 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
         return
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
     still = {*still, "time"} - moved
+
+    def alone(node: Expression) -> bool:
+        return not (symbols(node) - still or draws_in(node) or looks_back(node))
+
     for tree in _trees(network):
-        whole = {id(tree)}
-        for node in reversed(arguments_first(tree)):
-            if id(node) not in whole or "time" not in symbols(node):
-                continue
-            if not (symbols(node) - still or draws_in(node) or looks_back(node)):
+        for node in outermost(tree, lambda one: "time" not in symbols(one) or alone(one)):
+            if "time" in symbols(node):
                 yield node
-            elif isinstance(node, Call):
-                whole.update(id(inside) for inside in node.arguments)
 
 
 @dataclass(frozen=True)
@@ -404,7 +398,7 @@ class _Course:
     def breaks(self, most: int) -> set[float] | None:
         """The last times before jumps and bends, and those that enclose pulses; None for more."""
         found: set[float] = set()
-        outer = self._outermost_steps()
+        outer = list(outermost(self._order[-1], is_step_of_time))
         inner = [
             n for n in self._order if is_step_of_time(n) and id(n) not in {id(o) for o in outer}
         ]
@@ -454,25 +448,9 @@ class _Course:
             for t in _times_of(self._pieces[id(node)])
         }
         found: set[float] = set()
-        outside = {id(self._order[-1])}
-        for node in reversed(self._order):
-            if id(node) not in outside:
-                continue
-            pieces = self._pieces[id(node)]
-            if pieces is None and isinstance(node, Call):
-                outside.update(id(part) for part in node.arguments)
-            times = {t for t in _times_of(pieces) if t not in self._doubles and t not in linear}
+        for node in outermost(self._order[-1], lambda one: self._pieces[id(one)] is not None):
+            times = {*_times_of(self._pieces[id(node)])} - self._doubles.keys() - linear
             found |= {nextafter(not_before(t), 0.0) for t in times if t > 0}
-        return found
-
-    def _outermost_steps(self) -> list[Expression]:
-        """Parts that jump and are in no other such part, which alone are seen from outside."""
-        found, whole = [], {id(self._order[-1])}
-        for node in reversed(self._order):
-            if id(node) in whole and is_step_of_time(node):
-                found.append(node)
-            elif id(node) in whole and isinstance(node, Call):
-                whole.update(id(inside) for inside in node.arguments)
         return found
 
     def _pulses(self, values: FloatArray) -> Iterator[float]:

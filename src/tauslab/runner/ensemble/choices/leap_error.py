@@ -1,4 +1,4 @@
-"""Whether leaps give an answer within tolerance, judged by a pilot of many trajectories.
+"""Error of leaps against the tolerance, judged by a pilot of many trajectories.
 
 Trajectories are simulated with the leaps of the run; with leaps of half their epsilon, which also
 end half-way between samples; and, where that is cheap beside the run, exactly. All have a random
@@ -24,7 +24,7 @@ from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.leaping.choice import leaping_engine
 from tauslab.options.record import Record
-from tauslab.runner.ensemble.choices.pilots import pilot_seed
+from tauslab.runner.ensemble.choices.pilots import pilot_seed, spread
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
@@ -60,7 +60,7 @@ class LeapMoments:
 
 @dataclass(frozen=True)
 class Difference:
-    """The worst that was found, as parts of the tolerance, and where; or what was refused."""
+    """The worst difference, as parts of the tolerance, and where; or the reason of a refusal."""
 
     mean: float
     sd: float
@@ -90,7 +90,7 @@ def moments_of(counts: CountArray) -> LeapMoments:
 def difference(
     tried: LeapMoments, other: LeapMoments, names: Sequence[str], times: FloatArray, share: float
 ) -> Difference:
-    """How far moments differ, where they may by `share` of the tolerance."""
+    """Compare moments, which may differ by `share` of the tolerance."""
     if tried.lost:
         return Difference(np.inf, np.inf, f"{tried.lost} of the pilot's trajectories end early")
     off = np.abs(tried.mean - other.mean)
@@ -132,7 +132,8 @@ def judge(task: NetworkTask, backend: Backend, leaping: int, exact: int) -> Diff
 
     The worst difference of all is returned, or the first that refuses leaps.
     """
-    options, points = task.options, _points(task)
+    options = task.options
+    points = spread(1 if task.sweep is None else task.sweep.points, _POINTS)
     times = options.times
     kept = np.unique(np.linspace(0, len(times) - 1, _TIMES).round().astype(np.int64))
     kept = kept[times[kept] > 0]
@@ -160,13 +161,6 @@ def judge(task: NetworkTask, backend: Backend, leaping: int, exact: int) -> Diff
             if worst.refused:
                 return worst
     return worst
-
-
-def _points(task: NetworkTask) -> list[int]:
-    """Points of a sweep that are compared, spread over all."""
-    points = 1 if task.sweep is None else task.sweep.points
-    last = max(1, _POINTS - 1)
-    return sorted({i * (points - 1) // last for i in range(_POINTS)})
 
 
 def _middles(times: FloatArray) -> FloatArray:

@@ -19,7 +19,6 @@ from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.ensemble.launch import WORK
 from tauslab.kernels.exact.selectors import (
     FEWEST_PILOTED,
@@ -40,8 +39,7 @@ from tauslab.options.ensemble import Options
 from tauslab.options.methods import Auto, TauLeaping, turned_into
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.leap_error import FEW, FEWEST_EXACT, MANY, judge
-from tauslab.runner.ensemble.choices.pilots import pilot_seed
-from tauslab.runner.ensemble.lane import Delivery, Lane, Reductions
+from tauslab.runner.ensemble.choices.pilots import pilot_seed, side_by_side, spread
 from tauslab.runner.ensemble.task import NetworkTask, prepare
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
@@ -158,7 +156,7 @@ def _judged(task: NetworkTask, backend: Backend, leaped: Counted) -> MethodChoic
 
 
 def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
-    """How many times as fast leaps may be; None where that is little or nobody knows."""
+    """Expected speed of leaps in that of exact events; None where it is little or unknown."""
     if _refusal(task) is not None or task.lowered.dynamics is not None:
         return None
     pilot = _exact_pilot(task, backend)
@@ -168,7 +166,7 @@ def expected_gain(task: NetworkTask, backend: Backend) -> float | None:
 
 
 def outlook(network: Network) -> list[str]:
-    """How exact simulation would find reactions, and what a leap would do, for people."""
+    """Describe the selectors of exact simulation, and the first leap, for people."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -282,7 +280,7 @@ def _exact_pilot(task: NetworkTask, backend: Backend) -> Counted:
     pilot = _pilot(replace(task, lowered=lowered), Record(trajectories=True), steps, times)
     engine = exact_engine(backend, lowered, times.tolist())
     flat = _trajectories(task)
-    deliveries = _simulated(pilot, engine, flat)
+    deliveries = side_by_side(pilot, engine, flat)
     counts = np.concatenate([d.chunk.arrays["counts"] for d in deliveries])
     seen: BoolArray = np.all(counts >= 0, axis=2)
     covered = _in_turn(np.repeat(np.diff(times, prepend=0.0)[None], len(flat), 0)[seen])
@@ -336,7 +334,7 @@ def _leaping_pilot(task: NetworkTask, backend: Backend) -> Counted:
         backend, task.lowered, times.tolist(), leaps.epsilon, checked=leaps.post_leap_check
     )
     flat = _trajectories(task)
-    deliveries = _simulated(pilot, engine, flat)
+    deliveries = side_by_side(pilot, engine, flat)
     work = {name: sum(int(d.work[i]) for d in deliveries) for i, name in enumerate(WORK)}
     cost = leap_cost(reactions)
     leaping = (work["leaps"] + work["halved"] + work["rejected"]) * cost
@@ -362,8 +360,7 @@ def _trajectories(task: NetworkTask) -> list[int]:
     total = task.options.total
     if len(task.initial) == len(task.constants) == 1:
         return list(range(min(_TRAJECTORIES, total)))
-    last = max(1, _TRAJECTORIES_OF_MANY - 1)
-    return sorted({i * (total - 1) // last for i in range(_TRAJECTORIES_OF_MANY)})
+    return spread(total, _TRAJECTORIES_OF_MANY)
 
 
 def _inputs(task: NetworkTask, flat: list[int]) -> tuple[npt.NDArray[np.int32], FloatArray]:
@@ -372,12 +369,3 @@ def _inputs(task: NetworkTask, flat: list[int]) -> tuple[npt.NDArray[np.int32], 
     shared = [0] * len(flat)
     initial = task.initial[rows if len(task.initial) > 1 else shared]
     return initial, task.constants[rows if len(task.constants) > 1 else shared]
-
-
-def _simulated(pilot: NetworkTask, engine: Engine, flat: list[int]) -> list[Delivery]:
-    """Run the trajectories beside each other, one a lane."""
-    copies = engine.backend.stream()
-    lanes = [Lane(pilot, engine, Reductions(), 1, copies) for _ in flat]
-    for lane, number in zip(lanes, flat, strict=True):
-        lane.start(number, number + 1)
-    return [lane.wait() for lane in lanes]

@@ -22,23 +22,23 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.options.methods import DEFAULT_EPSILON, SSA
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import ABSORBED, expected_gain
-from tauslab.runner.ensemble.choices.pilots import pilot_seed
+from tauslab.runner.ensemble.choices.pilots import pilot_seed, spread
 from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
-LONG_SECONDS = 30.0  # of a run that is told of before it begins
+LONG_SECONDS = 30.0  # of a run of which a message tells before it begins
 _FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
 _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
 _PATIENCE = 2.0  # seconds after which a trial is broken off
 _LOOK_SECONDS = 0.0005
-_TIMES = 256  # at which laws that read the time are computed
+_TIMES = 256  # at which rate laws that read the time are computed
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """Events and seconds that a run may take, and those of leaps; None where nobody knows."""
+    """Events and seconds that a run may take, and seconds of leaps; None where unknown."""
 
     events: float
     seconds: float | None = None
@@ -46,7 +46,7 @@ class Outlook:
 
     @property
     def long(self) -> bool:
-        """Whether the user is to be told."""
+        """Return whether the user is to be told."""
         return self.seconds is not None and self.seconds > LONG_SECONDS
 
 
@@ -67,10 +67,10 @@ class _Trial:
 
 
 def outlook_of(task: NetworkTask, engine: Engine, devices: int = 1) -> Outlook:
-    """How long the task may take on so many devices like that of `engine`.
+    """Estimate the duration of the task on so many devices like that of `engine`.
 
     Trajectories from which nobody can tell more than how they begin count as if they went on so,
-    but for laws that the time moves, whose growth is known.
+    but for rate laws that the time moves, whose growth is known.
     """
     total = task.options.total
     few = _few_tried(task, engine)
@@ -91,9 +91,9 @@ def outlook_of(task: NetworkTask, engine: Engine, devices: int = 1) -> Outlook:
 
 
 def events_by_time(task: NetworkTask) -> float:
-    """Events of one trajectory by laws that read the time, as if amounts stayed as they begin.
+    """Events of one trajectory by rate laws that read the time, with the initial amounts.
 
-    The trapezoidal rule over `_TIMES` intervals, up to where a law has no finite value.
+    The trapezoidal rule over `_TIMES` intervals, up to where a rate law has no finite value.
     """
     dynamics = task.lowered.dynamics
     if dynamics is None or not dynamics.moves:
@@ -149,7 +149,7 @@ def sentence(task: Task, found: Outlook) -> str:
 
 
 def _tell(task: Task, text: str) -> None:
-    """As progress, or to a program that asked for none but did not say that it knows."""
+    """Print it as progress, or warn a program that asked for none."""
     if not task.options.quiet:
         sys.stderr.write(f"tauslab: {text}\n")
         sys.stderr.flush()
@@ -161,13 +161,12 @@ def _few_tried(task: Task, engine: Engine) -> list[_Trial]:
     """A few trajectories, spread over all, since those of a sweep differ: one trial for each."""
     total = task.options.total
     rows = min(_FEW_ROWS, -(-total // 50))
-    places = [i * (total - 1) // max(1, rows - 1) for i in range(rows)]
     lane = _lane(task, engine, 1, _FEW_EVENTS)
-    return [_tried(task, lane, place, 1) for place in places]
+    return [_tried(task, lane, place, 1) for place in spread(total, rows)]
 
 
 def _lane(task: Task, engine: Engine, rows: int, steps: int) -> Lane:
-    """For trajectories of at most so many events, of which nothing is recorded."""
+    """Lane for trajectories of at most so many events, of which nothing is recorded."""
     options = task.options
     assert options.seed is not None
     steps, seed = min(steps, options.max_steps), pilot_seed(options.seed)

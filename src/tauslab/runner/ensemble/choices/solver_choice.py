@@ -20,7 +20,7 @@ from tauslab.kernels.ode.lowering import OdeSystem
 from tauslab.options.methods import with_choices
 from tauslab.options.record import Record
 from tauslab.runner.ensemble.choices.method_choice import MethodChoice
-from tauslab.runner.ensemble.lane import Lane, Reductions
+from tauslab.runner.ensemble.choices.pilots import side_by_side, spread
 from tauslab.runner.ensemble.ode_task import OdeTask
 from tauslab.runner.ensemble.task import Task
 
@@ -73,7 +73,7 @@ def with_solver(task: Task, backend: Backend, comm: Communicator) -> Task:
 
 
 def wants_solver(task: OdeTask) -> bool:
-    """Whether a solver is to be chosen."""
+    """Return whether a solver is to be chosen."""
     return task.options.integration.solver == "auto"
 
 
@@ -150,13 +150,13 @@ class _SolverPilot:
             tried = self.tried(EXPLICIT, budget)
 
     def is_little(self, steps: int) -> bool:
-        """Whether nothing is worth a trial: a few steps, of trajectories that are not very many."""
+        """Return whether no trial pays: a few steps, of trajectories that are not very many."""
         beside = steps - self.samples
         size = len(self.system.rates) + 10
         return beside < _FEW and 6.0 * size * beside * self.task.options.total < _WORTH
 
     def is_worth(self, steps: int, costs: Costs) -> bool:
-        """Whether all trajectories cost more than to compile another kernel, or steps are many."""
+        """Return whether the run costs more than to compile another kernel, or steps are many."""
         work = costs.explicit * (steps - self.samples) * self.task.options.total
         return steps - self.samples >= _FEW or work > _WORTH
 
@@ -175,13 +175,8 @@ class _SolverPilot:
                 priors=options.sample.priors, trajectories=options.total,
             )  # fmt: skip
         engine = self.engines[solver]
-        copies = self.backend.stream()
-        lanes = [Lane(pilot, engine, Reductions(), 1, copies) for _ in self.flat]
-        for lane, number in zip(lanes, self.flat, strict=True):
-            lane.start(number, number + 1)
         taken, status = [], []
-        for lane in lanes:
-            delivery = lane.wait()
+        for delivery in side_by_side(pilot, engine, self.flat):
             taken.append(int(delivery.work[0]) + int(delivery.work[4]))
             status.append(int(delivery.chunk.arrays["status"][0]))
         return _Tried(max(taken), all(s == _DONE for s in status), _STEP_LIMIT in status)
@@ -192,5 +187,4 @@ def _trajectories(task: Task) -> list[int]:
     total = task.options.total
     if len(task.constants) == 1 and not task.options.sample.names:
         return [0]
-    last = max(1, _TRAJECTORIES - 1)
-    return sorted({i * (total - 1) // last for i in range(_TRAJECTORIES)})
+    return spread(total, _TRAJECTORIES)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.damaged import reading
+from tauslab.base.files.opening import reading
 from tauslab.base.option_names import opt
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import open_hdf5

@@ -11,6 +11,7 @@ import numpy as np
 from tauslab.base.errors import ConfigError
 from tauslab.store.hdf5.buffers import Hdf5OnDisk
 from tauslab.store.hdf5.disk import Disk, publish
+from tauslab.store.results.lattice.frames import species_number
 from tauslab.store.results.lattice.recorded import RecordedLattice
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def export_lattice(
         raise ConfigError(f"{path}: frames are exported as {' or '.join(SUFFIXES)}, counts as .csv")
     names = list(species or result.species)
     for name in names:
-        result.number(name)
+        species_number(name, result.species, result.name)
     shape = result.shape
     write = _write_npy if suffix == ".npy" else _write_vtkhdf
     publish(path, Disk(), lambda unfinished: write(result, unfinished, names, shape))
@@ -57,7 +58,7 @@ def _write_npy(
     )
     for row, name in enumerate(names):
         for frame in range(frames):
-            for at, slab in result.slabs(name, frame):
+            for at, slab in result.frames.slabs(name, frame):
                 array[row, frame, at : at + len(slab)] = slab
     array.flush()
 
@@ -84,7 +85,7 @@ def _write_vtkhdf(
                 if name == _SITES:
                     data[frame] = result.sites(frame)
                 else:
-                    for at, slab in result.slabs(name, frame):
+                    for at, slab in result.frames.slabs(name, frame):
                         data[frame, at : at + len(slab)] = slab
                 opened.check()
 

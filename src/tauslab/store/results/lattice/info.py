@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.option_names import opt
-from tauslab.model.lattice.diagnosis.truncation import truncation_text
+from tauslab.model.lattice.diagnosis.time_step import truncation_text
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import span
 

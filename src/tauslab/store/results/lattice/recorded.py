@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,37 +14,61 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
-from tauslab.base.files.damaged import reading
-from tauslab.base.option_names import Spelling, assigned, know, opt, warn
+from tauslab.base.files.opening import reading
+from tauslab.base.option_names import Spelling, assigned, know, opt
 from tauslab.formats.toml.values import Naming, load_toml
 from tauslab.store.checking.lattice import MARKS, CheckedLattice
 from tauslab.store.checking.opening import open_hdf5
 from tauslab.store.format.versions import writers_of
-from tauslab.store.results.columns import sorted_quantiles, texts
-from tauslab.store.results.lattice.frame_parts import FrameParts
-from tauslab.store.results.of_run import RunResult
+from tauslab.store.results.columns import quantile_levels, sorted_quantiles, texts
+from tauslab.store.results.lattice.frames import (
+    Dimensions,
+    FrameParts,
+    Frames,
+    StoredFrames,
+    axis_number,
+    species_number,
+)
+from tauslab.store.results.of_run import RunResult, require_some
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-AXES = ("z", "y", "x")
-_SLAB = 1 << 22  # slots read at a time, about
 
 know("point", Spelling("--point", python=lambda point: f"result.at({point})"))
+
+
+class TemporaryFolder:
+    """The folder of a result in memory, which goes with the last object that reads its file.
+
+    Of several ranks that with `saves` removes it, and writes the result where it is saved.
+    """
+
+    def __init__(self, path: Path, *, saves: bool) -> None:
+        self.saves = saves
+        self._remove = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+        if not saves:
+            self._remove.detach()
+
+    def remove(self) -> None:
+        """Remove it now."""
+        self._remove()
 
 
 class RecordedLattice(RunResult):
     """Counts and frames in the file of a lattice run; users get a `LatticeResult`."""
 
     def __init__(
-        self, path: str | os.PathLike[str], replica: int = 0, point: int | None = None
+        self,
+        path: str | os.PathLike[str],
+        replica: int = 0,
+        point: int | None = None,
+        folder: TemporaryFolder | None = None,
     ) -> None:
-        self.path = Path(path)
-        self._forget: Callable[[], object] | None = None
-        self._first, self._warned = True, False
-        self._whole: RecordedLattice | None = None  # of which this is a point
+        self.path, self.warned = Path(path), False
+        self._folder = folder
         self._opened: h5py.File = open_hdf5(self.path)
         try:
             with reading(self.path, InputFileError):
@@ -120,37 +144,12 @@ class RecordedLattice(RunResult):
     def close(self) -> None:
         """Close the file."""
         self._opened.close()
-        if self._forget is not None:
-            self._forget()
-
-    def keep_in(self, folder: Path, *, first: bool = True) -> None:
-        """Remove a temporary folder when the result is closed or no longer used.
-
-        Of several ranks the `first` does, and it alone saves the result.
-        """
-        self._first = first
-        self._forget = (
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if first else _nothing
-        )
-
-    def belong_to(self, whole: RecordedLattice) -> None:
-        """Keep a result, whose temporary file this one reads, for as long as this one lasts."""
-        self._whole = whole
+        if self._folder is not None and self.point is None:  # points are of the same file
+            self._folder.remove()
 
     @property
-    def is_temporary(self) -> bool:
-        """Whether the file goes with this result, or with that of which this is a point."""
-        return self._forget is not None or (self._whole is not None and self._whole.is_temporary)
-
-    @property
-    def saves(self) -> bool:
-        """Whether this rank is the one that writes what all ranks have."""
-        return self._first if self._whole is None else self._whole.saves
-
-    @property
-    def name(self) -> str:
-        """The name of this result in messages: its file, if it is there to stay."""
-        return "the result in memory" if self.is_temporary else str(self.path)
+    def _in_memory(self) -> bool:
+        return self._folder is not None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -201,14 +200,6 @@ class RecordedLattice(RunResult):
             table: dict[str, Any] = load_toml(value.decode())["lattice"]
         return table
 
-    def number(self, species: str) -> int:
-        """Number of a species; a `ConfigError` if there is none of that name."""
-        if species not in self.species:
-            raise ConfigError(
-                f"{species!r} is not a species of {self.name}; it has {', '.join(self.species)}"
-            )
-        return self.species.index(species)
-
     def counts(self, species: str, site_type: str | None = None) -> IntArray:
         """Particles of a species ``[sample]``, on the whole lattice or in a site type.
 
@@ -240,7 +231,7 @@ class RecordedLattice(RunResult):
                 f"{self.name} has no /waiting: tauslab {self.written_by[0]} wrote it, which did "
                 "not record particles that wait"
             )
-        self._require_some()
+        require_some(self, "sample", there=len(self.times) > 0)
         return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
@@ -304,11 +295,7 @@ class RecordedLattice(RunResult):
         ConfigError
             A level outside 0 to 1, or an unknown name.
         """
-        levels = np.atleast_1d(np.asarray(q))
-        if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
-            raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
-        samples = self.replica_samples_of(species, site_type)
-        found = sorted_quantiles(samples, levels.tolist())
+        found = sorted_quantiles(self.replica_samples_of(species, site_type), quantile_levels(q))
         return found if np.ndim(q) else found[..., 0, :]
 
     def _of_replicas(self, species: str, site_type: str | None) -> Any:
@@ -317,29 +304,14 @@ class RecordedLattice(RunResult):
 
     def _counted(self, species: str, site_type: str | None) -> tuple[str, tuple[int, ...]]:
         """Dataset of counts, and the index behind that of samples."""
-        which = self.number(species)
-        self._require_some()
+        which = species_number(species, self.species, self.name)
+        require_some(self, "sample", there=len(self.times) > 0)
         if site_type is None:
             return "counts", (which,)
         if site_type not in self.site_types:
             known = ", ".join(self.site_types) or "none"
             raise ConfigError(f"{site_type!r} is not a site type of {self.name}; it has {known}")
         return "counts_by_site_type", (self.site_types.index(site_type), which)
-
-    def _require_some(self) -> None:
-        """Refuse an unfinished run without a sample; warn, once, of one with some."""
-        if self.complete or self._warned:
-            return
-        if not len(self.times):
-            raise InputFileError(
-                f"{self.name} is unfinished and holds no sample yet: complete it with "
-                f"{opt('resume')}"
-            )
-        self._warned = True
-        warn(
-            f"{self.name} is unfinished: its numbers are those of {self.unfinished}; "
-            f"{opt('resume')} completes it"
-        )
 
     def _read(self, name: str, index: tuple[Any, ...]) -> npt.NDArray[Any]:
         if name not in self.data:
@@ -352,37 +324,40 @@ class RecordedLattice(RunResult):
     @property
     def frame_times(self) -> FloatArray:
         """Times of the frames ``[frame]``, in seconds; empty if none were recorded."""
-        if self._parts is not None:
-            return self._parts.times
-        if "lattice/time" not in self.data:
-            return np.zeros(0)
-        times: FloatArray = self.data["lattice/time"][()]
-        return times
+        return self._frames.times
 
     @cached_property
-    def _parts(self) -> FrameParts | None:
-        """The frames of an unfinished run, which lie in parts until its end."""
-        found = self.attributes
+    def _frames(self) -> Frames:
+        found, of = self.attributes, Dimensions(self.name, self.shape, self.species)
         if self.complete or not found["frame_every"]:
-            return None
+            return StoredFrames(of, self.path, lambda: self.data, self._lead)
         run = (self.point or 0) * self.n_replicas + self.replica
-        return FrameParts(self.path, run, self.shape, found)
+        return FrameParts(of, self.path, run, found)
+
+    @property
+    def frames(self) -> Frames:
+        """The frames of this replica, of which there is one at least.
+
+        Raises
+        ------
+        ConfigError
+            No frames were recorded, none is there yet, or all points of a sweep are meant.
+        """
+        if self.whole_sweep:
+            raise ConfigError(
+                f"{self.name} is a sweep of {self.n_points} points: name one, {opt('point', 0)}"
+            )
+        if len(self.frame_times):
+            return self._frames
+        if isinstance(self._frames, FrameParts):
+            raise ConfigError(f"{self.name} is unfinished, and has no frame of this replica yet")
+        raise ConfigError(f"{self.name} has no frames: run with {assigned('frame_every')}N")
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Sites along z, y and x."""
         z, y, x = self._model["shape"]
         return int(z), int(y), int(x)
-
-    def frame_at(self, t: float | None) -> int:
-        """Number of the last frame at or before `t`, by default the last of all."""
-        self._need_frames()
-        if t is None:
-            return len(self.frame_times) - 1
-        before = np.flatnonzero(self.frame_times <= t)
-        if not len(before):
-            raise ConfigError(f"t = {t:g} is before the first frame at {self.frame_times[0]:g}")
-        return int(before[-1])
 
     def density(self, species: str, frame: int) -> npt.NDArray[np.uint8]:
         """Particles of a species in each site ``[z, y, x]``, at frame number `frame`.
@@ -392,52 +367,11 @@ class RecordedLattice(RunResult):
         ConfigError
             There is no such species or frame, or no frames were recorded.
         """
-        slabs = [slab for _, slab in self.slabs(species, frame)]
-        return np.concatenate(slabs)
-
-    def slabs(
-        self, species: str, frame: int, planes: tuple[int, int] | None = None
-    ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-        """First plane and `density` of slabs that together are the lattice, one after another.
-
-        `planes` restricts them to planes along z: the first, and the one behind the last.
-        """
-        stored = self.number(species) + 1  # 0 is an empty slot
-        self._need_frames()
-        frames = len(self.frame_times)
-        if not -frames <= frame < frames:
-            raise ConfigError(f"frame {frame} is not in {self.name}: it has 0 to {frames - 1}")
-        z, y, x = self.shape
-        first, last = (0, z) if planes is None else planes
-        if self._parts is not None:
-            for at, particles in self._parts.slabs(frame, first, last):
-                yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
-            return
-        slots = self.data["lattice/particles"].shape[-1]
-        count = max(1, _SLAB // (y * x * slots))
-        for at in range(first, last, count):
-            end = min(last, at + count)
-            particles = self._read("lattice/particles", (frame, slice(at, end)))
-            yield at, (particles == stored).sum(axis=-1, dtype=np.uint8)
-
-    def plane(self, species: str, frame: int, axis: int, at: int) -> npt.NDArray[np.uint8]:
-        """Particles of a species in the sites of one plane across an axis (number 0, 1, 2)."""
-        if axis == 0:
-            one: npt.NDArray[np.uint8] = next(self.slabs(species, frame, (at, at + 1)))[1][0]
-            return one
-        slabs = [slab.take(at, axis=axis) for _, slab in self.slabs(species, frame)]
-        joined: npt.NDArray[np.uint8] = np.concatenate(slabs)
-        return joined
+        return np.concatenate([slab for _, slab in self.frames.slabs(species, frame)])
 
     def sites(self, frame: int) -> npt.NDArray[np.uint8] | None:
         """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""
-        if self._parts is not None:
-            return self._parts.sites(frame)
-        if "lattice/sites" not in self.data:
-            return None
-        stored = self.data["lattice/sites"]
-        lead = self._lead if stored.ndim > 4 else ()  # older files: one for all replicas
-        return np.asarray(stored[(*lead, min(frame, stored.shape[-4] - 1))], np.uint8)
+        return self._frames.sites(frame)
 
     def kymograph(self, species: str, axis: str | None = None) -> IntArray:
         """Particles of a species in each plane across an axis ``[frame, position]``.
@@ -447,38 +381,14 @@ class RecordedLattice(RunResult):
         axis
             ``z``, ``y`` or ``x``; by default the longest.
         """
-        self._need_frames()
-        along = self.axis(axis, longest=True)
+        frames, along = self.frames, axis_number(axis, self.shape, longest=True)
         others = tuple(i for i in range(3) if i != along)
-        lines = np.zeros((len(self.frame_times), self.shape[along]), np.int64)
+        lines = np.zeros((len(frames.times), self.shape[along]), np.int64)
         for frame in range(len(lines)):
-            for at, slab in self.slabs(species, frame):
+            for at, slab in frames.slabs(species, frame):
                 summed = slab.sum(axis=others, dtype=np.int64)
                 if along == 0:
                     lines[frame, at : at + len(summed)] = summed
                 else:
                     lines[frame] += summed
         return lines
-
-    def axis(self, name: str | None, *, longest: bool) -> int:
-        """Number of an axis; without a name, the longest or the shortest of the lattice."""
-        if name is None:
-            return int(np.argmax(self.shape) if longest else np.argmin(self.shape))
-        if name not in AXES:
-            raise ConfigError(f"{name!r} is not an axis; axes: {', '.join(AXES)}")
-        return AXES.index(name)
-
-    def _need_frames(self) -> None:
-        if self.whole_sweep:
-            raise ConfigError(
-                f"{self.name} is a sweep of {self.n_points} points: name one, {opt('point', 0)}"
-            )
-        if len(self.frame_times):
-            return
-        if self._parts is not None:
-            raise ConfigError(f"{self.name} is unfinished, and has no frame of this replica yet")
-        raise ConfigError(f"{self.name} has no frames: run with {assigned('frame_every')}N")
-
-
-def _nothing() -> None:
-    """Another rank does it."""

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tauslab.base.door import behind_door
-from tauslab.base.errors import ConfigError, OutputError
+from tauslab.base.errors import ConfigError
 from tauslab.base.html import escape
 from tauslab.options.lattice import LatticeChoices
 from tauslab.options.sweep import Sweep
-from tauslab.options.values.result_name import require_result_name
-from tauslab.options.values.stored import values_in
+from tauslab.options.values.definition import values_in
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
 from tauslab.store.hdf5.disk import Disk, publish
@@ -29,7 +28,6 @@ from tauslab.store.results.lattice.tables import (
 )
 from tauslab.store.results.result import Result
 from tauslab.store.results.tables import to_pandas
-from tauslab.store.targets import require_place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +100,7 @@ class LatticeResult(RecordedLattice):
         """One line: what was run, where it lies."""
         if not self._opened:
             return f"<LatticeResult {self.path}: closed>"
-        place = "in memory" if self.is_temporary else self.path
+        place = "in memory" if self._in_memory else self.path
         shown = ", ".join(self.species[:4]) + (", ..." if len(self.species) > 4 else "")
         replicas = f"{self.n_replicas} replicas, " if self.n_replicas > 1 else ""
         if self.whole_sweep:
@@ -142,21 +140,14 @@ class LatticeResult(RecordedLattice):
         OutputError
             The file is there already, or cannot be written.
         """
-        own = Path(path)
-        if not self.is_temporary:
-            raise ConfigError(f"{self.path} holds this result already: copy the file")
-        require_result_name(own)
-        require_place(own)
-        if not self.saves:
-            return own
-        if own.exists() and not overwrite:
-            raise OutputError(f"{own} exists; overwrite=True replaces it")
-
-        def copy(unfinished: Path) -> None:
-            shutil.copyfile(self.path, unfinished)
-
-        publish(own, Disk(), copy)
+        saves = self._folder is not None and self._folder.saves
+        own = self._new_file(path, overwrite=overwrite or not saves)
+        if saves:
+            publish(own, Disk(), self._copy)
         return own
+
+    def _copy(self, draft: Path) -> None:
+        shutil.copyfile(self.path, draft)
 
     def __getitem__(self, species: str) -> IntArray | FloatArray:
         """`counts` of a species on the whole lattice; ``"time"`` gives `times`."""
@@ -182,9 +173,8 @@ class LatticeResult(RecordedLattice):
             There is no such point.
         """
         number = self._point_with(values) if point is None else point
-        found = type(self)(self.path, self.replica if replica is None else replica, number)
-        found.belong_to(self)
-        return found
+        which = self.replica if replica is None else replica
+        return type(self)(self.path, which, number, self._folder)
 
     def _point_with(self, values: Mapping[str, float]) -> int:
         if not values:
@@ -216,7 +206,7 @@ class LatticeResult(RecordedLattice):
 
     def __reduce__(self) -> tuple[type[LatticeResult], tuple[Path, int, int | None]]:
         """A copy, as another process gets it, opens the file for itself."""
-        if self.is_temporary:
+        if self._in_memory:
             raise ConfigError(
                 f"{self.path} is a temporary file that goes with this result: give the run an "
                 "output= to use its result in another process"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tauslab.base.host_memory import require_memory
+from tauslab.base.host import require_memory
 from tauslab.base.html import card, table
-from tauslab.base.option_names import opt
-from tauslab.store.results.lattice.recorded import AXES, IntArray, RecordedLattice
+from tauslab.store.results.columns import apart
+from tauslab.store.results.lattice.frames import AXES
+from tauslab.store.results.lattice.recorded import IntArray, RecordedLattice
 from tauslab.store.results.result import Result
 from tauslab.store.results.tables import ResultTable
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 _SHOWN = 12  # species in a notebook
+T = TypeVar("T")
 
 
 def lattice_table(
@@ -46,7 +48,7 @@ def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTabl
     point, replica, sample = np.nonzero(counts[0] >= 0)
     several = [("replica", replica)] if result.n_replicas > 1 else []
     columns = [
-        *((column_name(name, chosen), values[point]) for name, values in result.points.items()),
+        *_swept({k: v[point] for k, v in result.points.items()}, (*chosen, "time", "replica")),
         *several,
         ("time", result.times[sample]),
         *((name, v[point, replica, sample]) for name, v in zip(chosen, counts, strict=True)),
@@ -55,9 +57,9 @@ def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTabl
     return ResultTable(header, iter([[v for _, v in columns]]), result.unfinished)
 
 
-def column_name(swept: str, taken: Sequence[str]) -> str:
-    """Name of the column or coordinate of a swept name: another where that is taken."""
-    return f"{swept}_swept" if swept in (*taken, "time", "replica", "point") else swept
+def _swept(values: Mapping[str, T], taken: Sequence[str]) -> Iterator[tuple[str, T]]:
+    """Names of columns or coordinates of what was swept, with its values."""
+    return zip(apart(tuple(values), taken, "swept"), values.values(), strict=True)
 
 
 def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result:
@@ -114,10 +116,10 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
         "site_type": list(result.site_types),
     }
     if result.whole_sweep:
-        names = [*variables, *coordinates]
-        coordinates |= {column_name(n, names): ("point", v) for n, v in result.points.items()}
+        taken = (*variables, *coordinates, "point")
+        coordinates |= {name: ("point", v) for name, v in _swept(result.points, taken)}
     else:
-        coordinates |= {column_name(n, tuple(coordinates)): v for n, v in result.values.items()}
+        coordinates |= dict(_swept(result.values, (*coordinates, "point")))
     if frames:
         times = result.frame_times
         cells = int(np.prod(result.shape)) * len(times) * len(frames)
@@ -173,9 +175,7 @@ def lattice_result_html(result: RecordedLattice) -> str:
         **_points_facts(result),
         "replicas": str(result.n_replicas),
         "seed": str(attributes["seed"]),
-        "state": "complete"
-        if result.complete
-        else f"unfinished: {result.unfinished}; {opt('resume')} completes it",
+        "state": result.state,
     }
     rows = []
     for name in result.species[:_SHOWN] if len(result.times) else ():

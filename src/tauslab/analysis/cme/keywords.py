@@ -1,0 +1,52 @@
+"""The options of `tauslab.cme`, and the ones that `tauslab.exact_filter` shares."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+
+import numpy.typing as npt
+
+from tauslab.options.values.checks import number, whole
+from tauslab.options.values.definition import declared, option
+from tauslab.options.values.recurring import set_option
+from tauslab.options.values.start_laws import StartLaw
+
+
+@declared
+@dataclass(frozen=True, kw_only=True)
+class ProjectionChoices:
+    """Options of a finite state projection."""
+
+    initial: Mapping[str, StartLaw] | None = option(
+        None, doc="Probability distributions of initial counts by species, independent of each "
+        'other: ``"poisson(50)"``, ``"uniform(0,10)"``, or probabilities of the counts 0, 1, .... '
+        "Other species begin with their initial amounts.",
+    )  # fmt: skip
+    tolerance: float = option(
+        1e-8, check=number(lambda x: 0 < x < 1, "a number above 0 and below 1"),
+        doc="Probability that may be lost until the last time: the `bound` of the result says what "
+        "was. A warning says if roundings make more of it.",
+    )  # fmt: skip
+    max_states: int | None = option(
+        None, check=whole(1, sys.maxsize),
+        doc="States at most; in any case what half of the free memory holds.",
+    )  # fmt: skip
+    max_seconds: float = option(
+        600.0, check=number(lambda x: 0 < x <= math.inf, "a number above 0"),
+        doc="What takes longer, by an estimate that counts states and steps, is refused.",
+    )  # fmt: skip
+
+
+@declared
+@dataclass(frozen=True)
+class CmeKeywords(ProjectionChoices):
+    """Keywords of `tauslab.cme`."""
+
+    times: npt.ArrayLike
+    _: KW_ONLY
+    set: Mapping[str, float] | None = set_option(
+        "Values of parameters and initial amounts by name."
+    )

@@ -1,0 +1,190 @@
+"""Memory and cores that this process may use, with the limits of its control groups."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tauslab.base.errors import ModelError
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+# Of a control group, by the version of its files: its limit, and what it has taken.
+_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    2: ("memory.max", "memory.current"),
+}
+_SMALL = 64 << 20  # bytes for which nobody is asked
+
+
+def available_memory() -> int:
+    """Bytes of host memory that can still be taken.
+
+    The least of what the machine has free, what the control groups of this process leave (a job of
+    SLURM or a container is one; versions 1 and 2) and its limit of address space.
+    """
+    return max(0, min([_machine(), *_control_groups(), *_address_space()]))
+
+
+def require_memory(needed: int, what: str) -> None:
+    """Refuse what needs more host memory than there is, before any of it is taken.
+
+    Parameters
+    ----------
+    needed
+        Bytes.
+    what
+        Beginning of the message, such as ``a lattice of 512 x 512 x 512 sites``.
+
+    Raises
+    ------
+    ModelError
+        Says how much is needed and how much there is.
+    """
+    if needed <= _SMALL:
+        return
+    free = available_memory()
+    if needed > free:
+        raise ModelError(
+            f"{what} needs {in_bytes(needed)} of memory; {in_bytes(free)} can be taken here"
+        )
+
+
+def in_bytes(number: int) -> str:
+    """A number of bytes as people read it.
+
+    >>> in_bytes(3 << 29), in_bytes(1 << 60)
+    ('1.5 GiB', '1048576 TiB')
+    """
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30)):
+        if number >= size:
+            value = number / size
+            return f"{value:.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
+    return f"{number / (1 << 20):.3g} MiB"
+
+
+def _machine() -> int:
+    try:
+        for line in (PROC / "meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux, or /proc is not mounted
+    free = "SC_AVPHYS_PAGES"
+    pages = free if free in os.sysconf_names else "SC_PHYS_PAGES"  # macOS tells only of all
+    return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _control_groups() -> Iterator[int]:
+    """Bytes that each control group above this process leaves."""
+    for folder, version in _group_folders("memory"):
+        limit, used = _FILES[version]
+        most, taken = _number_in(folder / limit), _number_in(folder / used)
+        if most is not None and taken is not None:
+            yield most - taken + _reclaimable(folder)
+
+
+def _reclaimable(folder: Path) -> int:
+    """Pages of files that the kernel gives back before it refuses memory."""
+    try:
+        lines = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    words = dict(line.split(" ", 1) for line in lines if " " in line)
+    text = words.get("inactive_file", words.get("total_inactive_file", "0"))
+    return int(text) if text.strip().isdigit() else 0
+
+
+def _address_space() -> Iterator[int]:
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        return
+    try:
+        pages = int((PROC / "self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return
+    yield soft - pages * resource.getpagesize()
+
+
+def _group_folders(controller: str) -> Iterator[tuple[Path, int]]:
+    """The folder of each group that may limit this process, and the version of its files, 1 or 2.
+
+    Parameters
+    ----------
+    controller
+        What is limited: ``memory`` or ``cpu``.
+    """
+    try:
+        lines = (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return  # not Linux
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            root, version = GROUPS, 2
+        elif controller in controllers.split(","):
+            root, version = GROUPS / controller, 1
+        else:
+            continue
+        group = root / path.strip("/")
+        # A container may not see the groups above its own: its own then lies at the root.
+        for folder in {group, *(p for p in group.parents if p.is_relative_to(root)), root}:
+            yield folder, version
+
+
+def _number_in(path: Path) -> int | None:
+    """A limit or a level in a file; None where there is none."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return int(text) if text.isdigit() else None  # "max" and -1: no limit
+
+
+def allowed_cores() -> int:
+    """Cores that this process may use, at least 1.
+
+    The least of the cores that it is bound to and of the processor's time, in cores, that its
+    control groups leave it: a container with ``--cpus=2`` has two on a machine of any size.
+    """
+    return max(1, min([len(bound_to()), *_quotas()]))
+
+
+def bound_to() -> frozenset[int]:
+    """Numbers of the cores that this process is bound to."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))  # macOS binds no process
+
+
+def cores_of_rank(sharers: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Cores for one of `sharers` processes that may use the same ones, at least 1.
+
+    No more than SLURM was asked for by ``--cpus-per-task``: where it binds no task, each may use
+    all cores of the node.
+    """
+    own, asked = allowed_cores() // sharers, environment.get("SLURM_CPUS_PER_TASK", "")
+    return max(1, min(own, int(asked)) if asked.isdigit() else own)
+
+
+def _quotas() -> Iterator[int]:
+    """What each control group allows, rounded up to whole cores."""
+    for folder, version in _group_folders("cpu"):
+        most, period = _of_version_2(folder) if version == 2 else _of_version_1(folder)
+        if most is not None and period:
+            yield -(-most // period)
+
+
+def _of_version_1(folder: Path) -> tuple[int | None, int | None]:
+    return _number_in(folder / "cpu.cfs_quota_us"), _number_in(folder / "cpu.cfs_period_us")
+
+
+def _of_version_2(folder: Path) -> tuple[int | None, int | None]:
+    """Microseconds of all cores together in each period; "max" is no limit."""
+    try:
+        most, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        return int(most), int(period)
+    except (OSError, ValueError):
+        return None, None

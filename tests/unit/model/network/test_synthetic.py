@@ -1,0 +1,112 @@
+"""Synthetic systems of equations: the operations of the paper's table, bounded courses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from synthetic_equations import SYNTHETIC, synthetic_equations
+
+import tauslab as ts
+from tauslab.kernels.ode.lowering import lower_ode
+from tauslab.model.expressions.expression import Call, symbols, to_text
+from tauslab.model.network.canonical import canonical_text, model_sha256
+
+SYMBOLS = {"add": "+-", "sub": "+-", "neg": "+-", "mul": "*", "div": "/"}
+
+
+def operations(network):
+    """Operations in the right-hand sides of all equations, as written."""
+    found = dict.fromkeys(("+-", "*", "/"), 0)
+    for tree in network.rates.values():
+        left = [tree]
+        while left:
+            node = left.pop()
+            if isinstance(node, Call):
+                found[SYMBOLS[node.function]] += 1
+                left.extend(node.arguments)
+    return found
+
+
+def lengths(network):
+    """Terms of each equation: signs outside brackets, and one."""
+    found = []
+    for tree in network.rates.values():
+        outside, depth = 1, 0
+        for letter in to_text(tree):
+            depth += (letter == "(") - (letter == ")")
+            outside += depth == 0 and letter in "+-"
+        found.append(outside)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("number", SYNTHETIC)
+@pytest.mark.parametrize("seed", [0, 7])
+def test_operations_are_those_of_the_paper(number, seed):
+    size, network = SYNTHETIC[number], synthetic_equations(number, seed=seed)
+    assert len(network.species) == len(network.rates) == size.equations
+    assert len(network.parameters) == size.parameters
+    assert operations(network) == {
+        "+-": size.additions, "*": size.multiplications, "/": size.divisions,
+    }  # fmt: skip
+    read = {name for tree in network.rates.values() for name in symbols(tree)}
+    assert set(network.parameters) <= read, "every parameter is read"
+
+
+def test_lengths_are_of_the_kinds_that_the_paper_tells_of():
+    found = {number: lengths(synthetic_equations(number)) for number in SYNTHETIC}
+    assert found[1].std() > 1.5
+    assert np.ptp(found[3]) == 1
+    assert sorted(found[4])[-5:] == [2, 8, 8, 8, 8]
+    assert (found[5] == 1).sum() == 10
+    assert np.ptp(found[5][found[5] > 1]) == 1
+
+
+def test_terms_of_the_second_system_are_shared():
+    network = synthetic_equations(2)
+    system = lower_ode(network, parameters=network.parameter_values())
+    left = system.graph.reached(system.rates)
+    products = sum(system.graph.nodes[n].kind == "mul" for n in left)
+    assert products < SYNTHETIC[2].multiplications / 2
+
+
+@pytest.mark.parametrize("number", SYNTHETIC)
+def test_courses_stay_in_bounds_and_move(number):
+    network, size = synthetic_equations(number), SYNTHETIC[number]
+    times = np.linspace(0.0, network.t_end, 6)
+    texts = ", ".join(to_text(tree) for tree in network.rates.values())
+    code = compile(f"[{texts}]", "equations", "eval")
+    values = network.parameter_values()
+    names = list(network.species)
+
+    def rates(_, x):
+        return eval(code, {}, values | dict(zip(names, x.tolist(), strict=True)))  # noqa: S307
+
+    start = [network.initial_amounts()[name] for name in names]
+    course = solve_ivp(rates, (0.0, times[-1]), start, "RK23", times, rtol=1e-4, atol=1e-7).y.T
+    assert course.min() > -1e-5
+    most = 1.0 if number != 2 else course[0].sum()
+    assert course.max() < most + 1e-5
+    assert np.abs(course[1] - course[0]).max() > 0.1
+    assert np.abs(course[-1] - course[-2]).max() > 1e-3, "it moves until its end"
+    fastest = 100.0 / network.t_end * lengths(network).max() * max(1.0, course.max())
+    assert fastest * size.step < 1.0, "steps of the paper are stable"
+
+
+def test_a_system_is_a_pure_function_of_its_seed():
+    """Pinned: another platform, or another NumPy, must give the same."""
+    digests = [model_sha256(synthetic_equations(4, seed=seed)) for seed in (0, 0, 1)]
+    assert digests[0] == digests[1] != digests[2]
+    assert digests[0].startswith("5a6829cb772e")
+
+
+def test_a_system_is_written_and_read_back(tmp_path):
+    made = synthetic_equations(3)
+    assert canonical_text(ts.read(made.write(tmp_path / "synthetic3.toml"))) == canonical_text(made)
+    with pytest.raises(ts.ConfigError, match="1 to 5"):
+        synthetic_equations(6)
+
+
+def test_bad_seeds_are_refused():
+    with pytest.raises(ts.ConfigError, match="seed -1"):
+        synthetic_equations(1, seed=-1)
