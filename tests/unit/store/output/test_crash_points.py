@@ -158,7 +158,10 @@ def test_killed_where_rows_have_no_fill_values(tmp_path, monkeypatch, stride):
         assert contents(path) == expected
 
 
-@pytest.mark.parametrize(("record", "step"), [("trajectories", 7), ("statistics", 4)])
+@pytest.mark.parametrize(
+    ("record", "step"),
+    ordinary([("trajectories", 7), ("statistics", 4)], ("statistics", 4)),
+)
 def test_killed_by_the_system(tmp_path, record, step):
     """SIGKILL, in a process of its own."""
     program = [sys.executable, TESTS / "support" / "forked_kills.py", tmp_path, record, str(step)]
