@@ -69,7 +69,7 @@ def model(name: str) -> Network:
     return read_sbml(DATA / f"{name}.xml")
 
 
-# The most functions, the most reactions; `schlogl` and `vilar_oscillator` stand below.
+# The most functions and the most reactions; `schlogl` and `vilar_oscillator` stand below.
 @pytest.mark.parametrize("name", ordinary(UNROLLED, "toggle_switch", "heat_shock_mass_action"))
 def test_unrolled_kernels_stay_in_registers(name, architecture):
     header = unrolled_header(lowered(model(name)), CudaBackend.style, literals=8)

@@ -114,7 +114,7 @@ def test_no_delay_is_the_state_now():
     """A delay that is 0 before the run gives the bits of the formula without it."""
     plain = linear()
     plain.reactions[0] = ts.model.network.parts.Reaction(
-        "R1", {}, {"X": 1}, ts.model.expressions.expression.parse("15 + 0.6 * X")
+        "R1", {}, {"X": 1}, ts.model.expressions.infix.parse("15 + 0.6 * X")
     )
     plain.features.clear()
     there = run(linear(0), n=40, method=ts.SSA(selector="linear"))
@@ -126,12 +126,12 @@ def test_what_differs_between_trajectories():
     """Drawn delays and drawn initial counts: each path still finds its own past."""
     net = linear()
     net.species["X"] = ts.model.network.parts.Species(
-        "X", ts.model.expressions.expression.parse("poisson(40)")
+        "X", ts.model.expressions.infix.parse("poisson(40)")
     )
     net.add_parameter("drawn", "bernoulli(0.5)")
     net.add_rule("was", "delay(X, 1 + drawn)")
     net.reactions[0] = ts.model.network.parts.Reaction(
-        "R1", {}, {"X": 1}, ts.model.expressions.expression.parse("15 + tau")
+        "R1", {}, {"X": 1}, ts.model.expressions.infix.parse("15 + tau")
     )
     net.add_feature(ts.model.network.parts.Feature("draw", "species X", "its math draws"))
     result = run(net, set={"tau": np.linspace(0, 1, 60)})

@@ -12,7 +12,7 @@ from reference_ensembles import case, course, network
 
 import tauslab as ts
 from tauslab.analysis.filters.chains import Walk
-from tauslab.analysis.filters.filtering import Course
+from tauslab.analysis.filters.filtering import ParticleFilters
 
 NAN = math.nan
 
@@ -171,7 +171,7 @@ def test_noises_go_with_their_particles(tmp_path, monkeypatch):
         assert found.log_likelihood == pytest.approx(math.log(exact.mean()), abs=1e-3)
     again = {**given, "observe": {"X": "normal(wide)"}, "checkpoint": tmp_path / "n.h5"}
     with monkeypatch.context() as patch:
-        ending(patch, Course, "_step", 3)
+        ending(patch, ParticleFilters, "_step", 3)
         with pytest.raises(EndedError):
             ts.particle_filter(net, data, **again, checkpoint_every=0)
     assert (ts.particle_filter(net, data, **again).terms == found.terms).all()
@@ -188,7 +188,7 @@ def test_noises_by_amounts_at_the_start_go_on(tmp_path, monkeypatch, method):
     whole = ts.particle_filter(net, DATA, **given)
     given |= {"checkpoint": tmp_path / "n.h5", "checkpoint_every": 0}
     with monkeypatch.context() as patch:
-        ending(patch, Course, "_step", 3)
+        ending(patch, ParticleFilters, "_step", 3)
         with pytest.raises(EndedError):
             ts.particle_filter(net, DATA, **given)
     old = tmp_path / "old.h5"
@@ -233,13 +233,13 @@ def test_filters_that_were_ended_go_on(tmp_path, monkeypatch, rows):
     whole = filters({"k": [3.0, 5.0, 80.0]}, **given)
     given |= {"checkpoint": tmp_path / "f.h5", "checkpoint_every": 0}
     with monkeypatch.context() as patch:
-        ending(patch, Course, "_step", rows)
+        ending(patch, ParticleFilters, "_step", rows)
         with pytest.raises(EndedError):
             filters({"k": [3.0, 5.0, 80.0]}, **given)
         again = [rows]
     for _ in range(2):  # it goes on, and what is finished is given at once
         with monkeypatch.context() as patch:
-            ending(patch, Course, "_step", 5 - again.pop() if again else 0)
+            ending(patch, ParticleFilters, "_step", 5 - again.pop() if again else 0)
             found = filters({"k": [3.0, 5.0, 80.0]}, **given)
         for name in ("terms", "mean", "sd", "effective_size", "log_likelihood"):
             assert np.array_equal(getattr(found, name), getattr(whole, name), equal_nan=True)

@@ -57,7 +57,7 @@ def test_a_rank_that_fails_between_tells_nobody_who_waits_elsewhere():
     class Shares:
         ranks = 2
 
-        def told(self, state):
+        def all_of(self, state):
             told.append(state)
             return [state, state]
 
