@@ -36,7 +36,7 @@ _HEADER = (
 )
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
-# Completions that a jump may be made of: 31 powers of two, up or down. As in csrc/events/completions.h.
+# Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
 
