@@ -59,7 +59,6 @@ DEVICE bool finish_reached(const Lattice &l, const LatticeStream &s, const Spars
                            const SparseLayers &layers, int r, int c, SparseWork &work) {
     const PlaneTile &t = tile.t;
     const int in_plane = (t.y0 + r) * t.nx + t.x0 + c;
-    const u64 site = t.first_site + (u64)in_plane;
     const i64 index = t.first_index + in_plane, index_below = layers.first_below + in_plane,
               index_above = layers.first_above + in_plane;
     const int type = N_REACTIONS > 0 ? type_at(l, index) : 0;
@@ -73,18 +72,8 @@ DEVICE bool finish_reached(const Lattice &l, const LatticeStream &s, const Spars
     take_held(l.moved, index, held, own);
     take_held(l.moved, index_below, comes_up, below);
     take_held(l.moved, index_above, comes_down, above);
-    u64 bits = 0;
-    if (DRAW_AHEAD) {
-        const Philox4 drawn = lattice_draw(s, site, PURPOSE_Z, 0, 0);
-        bits = joined(drawn.x2, drawn.x3);
-    }
-    const SpillHere spill = {l, t.tile, site, SPILL_Z, true};
-    const int n = gather(l, s, own, (u32)(own_moves.minus | own_moves.plus), below, from_below,
-                         above, from_above, site, index, (int)(l.first_plane + t.plane),
-                         (int)l.nz, 0, spill, content);
-    finish_site_of_type(l, s, spill, l.state_stamps + t.tile, index, type, layers.some_wait,
-                        DRAW_AHEAD, bits, n, content);
-    return !is_empty(content);
+    return finish_gathered(l, s, t, in_plane, type, layers.some_wait, own, own_moves, below,
+                           from_below, above, from_above, content);
 }
 
 DEVICE void prefetch_listed(const Lattice &l, const SparseTile &tile, u16 entry) {
