@@ -33,9 +33,9 @@ if comm.rank == 0:
 @pytest.mark.parametrize(
     ("shown", "gpus"),
     [
-        (["0", "1", "2"], [0, 0, 0]),
+        pytest.param(["0", "1", "2"], [0, 0, 0], marks=pytest.mark.validate),
         (["0,1,2"], [0, 1, 2]),
-        (["0,1", "2,3", "4,5"], [0, 0, 0]),
+        pytest.param(["0,1", "2,3", "4,5"], [0, 0, 0], marks=pytest.mark.validate),
         (["0,1", "2,3", "0,1"], [0, 0, 1]),
     ],
 )

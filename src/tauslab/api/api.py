@@ -124,10 +124,10 @@ def run(
     if isinstance(model, str | os.PathLike):
         model = read_together(comm, Path(model))
     if isinstance(model, Network):
-        from tauslab.store.results.validity import told_of_early_ends
+        from tauslab.store.results.validity import text_of_early_ends
 
         result = run_ensemble(model, **options)
-        if comm.rank == 0 and (told := told_of_early_ends(result)):
+        if comm.rank == 0 and (told := text_of_early_ends(result)):
             warn(told)
         return result
     from tauslab.api.lattice import run_on_lattice

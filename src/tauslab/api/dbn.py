@@ -24,7 +24,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
-from tauslab.decomposition.ranks.job import open_backend
+from tauslab.decomposition.ranks.job import devices
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.model.network.network import Network
 from tauslab.model.network.properties import horizon, parse_property
@@ -153,12 +153,9 @@ def check_property(  # noqa: PLR0913
         set={name: float(np.asarray(value)) for name, value in (set or {}).items()},
         seed=with_seed(seed, None, ranks), **device_settings(device),
     )  # fmt: skip
-    backend = open_backend(options.device, options.threads, ranks)
-    try:
+    with devices(options.device, options.threads, ranks) as backend:
         runs_of_equations = _EquationRuns(prepare_dbn(network, options), backend)
         return check(parsed, test, at, runs_of_equations.simulate, batch=BATCH, most=most)
-    finally:
-        backend.close()
 
 
 class _EquationRuns:

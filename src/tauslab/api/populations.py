@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.analysis.populations.division import Division, Fraction
+from tauslab.analysis.populations.division import Division
 from tauslab.analysis.populations.growth import Population
 from tauslab.analysis.populations.keywords import FOLLOW, PopulationKeywords
 from tauslab.analysis.populations.result import PopulationResult
@@ -17,7 +17,7 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.all_ranks import ranks_of
-from tauslab.decomposition.ranks.job import agreed_seed
+from tauslab.decomposition.ranks.job import agreed_seed, devices
 from tauslab.model.network.diagnosis.events import begins_true
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -25,8 +25,8 @@ from tauslab.options.methods import SSA
 from tauslab.options.places import device_settings
 from tauslab.options.python_values import numbers
 from tauslab.options.values.definition import check_values
+from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.start_laws import start_laws
 from tauslab.options.values.unknown import checks_keywords
 
 
@@ -86,7 +86,7 @@ def population(
             f"{events}"
         )
     dividing = Division(network, given.division, given.partition or {})
-    initial = start_laws(given.initial, network)
+    initial = initial_distributions(given.initial, network)
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
     rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
     for name, row in rows.items():
@@ -104,11 +104,6 @@ def population(
         times=np.zeros(1), n=given.cells, seed=agreed_seed(given.seed, lambda: None, ranks),
         set=rows, method=SSA(), **device_settings(given.device), **steps,
     )  # fmt: skip
-    grown = Population(
-        dividing, settings, rows, fraction=Fraction.parse(given.fraction), follow=given.follow,
-        most=given.most, initial=initial, comm=ranks,
-    )  # fmt: skip
-    try:
-        return grown.run(looks.tolist())
-    finally:
-        grown.close()
+    with devices(settings.device, settings.threads, ranks) as backend:
+        cells = Population(dividing, settings, rows, given, initial, backend, ranks)
+        return cells.run(looks.tolist())

@@ -1,4 +1,4 @@
-"""Tells whether an object that counts its draws is in several processes, which would repeat them.
+"""Detection of an object that counts its draws in several processes, which would repeat them.
 
 A fork copies it. A worker that imports the module which makes it makes it anew: workers that are
 spawned, those of a fork server, of joblib, of Dask's nannies and of mpi4py.futures.
@@ -41,7 +41,7 @@ class Origin:
 
 
 def _is_importing() -> bool:
-    """Whether a module is being imported, or a worker imports its program."""
+    """Return whether a module is being imported, or a worker imports its program."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as `warnings` looks at callers
     while frame is not None:
         if frame.f_code.co_name == "<module>":

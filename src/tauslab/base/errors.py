@@ -11,7 +11,7 @@
     |-- DeviceFailed          a device that failed while it worked                    (RuntimeError)
     |-- ExecutorError         workers or a scheduler that died or never came          (RuntimeError)
     |-- KernelCompileError    a kernel the compiler refused                           (RuntimeError)
-    |-- LawsDiffer            trajectories that the master equation contradicts       (RuntimeError)
+    |-- DistributionsDiffer   trajectories that the master equation contradicts       (RuntimeError)
     |-- NoValidTrajectory     a run in which every trajectory ended early             (RuntimeError)
     |-- OutputError           a file that cannot be written, read or trusted          (OSError)
     |   `-- InputFileError    a result file given by the user that is missing or foreign
@@ -32,7 +32,7 @@ class TauslabError(Exception):
     """Base of every error that tauslab raises on purpose."""
 
     exit_code = 1
-    raised_by = 1  # so many ranks that agreed on it: one of them tells it
+    raised_by = 1  # so many ranks that agreed on it: one of them prints it
 
 
 class ModelError(TauslabError, ValueError):
@@ -83,8 +83,8 @@ class KernelCompileError(TauslabError, RuntimeError):
     """A kernel does not compile; the message holds flags, source path and the first error."""
 
 
-class LawsDiffer(TauslabError, RuntimeError):
-    """Trajectories that do not have the law of the master equation."""
+class DistributionsDiffer(TauslabError, RuntimeError):
+    """Trajectories that do not have the distribution of the master equation."""
 
 
 class NoValidTrajectory(TauslabError, RuntimeError):
@@ -125,7 +125,7 @@ class StoppedAtOnce(BaseException):
 
 
 def reason_of(error: BaseException) -> str:
-    """What an exception of a library says, in one line; its class where it says nothing.
+    """Return the message of a library's exception as one line; its class where it says nothing.
 
     >>> reason_of(KeyError("no entry")), reason_of(ValueError()), reason_of(ValueError("not 'x'"))
     ('no entry', 'ValueError', "not 'x'")
@@ -137,7 +137,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def first_line_of(error: BaseException) -> str:
-    """As `reason_of`, of libraries whose messages go on with lines for their own developers."""
+    """Return the first line of a message; some libraries go on for their own developers."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -72,7 +72,7 @@ def _machine() -> int:
     except (OSError, ValueError, IndexError):
         pass  # not Linux, or /proc is not mounted
     free = "SC_AVPHYS_PAGES"
-    pages = free if free in os.sysconf_names else "SC_PHYS_PAGES"  # macOS tells only of all
+    pages = free if free in os.sysconf_names else "SC_PHYS_PAGES"  # macOS knows the total alone
     return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -170,7 +170,7 @@ def cores_of_rank(sharers: int, environment: Mapping[str, str] = os.environ) -> 
 
 
 def _quotas() -> Iterator[int]:
-    """What each control group allows, rounded up to whole cores."""
+    """Yield the cores that each control group allows, rounded up to whole ones."""
     for folder, version in _group_folders("cpu"):
         most, period = _of_version_2(folder) if version == 2 else _of_version_1(folder)
         if most is not None and period:

@@ -45,7 +45,7 @@ def folded(title: str, inner: str) -> str:
 
 
 def card(title: str, facts: Mapping[str, object], parts: Sequence[str] = ()) -> str:
-    """What a notebook shows of an object: its name, facts, and parts that are HTML already."""
+    """The card of an object in a notebook: its name, facts, and parts that are HTML already."""
     return f"<div><b>{escape(title)}</b>{definitions(facts)}{''.join(parts)}</div>"
 
 

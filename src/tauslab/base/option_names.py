@@ -1,11 +1,11 @@
-"""How a message names an option: by its flag on the command line, by its keyword in Python.
+"""Names of options in messages: the flag on the command line, the keyword in Python.
 
 A message is a text with options in it: ``f"{assigned('t_end')}{end:g} is not allowed"``.  It names
 an option by its field; who reads it decides the spelling.  A process has one reader: within
 `command_line` a person at the command line, else one who writes Python.
 
-`tauslab.options` defines the options and tells their spelling here by `know`, so that the layers
-below can name them.  An option that nobody told is spelt by rule: ``--t-end``, ``t_end=``.
+`tauslab.options` defines the options and registers their spelling by `know`, so that the layers
+below can name them.  An option without a spelling is spelt by rule: ``--t-end``, ``t_end=``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spelling:
-    """How an option is spelt.
+    """The spelling of an option.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ _at_command_line = False
 
 
 def know(name: str, spelling: Spelling) -> None:
-    """Tell how an option is spelt."""
+    """Register the spelling of an option."""
     _KNOWN[name] = spelling
 
 
 def known() -> dict[str, Spelling]:
-    """All spellings that were told, by the names of the options."""
+    """All registered spellings, by the names of the options."""
     return dict(_KNOWN)
 
 
@@ -107,17 +107,17 @@ def assigned(name: str, *, key: str = "") -> str:
 
 
 def at_command_line() -> bool:
-    """Whether a person at the command line reads what is said."""
+    """Return whether a person at the command line reads what is said."""
     return _at_command_line
 
 
 def said(command: str, python: str) -> str:
-    """What differs as a whole: the one of two texts that is for who reads the message."""
+    """Return the one of two texts that is for the reader of the message."""
     return command if _at_command_line else python
 
 
 def warn(message: str | Warning) -> None:
-    """`warnings.warn`, told of the line outside tauslab that led here."""
+    """Warn as `warnings.warn` does, at the line outside tauslab that led to the warning."""
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - as `warnings` itself counts
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
@@ -125,7 +125,7 @@ def warn(message: str | Warning) -> None:
 
 
 def _is_ours(module: str) -> bool:
-    """Whether a frame is one of ours, or of what enters our contexts and calls our functions."""
+    """Return whether a frame is one of ours, or enters our contexts or calls our functions."""
     return module.partition(".")[0] in {"tauslab", "contextlib", "functools"}
 
 

@@ -138,7 +138,7 @@ class SharedBlocks:
 
     @property
     def left(self) -> bool:
-        """Whether there may be blocks that nobody has taken."""
+        """Return whether there may be blocks that nobody has taken."""
         return self._position < len(self._numbers)
 
     def take(self, counter: Callable[[int], int], sharers: int, each: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""How a lattice is cut along z into slabs, and ranks into replicas and slabs: pure integers.
+"""Cuts of a lattice along z into slabs, and of ranks into replicas and slabs: pure integers.
 
 A *slab* is a run of consecutive planes that one rank advances. ``bounds`` are the n + 1 planes at
 which n slabs begin and the last ends. They are the first cut: `tauslab.runner.lattice.group` moves
@@ -80,9 +80,9 @@ def _weighted_cut(sums: IntArray, n: int, least: int) -> tuple[int, ...]:
 
 
 def _reachable(sums: IntArray, n: int, least: int, most: int) -> list[BoolArray]:
-    """For i = 0 .. n: planes ``[nz + 1]`` at which i slabs of weight `most` or less can end."""
+    """Planes ``[nz + 1]`` at which i slabs of weight `most` or less can end, for i = 0 .. n."""
     planes = len(sums)
-    farthest = np.searchsorted(sums, sums + most, side="right") - 1  # last end of a slab from here
+    farthest = np.searchsorted(sums, sums + most, side="right") - 1  # last end of a slab
     reached = [np.arange(planes) == 0]
     for _ in range(n):
         begins = np.flatnonzero(reached[-1])
@@ -135,11 +135,11 @@ class RankGrid:
     slabs: int
 
     def place(self, rank: int) -> tuple[int, int]:
-        """Which of the replicas, and which slab of it, a rank has."""
+        """The replica of a rank, and its slab of it."""
         return rank // self.slabs, rank % self.slabs
 
     def __str__(self) -> str:
-        """For people.
+        """Words for people.
 
         >>> str(RankGrid(4, 2)), str(RankGrid(1, 1))
         ('4 replicas at a time, each on 2 ranks', '1 replica at a time, on 1 rank')

@@ -46,7 +46,7 @@ _RECORDED_STEPS = 8  # at least; launches of so many steps are recorded once
 
 @dataclass(frozen=True)
 class HaloOptions:
-    """How slabs keep in touch; no choice changes a result.
+    """Options of the halo exchange; no choice changes a result.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class SlabEngine:
         self.halo = open_halo(self.kernels, backend, comm, self._neighbours, transport)
 
     def _has_early_edges(self) -> bool:
-        """Whether edge planes are finished and sent before those between."""
+        """Return whether edge planes are finished and sent before those between."""
         if self._options.early is not None or self.halo is None or not self.halo.on_device:
             return self._options.early is not False
         engine, slab = self.engine, self.engine.slab
@@ -179,7 +179,7 @@ class SlabEngine:
         self.engine.stream.wait_for(self.edge_stream.record())
 
     def run_sampled(self, marks: Sequence[int]) -> Samples:
-        """As `LatticeEngine.run_sampled`, for the slab's own planes; collective."""
+        """Run as `LatticeEngine.run_sampled`, for the slab's own planes; collective."""
         return self.engine.run_sampled(marks, None if self.halo is None else self)
 
     def _step(self, halo: Halo, turn: int, *, last: bool) -> None:
@@ -311,7 +311,7 @@ class SlabEngine:
     # ---------------------------------------------------------------- doing a batch again
 
     def must_repeat(self) -> bool:
-        """Whether any rank's list was full, or had no room in a message; collective."""
+        """Return whether any rank's list was full, or had no room in a message; collective."""
         if self._comm is None or self.halo is None:
             return self.engine.must_repeat()
         work = self.engine.host(self.engine.work)

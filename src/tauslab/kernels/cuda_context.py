@@ -1,7 +1,7 @@
 """The context of a CUDA device, made by a thread while the program reads and imports CuPy.
 
 The driver takes some tenths of a second for it, as long as the imports, and holds no lock of
-Python's meanwhile. CuPy works in the context that it finds. Nothing is told from here: what is
+Python's meanwhile. CuPy works in the context that it finds. It reports nothing: what is
 missing or broken CuPy meets again when the device is opened. It is no part of `backends`, so that a
 command can begin with it, before all that these import.
 """

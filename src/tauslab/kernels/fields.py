@@ -1,4 +1,4 @@
-"""What a run records, as data: what is summed, stored, checked and joined follows from it."""
+"""Recorded fields of a run, as data: sums, datasets, checks and joins follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users ask for, checked: ensembles, lattices, networks of tables, sweeps, priors.
+"""Options of users, checked: ensembles, lattices, networks of tables, sweeps, priors.
 
 Each is a frozen dataclass; a wrong value is a `ConfigError`.
 """

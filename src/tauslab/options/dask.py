@@ -1,4 +1,4 @@
-"""``--executor dask``: what a user chooses of it, checked."""
+"""Choices of ``--executor dask``, checked, and options of SLURM's ``sbatch`` in one text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_WORKERS = 65536
 
 @dataclass(frozen=True)
 class DaskOptions:
-    """Where the Dask workers of a run are.
+    """The Dask workers of a run.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class DaskOptions:
 
     @property
     def starts_workers(self) -> bool:
-        """Whether the run starts workers, and ends them when it is done."""
+        """Return whether the run starts workers, and ends them when it is done."""
         return isinstance(self.scheduler, str) and self.scheduler in ("local", "slurm")
 
 
@@ -170,7 +170,7 @@ def sbatch_words(text: str) -> tuple[str, ...]:
 
 
 def sbatch_lines(words: Sequence[str]) -> list[str]:
-    """What stands after ``#SBATCH``, an option to a line, quoted as sbatch reads it.
+    """Return the texts after ``#SBATCH``, an option to a line, quoted as sbatch reads it.
 
     >>> sbatch_lines(["-p", "gpu", "--comment=two words"])
     ['-p gpu', "'--comment=two words'"]
@@ -201,7 +201,7 @@ def sbatch_lines(words: Sequence[str]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """As a shell's word; sbatch does not know the shell's way to write an apostrophe."""
+    """Quote a word for a shell; sbatch does not know the shell's way to write an apostrophe."""
     if "'" not in word:
         return shlex.quote(word)
     if set(word) & set('"\\'):

@@ -147,7 +147,7 @@ class DbnOptions(DbnChoices):
 
     @property
     def integration(self) -> OdeSettings:
-        """How equations are integrated."""
+        """The settings of the integrator of equations."""
         return self.method.settings(DEFAULT_SOLVER)
 
     def _check_by_name(self) -> None:
@@ -239,7 +239,7 @@ def _twice(names: Sequence[str]) -> str:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class DbnKeywords(Times, DbnChoices):
-    """What `tauslab.dbn.build` takes."""
+    """The keywords of `tauslab.dbn.build`."""
 
     unknown: Sequence[str] = option(
         (), "parameters, or initial amounts of species", flag="--unknown", group="model",

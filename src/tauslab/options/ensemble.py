@@ -56,7 +56,7 @@ def default_n(
 
 @dataclass(frozen=True)
 class Portion:
-    """Which part of a longer run this is; by default all of it.
+    """The part that a run is of a longer one; by default all of it.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Options(CommonChoices, EnsembleChoices):
         The settings of the method. `Auto` is replaced by what a pilot chooses, which counts work
         and judges the error of leaps.
     given
-        Options that the user gave, by field, those of the method among them: a file that is
+        Options that the user gave, by field, with options of the method: a file that is
         completed or added to says the others. None: all that have not their defaults.
     set
         Values of parameters, and initial amounts of species: a number for all trajectories, or an
@@ -181,7 +181,7 @@ class Options(CommonChoices, EnsembleChoices):
 
     @property
     def integration(self) -> OdeSettings:
-        """How equations are integrated."""
+        """The settings of the integrator of equations."""
         return self.method.settings() if isinstance(self.method, ODE) else OdeSettings()
 
     @property
@@ -201,7 +201,7 @@ class Options(CommonChoices, EnsembleChoices):
 
     @property
     def from_python(self) -> bool:
-        """Whether a program called, which shows no progress unless it is told to."""
+        """Return whether a program called, which shows no progress unless it asks for it."""
         return self.command == PYTHON_COMMAND
 
     def _check_common(self) -> None:
@@ -217,7 +217,7 @@ class Options(CommonChoices, EnsembleChoices):
 
     @property
     def grows(self) -> bool:
-        """Whether trajectories are added to a finished file."""
+        """Return whether trajectories are added to a finished file."""
         return self.append is not None or self.append_to is not None
 
     def _check_append(self) -> None:

@@ -1,4 +1,4 @@
-"""What a hook sees of a running lattice: counts, device arrays, and ways to change things.
+"""The view that a hook has of a running lattice: counts, device arrays, and changes.
 
 On several ranks every rank calls the hook, and sees its slab. Methods are collective: every rank
 must call the same ones in the same order with the same arguments, and gets the same answers, those
@@ -45,7 +45,7 @@ class LatticeView:
     count, total
         Count the whole lattice; the sum of a number over the ranks that share it.
     share_sites
-        Tells the ranks of the neighbours that site types changed.
+        Sends the neighbours' ranks the site types that changed.
     memory
         Of `LatticeView.memory`.
     """
@@ -96,7 +96,7 @@ class LatticeView:
 
     @property
     def _own(self) -> slice:
-        """The rank's planes among those in its memory."""
+        """The rank's own planes in its memory."""
         slab = self._engine.slab
         return slice(slab.below, slab.below + slab.end - slab.begin)
 
@@ -104,7 +104,7 @@ class LatticeView:
     def particles(self) -> Any:
         """Particles ``[z, y, x, slot]`` of the slab: species number + 1, 0 if empty; no copy.
 
-        In a site those come first that are not empty.
+        In a site the slots that are not empty come first.
         """
         self._given = True
         return self._cells
@@ -133,7 +133,7 @@ class LatticeView:
         return self._lattice.species.index(species)
 
     def count(self, species: str, site_type: str | None = None) -> int:
-        """Particles of a species on the whole lattice, with those that wait for a slot."""
+        """Count the particles of a species on the whole lattice; waiting ones count too."""
         by_type = self._count().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
@@ -152,7 +152,7 @@ class LatticeView:
         self.changed()
 
     def remove(self, species: str, where: Any = None) -> int:
-        """Take out all particles of a species, or those at sites of a mask.
+        """Take out all particles of a species, or only at the sites of a mask.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class LatticeView:
 
         Returns
         -------
-        How many, on the whole lattice; those that wait for a slot stay.
+        How many, on the whole lattice; particles that wait for a slot stay.
         """
         particle = self.number(species) + 1
         removed, where = 0, self._mask(where)
@@ -183,7 +183,7 @@ class LatticeView:
 
         Returns
         -------
-        How many, on the whole lattice; those that wait for a slot stay what they are.
+        How many, on the whole lattice; particles that wait for a slot stay what they are.
         """
         before, after = self.number(old) + 1, self.number(new) + 1
         changed, where = 0, self._mask(where)
@@ -196,7 +196,7 @@ class LatticeView:
         return self._total(changed)
 
     def paint(self, site_type: str, where: Any = None) -> int:
-        """Give all sites, or those of a mask as for `remove`, a site type; particles stay there.
+        """Give all sites, or the sites of a mask as for `remove`, a site type; particles stay.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class LatticeView:
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Give a reaction another stochastic constant per site (1/s), everywhere or in a type.
 
-        Everywhere is in all site types, also those that the model's `site_types` leave out.
+        Everywhere is in all site types, even if the model's `site_types` leave some out.
 
         Raises
         ------
@@ -234,9 +234,9 @@ class LatticeView:
         before = self._lattice.splitting_with(self._engine.rates).error
         self._engine.set_rate(index, rates)
         found = self._lattice.splitting_with(self._engine.rates)
-        told = self._lattice.splitting_warning(found)
-        if told is not None and found.error > before:
-            warn(told)
+        warning = self._lattice.splitting_warning(found)
+        if warning is not None and found.error > before:
+            warn(warning)
 
     def changed(self) -> None:
         """Say that particles were changed by hand, which the end of a hook's call does too."""

@@ -139,7 +139,7 @@ class EnsembleChoices:
     note: str = option(
         "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
         stored=Stored(decides=False), check=line(1000),
-        doc="A remark, of one line, that the file keeps and ``tauslab info`` tells.",
+        doc="A remark, of one line, that the file keeps and ``tauslab info`` shows.",
     )  # fmt: skip
     seed: int | None = option(
         None, "64 bits; drawn and stored by default", flag="--seed", group="sampling", type=int,
@@ -175,7 +175,7 @@ class EnsembleChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class _CommonKeywords:
-    """What `tauslab.run` and `tauslab.simulator` take."""
+    """The keywords that `tauslab.run` and `tauslab.simulator` share."""
 
     method: MethodWord | Method | None = option(
         None, "ssa (default): exact; tau: leaping; auto: tau where it pays and errs little; ode",
@@ -243,7 +243,7 @@ class PointsKeywords:
 class NetworkKeywords(
     PointsKeywords, _CommonKeywords, CommonChoices, EnsembleChoices, Times, _Count
 ):
-    """What `tauslab.run` takes for a network."""
+    """The keywords of `tauslab.run` for a network."""
 
     set: Mapping[str, Values] | None = option(
         None, "value of a parameter or initial amount; @FILE: of many, one a line", flag="--set",
@@ -261,7 +261,7 @@ class NetworkKeywords(
 @declared
 @dataclass(frozen=True, kw_only=True)
 class SimulatorKeywords(_CommonKeywords, CommonChoices, Times):
-    """What `tauslab.simulator` takes."""
+    """The keywords of `tauslab.simulator`."""
 
     seed: int | None = option(
         0, doc="Where the seeds of the calls come from, 64 bits; None draws one.",
@@ -293,7 +293,7 @@ class MoleculesFlag:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class AnswerFlags:
-    """What the command line says at the end of a run, and how much."""
+    """Flags for what the command line prints at the end of a run."""
 
     json: bool = option(
         False, "for programs: the summary as JSON, and nothing else", flag="--json",

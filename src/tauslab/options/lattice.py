@@ -141,7 +141,7 @@ class LatticeChoices:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class LatticeKeywords(PointsKeywords, LatticeChoices):
-    """What `tauslab.run` takes for a lattice."""
+    """The keywords of `tauslab.run` for a lattice."""
 
     set: Mapping[str, float] | None = option(
         None, "value of a parameter, or number of particles of a species at the start",
@@ -302,7 +302,7 @@ class LatticeTask:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the model; its sites are read for it."""
+        """The digest of the model; its sites are read for it."""
         from tauslab.model.lattice.canonical import lattice_sha256
 
         return lattice_sha256(self.model)

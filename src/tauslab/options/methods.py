@@ -1,4 +1,4 @@
-"""How trajectories are made: a word, or an object with the settings of one method."""
+"""Methods that make trajectories: a word, or an object with the settings of one method."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Precision: TypeAlias = Literal["double", "single"]
 Layout: TypeAlias = Literal["auto", "thread", "warps", "global"]
 
 METHODS: tuple[str, ...] = get_args(MethodWord)
-DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for those who ask for them
+DEFAULT_METHOD: MethodWord = "ssa"  # exact: leaps are for users who ask for them
 DEFAULT_EPSILON = 0.03
 _OF_EQUATIONS = "needs {ode}"
 
@@ -70,7 +70,7 @@ class _Checked:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class _Pilot(_Checked):
-    """What exact simulation of large networks has."""
+    """Settings of exact simulation of large networks."""
 
     team: int = option(
         0, "threads a trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
@@ -91,7 +91,7 @@ class _Pilot(_Checked):
 @declared
 @dataclass(frozen=True, kw_only=True)
 class _Leaps(_Checked):
-    """What leaps have."""
+    """Settings of leaps."""
 
     epsilon: float = option(
         DEFAULT_EPSILON, "error of a leap (0.03)", flag="--epsilon", group="method", type=float,
@@ -130,7 +130,7 @@ class SSA(_Pilot):
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
         doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
-        "all draw from the same law. By default the network decides, or its pilot: see "
+        "all draw from the same distribution. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
     )  # fmt: skip
 
@@ -259,11 +259,11 @@ class ODE:
         except (TypeError, ValueError) as error:
             if isinstance(error, ConfigError):
                 raise
-            told = ", ".join(f"{name}={value!r}" for name, value in own.items())
-            raise ConfigError(f"{told}: a number or a name is of a wrong kind") from None
+            shown = ", ".join(f"{name}={value!r}" for name, value in own.items())
+            raise ConfigError(f"{shown}: a number or a name is of a wrong kind") from None
 
     def settled(self, default: str = "auto") -> ODE:
-        """The same with all that decides numbers given: of the solver's own, None for others."""
+        """Return the settings with all given that decides numbers; None for other solvers' own."""
         found = self.settings(default)
         own = ("substeps",) if found.solver == "rk4" else ("rtol", "atol")
         return replace(self, **{n: getattr(found, n) for n in ("solver", "precision", *own)})
@@ -315,7 +315,7 @@ def given_in(method: Method) -> dict[str, Any]:
 
 
 def method_with(word: str, given: Mapping[str, Any]) -> Method:
-    """The method with those options of methods, by field, that are `given`.
+    """The method with the options of methods that are `given`, by field.
 
     Raises
     ------
@@ -342,7 +342,7 @@ def method_as_in(attributes: Mapping[str, Any], word: str, given: Mapping[str, A
     Parameters
     ----------
     attributes
-        Those of the file's root.
+        Attributes of the file's root.
     """
     if attributes.get("method") != word:
         return method_with(word, given)

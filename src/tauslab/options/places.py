@@ -1,4 +1,4 @@
-"""Where a run computes and where its result goes: devices, Dask, files."""
+"""Devices and workers that compute, and files of results."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Dask:
 @declared
 @dataclass(frozen=True, kw_only=True)
 class OverwriteFlag:
-    """What every command that writes a result has of `Output`."""
+    """The option of `Output` that every command with a result has."""
 
     overwrite: bool = option(
         False, "replace an existing file", flag="--overwrite", group="output",
@@ -174,7 +174,7 @@ class Output:
 
     @property
     def plain(self) -> bool:
-        """Whether it asks for nothing that only files of networks have."""
+        """Return whether it asks for nothing that only files of networks have."""
         return self == Output(self.path, overwrite=self.overwrite)
 
 
@@ -218,7 +218,7 @@ def file_settings(output: Name | Output | None) -> dict[str, Any]:
 
 
 def executor_settings(executor: Dask | None) -> DaskOptions | None:
-    """Where the launches run.
+    """Return the executor of the launches.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def executor_settings(executor: Dask | None) -> DaskOptions | None:
 @declared
 @dataclass(frozen=True)
 class ExecutorFlags:
-    """What the command line says of Dask in other words than Python."""
+    """Flags of Dask that the command line spells in another way than Python."""
 
     executor: str = option(
         "mpi", "the ranks of this launch, or Dask", flag="--executor", group="cluster",

@@ -1,4 +1,4 @@
-"""What callers from Python may write in several ways."""
+"""Values that callers from Python may write in several ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run keeps of its trajectories: samples, sums over them, histograms, summaries."""
+"""The record of a run: samples, sums over them, histograms, summaries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HistogramSpec:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run keeps: samples, sums over them, histograms, summaries, what ``--sample`` drew."""
+    """The record of a run: samples, sums, histograms, summaries, and draws of ``--sample``."""
 
     trajectories: bool = False
     statistics: bool = False
@@ -86,7 +86,7 @@ class Record:
 
     @property
     def reduced(self) -> bool:
-        """Whether only numbers per trajectory are kept of samples: summaries, and histograms."""
+        """Return whether samples leave only numbers per trajectory: summaries, and histograms."""
         return bool(self.summaries) and not (self.trajectories or self.statistics or self.final)
 
 
@@ -174,7 +174,7 @@ class SummarySpec:
     def summary(
         self, times: FloatArray, species: Sequence[str], observables: Sequence[str]
     ) -> Summary:
-        """What the device computes, for the sample times and recorded quantities of a run.
+        """Return what the device computes for the sample times and recorded quantities of a run.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Unknown parameters and initial values: what ``--sample`` says of their distributions.
+"""Distributions of unknown parameters and initial values, as ``--sample`` gives them.
 
 ``NAME=DISTRIBUTION(...)`` as `tauslab.options.values.priors` reads it, or
 ``NAMES=table(FILE)``: of a text table with a header, every trajectory takes one row, so that what
@@ -21,7 +21,7 @@ from tauslab.base.option_names import assigned, opt
 from tauslab.kernels.ode.priors import Prior, Priors
 from tauslab.model.expressions.distributions import PRIORS, arguments_of
 from tauslab.model.expressions.host_math import value_of
-from tauslab.options.values import priors as laws
+from tauslab.options.values import priors as forms
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -73,10 +73,10 @@ class Sampling:
                 continue
             if kind not in PRIORS:
                 raise ConfigError(
-                    f"{what}: {kind} is not known; allowed are {laws.FORMS}, {_TABLE}(FILE)"
+                    f"{what}: {kind} is not known; allowed are {forms.FORMS}, {_TABLE}(FILE)"
                 )
-            law = laws.Prior.parse(what, f"{kind}({match[3]})")
-            found += [_for_kernels(name, law) for name in names]
+            prior = forms.Prior.parse(what, f"{kind}({match[3]})")
+            found += [_for_kernels(name, prior) for name in names]
             kept.append(_as_stored(text, match[1], match[3]) if kind == "lognormal" else text)
         listed = [prior.name for prior in found]
         for name in listed:
@@ -95,7 +95,7 @@ class Sampling:
         return self.priors.names
 
     def digest(self) -> bytes:
-        """What tells two samplings apart, the table's values included."""
+        """Return a digest of the distributions and the table's values."""
         sha = hashlib.sha256(repr(self.priors.priors).encode())
         sha.update(self.priors.table.astype("<f8").tobytes())
         return sha.digest()
@@ -111,16 +111,16 @@ class Sampling:
         return value_of("exp", middle) if prior.kind.startswith("log") else middle
 
 
-def _for_kernels(name: str, law: laws.Prior) -> Prior:
-    first, second = law.first, law.second
-    if law.kind == "loguniform":
+def _for_kernels(name: str, prior: forms.Prior) -> Prior:
+    first, second = prior.first, prior.second
+    if prior.kind == "loguniform":
         first, second = value_of("log", first), value_of("log", second)
-    return Prior(name, law.kind, first, second - first if law.between_ends else second)
+    return Prior(name, prior.kind, first, second - first if prior.between_ends else second)
 
 
 def _as_stored(text: str, names: str, inside: str) -> str:
     """A ``lognormal`` with both numbers by name: older files have it without (`texts.drawn`)."""
-    first = laws.first_of_lognormal(inside)
+    first = forms.first_of_lognormal(inside)
     given = arguments_of(text, "lognormal", inside, (first, "sigma"))
     return f"{names}=lognormal({first}={given[first]},sigma={given['sigma']})"
 

@@ -114,7 +114,7 @@ class Design:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is varied."""
+        """Names that are varied."""
         return tuple(self.ranges)
 
     def draw(self, seed: int) -> Sweep:

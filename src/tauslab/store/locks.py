@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
-from tauslab.base.files.opening import NO_LOCKS, tell_of_no_locks
+from tauslab.base.files.opening import NO_LOCKS, warn_of_no_locks
 from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.on_root import on_root
@@ -110,17 +110,17 @@ def _taken(output: Path, option: str) -> list[int]:
 
 def _require_own(lock: int, path: Path) -> None:
     """Refuse what nobody made as a lock: it would be written over."""
-    found = os.fstat(lock)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+    stated = os.fstat(lock)
+    if not stat.S_ISREG(stated.st_mode) or stated.st_nlink > 1:
         os.close(lock)
         raise ConfigError(f"{path} is no plain file with one name, so no lock: remove it")
 
 
 def _without(error: OSError, lock: int, output: Path, option: str) -> list[int]:
-    """What follows if a lock was not given: an error, or to go on where there are none."""
+    """Go on without a lock where there are none; else raise the error of one that is held."""
     try:
         if error.errno in NO_LOCKS:
-            tell_of_no_locks(output, error.errno)
+            warn_of_no_locks(output, error.errno)
             with suppress(OSError):
                 lock_path(output).unlink()
             return []

@@ -66,7 +66,7 @@ def write_sealed(
 
 
 class State(Mapping[str, Array]):
-    """What a file of state holds: arrays by name, and attributes of its root."""
+    """Contents of a file of state: arrays by name, and attributes of its root."""
 
     def __init__(
         self,
@@ -143,16 +143,16 @@ class State(Mapping[str, Array]):
 
     def text(self, name: str) -> str:
         """A text; an `InputFileError` for anything else."""
-        found = self._arrays.get(name)
-        if found is None and isinstance(self.attributes.get(name), str):
+        stored = self._arrays.get(name)
+        if stored is None and isinstance(self.attributes.get(name), str):
             return str(self.attributes[name])
-        if found is None or found.ndim or found.dtype.kind != "S":
+        if stored is None or stored.ndim or stored.dtype.kind != "S":
             raise self.damaged(f"it has no text {name}")
-        return str(found.item().decode(errors="replace"))
+        return str(stored.item().decode(errors="replace"))
 
     def _number(self, name: str, kinds: str, low: float, high: float) -> Any:
-        found = self._arrays.get(name, self.attributes.get(name))
-        value = None if found is None else np.asarray(found)
+        stored = self._arrays.get(name, self.attributes.get(name))
+        value = None if stored is None else np.asarray(stored)
         if value is None or value.ndim or value.dtype.kind not in kinds:
             raise self.damaged(f"it has no number {name}")
         if not low <= value <= high:
@@ -194,8 +194,8 @@ class StateFile:
         """
         path = self.path
         with open_hdf5(path) as file, reading(path, InputFileError), ended_by_signals():
-            found, unsealed = safe_attributes(file), not file.id.links.exists(b"progress")
-            kind = found.get("format", "")  # None in a file of an earlier version
+            attributes, unsealed = safe_attributes(file), not file.id.links.exists(b"progress")
+            kind = attributes.get("format", "")  # None in a file of an earlier version
             if kind != self._format and not (unsealed and kind is None):
                 raise InputFileError(f"{path} is no {self._what}")
             if unsealed:
@@ -203,8 +203,8 @@ class StateFile:
                     f"{path} is of an earlier version of tauslab, which kept no checksums, so "
                     "nothing says that it is what was written: begin anew, with another file"
                 )
-            sealed = SealedFile(path, file, attributes=found)
+            sealed = SealedFile(path, file, attributes=attributes)
             for name in sealed.names:
                 sealed.require(name)
             names = [n for n in sealed.names if not n.startswith("progress/") and n != left_out]
-            return State(path, found, {name: np.asarray(file[name][()]) for name in names})
+            return State(path, attributes, {name: np.asarray(file[name][()]) for name in names})

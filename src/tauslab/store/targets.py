@@ -1,4 +1,4 @@
-"""Where a file may be written, and the files that a run keeps beside its result.
+"""Places of files: of those that a run writes, and of those that it keeps beside its result.
 
 Nothing is written over what is no plain file, nor over what the run reads.
 """
@@ -68,8 +68,8 @@ def require_no_input(output: Path | None, inputs: Iterable[str | os.PathLike[str
 def inputs_of(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Files that a command reads, from its parsed arguments."""
     for name in _READ:
-        if isinstance(found := arguments.get(name), Path):
-            yield str(found)
+        if isinstance(given := arguments.get(name), Path):
+            yield str(given)
     for text in arguments.get("set") or ():
         if text.startswith("@"):
             yield text[1:]
@@ -93,10 +93,10 @@ def parts_folder(path: Path) -> Path:
 
 def part_files(folder: Path, names: str = "*.h5") -> list[Path]:
     """Parts in a folder of them, in order; an `InputFileError` for a link among them."""
-    found = sorted(folder.glob(names))
-    for part in found:
+    parts = sorted(folder.glob(names))
+    for part in parts:
         require_no_link(part)
-    return found
+    return parts
 
 
 def remove_parts(path: Path, disk: Disk) -> None:

@@ -46,7 +46,7 @@ def amount(result: EnsembleData, name: str) -> str:
 
 
 def runs_of(result: EnsembleData, n: int = 2) -> str:
-    """What `n` trajectories are called: those of a lattice are its replicas."""
+    """A name for `n` trajectories: of a lattice they are its replicas."""
     if result.method == "rdme":
         return "replica" if n == 1 else "replicas"
     return "trajectory" if n == 1 else "trajectories"
@@ -58,7 +58,7 @@ def time_label(result: EnsembleData) -> str:
 
 
 def never_negative(result: EnsembleData, name: str) -> bool:
-    """Whether a band or an axis of a quantity may end at 0: no mean is below."""
+    """Return whether a band or an axis of a quantity may end at 0: no mean is below."""
     if is_whole(result, name):
         return True
     means = result.mean(name)
@@ -81,7 +81,7 @@ def band_of(result: EnsembleData, name: str) -> tuple[tuple[FloatArray, FloatArr
 
 
 def is_switch(result: EnsembleData, name: str) -> bool:
-    """Whether a species is 0 or 1 in all trajectories at all times, and sometimes 1."""
+    """Return whether a species is 0 or 1 in all trajectories at all times, and sometimes 1."""
     if not is_whole(result, name) or result.n < 2:
         return False
     stored, group, names = place_of(result, name)
@@ -100,7 +100,7 @@ def is_switch(result: EnsembleData, name: str) -> bool:
 
 
 def _sums_of_switch(result: EnsembleData, name: str, group: str) -> bool:
-    """Of whole numbers the mean of squares equals the mean if all are 0 or 1, and not else."""
+    """Return whether all counts are 0 or 1: then the mean of squares equals the mean."""
     n = np.asarray(result.data[f"{group}/n"][()], np.float64)
     mean, variance = result.mean(name), result.variance(name)
     if n.shape != mean.shape:  # sums of groups of trajectories

@@ -60,7 +60,7 @@ _MOST_LINES = 30
 _MOST_PANELS = 36
 _DEFAULT_PANELS = 4
 _DEFAULT_LINES = 10  # of differential equations, which share a panel
-_LOOKED_AT = 64  # trajectories that tell which quantities are constant
+_LOOKED_AT = 64  # trajectories that are looked at for what is constant
 _MANY = 200  # from this many trajectories on, "auto" draws a distribution
 
 
@@ -75,8 +75,8 @@ def plot_result(
 ) -> Figure:
     """Draw a panel per species, observable or summary; write the picture if `path` is given.
 
-    Courses of differential equations share one panel. Of a species that is only ever 0 or 1, the
-    share of trajectories with 1 is drawn in place of trajectories, means and heat maps.
+    Trajectories of differential equations share one panel. Of a species that is only ever 0 or 1,
+    the share of trajectories with 1 is drawn in place of trajectories, means and heat maps.
 
     Parameters
     ----------
@@ -142,7 +142,9 @@ def _panel(axes: Axes, result: EnsembleData, name: str, drawn: str, t: float, co
 def _check(kind: str, names: list[str], colour: str) -> None:
     kinds = ("auto", "heatmap", "histogram", "modes", "trajectories", "mean")
     if kind not in kinds and kind in _OF_LATTICES:
-        raise ConfigError(f"a plot of {kind} is of a lattice; here kinds are {', '.join(kinds)}")
+        raise ConfigError(
+            f"a plot of {kind} is of a lattice; of an ensemble kinds are {', '.join(kinds)}"
+        )
     if kind not in kinds:
         raise ConfigError(f"{kind!r} is not a kind of plot; kinds: {', '.join(kinds)}")
     if colour not in ("auto", "linear", "log"):
@@ -152,7 +154,7 @@ def _check(kind: str, names: list[str], colour: str) -> None:
 
 
 def _share_a_panel(result: EnsembleData, kind: str, t: float | None) -> bool:
-    """Whether all names are lines in one panel: the single course of differential equations."""
+    """Return whether all names are lines in one panel: one trajectory of differential equations."""
     alone = result.continuous and result.n == 1 and not result.swept and t is None
     return alone and kind in ("auto", "trajectories", "mean")
 
@@ -171,7 +173,7 @@ def _default_names(result: EnsembleData, *, together: bool) -> tuple[str, ...]:
 
 
 def _moves(result: EnsembleData, name: str) -> bool:
-    """Whether a quantity ever changes, as far as the first trajectories or the sums tell."""
+    """Return whether a quantity ever changes in the first trajectories, or in the sums."""
     stored, group, names = place_of(result, name)
     if stored in result.data:
         first = flat_rows(result, stored)[slice(_LOOKED_AT)][:, :, names.index(name)]
@@ -258,7 +260,7 @@ def _trajectories(axes: Axes, result: EnsembleData, name: str) -> None:
 
 
 def _mean(axes: Axes, result: EnsembleData, name: str) -> None:
-    """Mean and the band between the 5 and 95 % quantiles, or what the sums tell of it."""
+    """Mean and the band between the 5 and 95 % quantiles, or of the deviation that sums give."""
     times, mean = result.times, result.mean(name)
     band, label = band_of(result, name)
     dot: dict[str, Any] = {"marker": "o", "markersize": 4} if len(times) == 1 else {}

@@ -33,7 +33,7 @@ _DECADES = 12  # below the largest value, which a logarithmic axis shows at most
 
 
 class Rare(Protocol):
-    """What a picture of a rare event reads; see `tauslab.RareResult`."""
+    """Fields of `tauslab.RareResult` that a picture reads."""
 
     @property
     def quantity(self) -> str: ...  # noqa: D102
@@ -52,7 +52,7 @@ class Rare(Protocol):
 
 
 class Derivatives(Protocol):
-    """What a picture of derivatives reads; see `tauslab.SensitivityResult`."""
+    """Fields of `tauslab.SensitivityResult` that a picture reads."""
 
     @property
     def time(self) -> FloatArray: ...  # noqa: D102

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-# Blue and vermilion of Okabe and Ito (2008), told apart under every common colour blindness.
+# Blue and vermilion of Okabe and Ito (2008), distinct under every common colour blindness.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 # All of theirs, without yellow, which vanishes on white.
 COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -43,9 +43,9 @@ _STYLE: Any = {
     "svg.hashsalt": "tauslab",  # the same result draws the same file
 }
 SUFFIXES = (".png", ".svg", ".pdf")
-SUFFIXES_TOLD = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+SUFFIXES_TEXT = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 _LONGEST = 20  # letters of a name on an axis or in a legend
-_LONG_NUMBERS = 1e5  # whose ticks need room
+_LONG_NUMBERS = 1e5  # whose ticks need space
 _SINGLE_TICKS = 12  # of a colour bar, at most, where each whole number has one
 _LETTER = 0.068  # inches that a letter of a legend takes, about
 _HANDLE = 0.55  # and its line, with the space behind it
@@ -121,7 +121,7 @@ def plot_style() -> AbstractContextManager[None]:
 def require_suffix(path: Path | None) -> None:
     """Refuse a file that a picture cannot be written to."""
     if path is not None and path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{path}: pictures are written as {SUFFIXES_TOLD}")
+        raise ConfigError(f"{path}: pictures are written as {SUFFIXES_TEXT}")
 
 
 def new_panels(projections: Sequence[str | None]) -> tuple[Figure, list[Axes]]:
@@ -194,7 +194,7 @@ def remark(figure: Figure, text: str) -> None:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and dashes of the line with this number, unlike those of 27 others."""
+    """Colour and dashes of the line with this number, unlike 27 others."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": _LINES[number // len(COLOURS) % len(_LINES)],
@@ -237,7 +237,7 @@ def whole_ticks(axis: Axis) -> None:
 
 
 def limit_counts(axes: Axes, *, whole: bool = True) -> None:
-    """Let an axis of amounts begin at 0 or above, and have room for a whole number and the next."""
+    """Let an axis of amounts begin at 0 or above, and span a whole number and the next at least."""
     low, high = axes.get_ylim()
     low = max(0.0, low)
     if whole:

@@ -74,7 +74,7 @@ def plot_lattice(
         are several replicas, else ``counts``. Of all points of a sweep ``heatmap``, ``histogram``
         or ``mean``, as `plot_result` draws them, with replicas as trajectories.
     species
-        Names; by default the first that there is room for.
+        Names; by default as many of the first as are shown well.
     t
         Time of a slice; by default the last frame.
     axis
@@ -139,7 +139,7 @@ def _sweep(
     path: Path | None,
     ax: Axes | None,
 ) -> Figure:
-    """All points of a sweep, drawn as those of an ensemble."""
+    """All points of a sweep, drawn as points of an ensemble."""
     if kind not in ("auto", *SWEEP_KINDS):
         raise ConfigError(
             f"{result.path} is a sweep of {result.n_points} points: a plot of {kind} is of one, "
@@ -208,33 +208,33 @@ def slice_of(result: RecordedLattice, name: str, frame: int, axis: str | None) -
 def draw_slice(
     axes: Axes,
     result: RecordedLattice,
-    found: Slice,
+    cut: Slice,
     most: int | None = None,
 ) -> AxesImage:
     """Draw a slice with a colour bar that reaches to `most`, by default to its largest number."""
-    rows, columns = (result.shape[i] * result.spacing * 1e6 for i in found.axes)
+    rows, columns = (result.shape[i] * result.spacing * 1e6 for i in cut.axes)
     extent = (0.0, columns, 0.0, rows)
     image = axes.imshow(
-        found.values,
+        cut.values,
         origin="lower",
         extent=extent,
         cmap="viridis",
         vmin=0,
-        vmax=max(1, int(found.values.max()) if most is None else most),
+        vmax=max(1, int(cut.values.max()) if most is None else most),
         interpolation="none",
     )
-    if found.types is not None:
-        _borders(axes, found.types, extent)
+    if cut.types is not None:
+        _borders(axes, cut.types, extent)
     colour_bar(image, axes, "particles in a site", whole=True, shrink=0.6)
-    axes.set_xlabel(f"{AXES[found.axes[1]]} (µm)")
-    axes.set_ylabel(f"{AXES[found.axes[0]]} (µm)")
+    axes.set_xlabel(f"{AXES[cut.axes[1]]} (µm)")
+    axes.set_ylabel(f"{AXES[cut.axes[0]]} (µm)")
     return image
 
 
-def slice_title(result: RecordedLattice, name: str, frame: int, found: Slice) -> str:
-    """What a slice shows, when and where."""
-    at = (found.middle + 0.5) * result.spacing * 1e6
-    where = f"{AXES[found.across]} = {at:.3g} µm"
+def slice_title(result: RecordedLattice, name: str, frame: int, cut: Slice) -> str:
+    """Title of a slice: species, time and place."""
+    at = (cut.middle + 0.5) * result.spacing * 1e6
+    where = f"{AXES[cut.across]} = {at:.3g} µm"
     return f"{shown_name(name)}, t = {result.frame_times[frame]:g} s, {where}"
 
 
@@ -242,9 +242,9 @@ def _slice(
     axes: Axes, result: RecordedLattice, name: str, t: float | None, axis: str | None
 ) -> None:
     frame = result.frames.at(t)
-    found = slice_of(result, name, frame, axis)
-    draw_slice(axes, result, found)
-    axes.set_title(slice_title(result, name, frame, found))
+    cut = slice_of(result, name, frame, axis)
+    draw_slice(axes, result, cut)
+    axes.set_title(slice_title(result, name, frame, cut))
 
 
 def _borders(

@@ -73,7 +73,7 @@ def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
 
 
 def draw_modes(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
-    """Modes at sample time `t`, found as `Result.modes` does.
+    """Modes at sample time `t`, as `Result.modes` gives them.
 
     Without a sweep they are marked in the histogram. Over one name, positions, with areas as
     weights; over two, how many; over three, the points with several, coloured by the distance
@@ -84,24 +84,24 @@ def draw_modes(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     ConfigError
         More than three names were swept, or there is nothing to take modes from.
     """
-    found = modes_at(result, name, t, ALPHA)
+    modes = modes_at(result, name, t, ALPHA)
     names = varied(result)
     if not result.swept:
         draw_histogram(axes, result, name, t)
-        for position in found.positions[: int(found.count)]:
+        for position in modes.positions[: int(modes.count)]:
             axes.axvline(position, color=VERMILION, linewidth=1.2)
         return
     if len(names) <= 1:
-        _positions(axes, result, name, found)
+        _positions(axes, result, name, modes)
     elif len(names) == 2:
-        counted = found.count.astype(np.float64)
+        counted = modes.count.astype(np.float64)
         _over_two(axes, result, counted, f"modes of {shown_name(name)}", whole=True)
     else:
-        several = found.count > 1
-        apart = np.nanmax(found.positions[several], 1, initial=-np.inf)
-        apart -= np.nanmin(found.positions[several], 1, initial=np.inf)
+        several = modes.count > 1
+        apart = np.nanmax(modes.positions[several], 1, initial=-np.inf)
+        apart -= np.nanmin(modes.positions[several], 1, initial=np.inf)
         _dots(axes, result, names, several, apart, f"distance of modes, {amount(result, name)}")
-    several_at = int((found.count > 1).sum())
+    several_at = int((modes.count > 1).sum())
     axes.set_title(
         f"{at_time(result, t)}, several modes at {several_at} of {result.n_points} points"
     )
@@ -126,10 +126,10 @@ def _numbers(axes: Axes, result: EnsembleData, name: str) -> None:
     axes.set_title(f"a number for {valid.size:,} of {values.size:,} trajectories")
 
 
-def _positions(axes: Axes, result: EnsembleData, name: str, found: Modes) -> None:
+def _positions(axes: Axes, result: EnsembleData, name: str, modes: Modes) -> None:
     swept = (varied(result) or list(result.points))[0]
     values, points = sorted_points(result, swept)
-    positions, weights = found.positions[points], found.weights[points]
+    positions, weights = modes.positions[points], modes.weights[points]
     across = np.broadcast_to(values[:, None], positions.shape)
     axes.scatter(across, positions, s=_LARGEST_DOT * np.nan_to_num(weights), color=BLUE)
     axes.set_ylabel(f"modes of {amount(result, name)}")
@@ -138,9 +138,9 @@ def _positions(axes: Axes, result: EnsembleData, name: str, found: Modes) -> Non
 
 def _quantiles(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Quantiles ``[point]`` of the numbers among values ``[point, trajectory]``."""
-    found = [row[np.isfinite(row)] for row in values]
+    numbers = [row[np.isfinite(row)] for row in values]
     low, high = (
-        np.array([np.quantile(row, level) if row.size else np.nan for row in found])
+        np.array([np.quantile(row, level) if row.size else np.nan for row in numbers])
         for level in LEVELS
     )
     return low, high
@@ -206,7 +206,7 @@ def _dots(
     places = []
     for swept in names:
         values = result.points[swept]
-        # matplotlib has no logarithmic axes in three dimensions, and no room for small numbers
+        # matplotlib has no logarithmic axes in three dimensions, and no space for small numbers
         log = logarithmic(np.sort(values))
         power = int(np.floor(np.log10(np.abs(values).max() or 1.0)))
         places.append(np.log10(values) if log else values / 10.0**power)

@@ -70,7 +70,7 @@ def _writer(path: Path, speed: int) -> Any:
     if path.suffix.lower() == ".gif":
         return PillowWriter(fps=speed)
     if not FFMpegWriter.isAvailable():
-        raise ConfigError(f"{path}: MP4 needs the program ffmpeg, which is not here; GIF does not")
+        raise ConfigError(f"{path}: MP4 needs the program ffmpeg, which is missing; GIF does not")
     return FFMpegWriter(fps=speed, extra_args=["-pix_fmt", "yuv420p", "-vf", _EVEN])
 
 
@@ -93,9 +93,9 @@ def _scene(
 
     def update(frame: int) -> None:
         for name, axes in zip(names, panels, strict=True):
-            found = slices[name, frame]
-            images[name].set_data(np.asarray(found.values))
-            axes.set_title(slice_title(result, name, frame, found))
+            cut = slices[name, frame]
+            images[name].set_data(np.asarray(cut.values))
+            axes.set_title(slice_title(result, name, frame, cut))
 
     return figure, update
 

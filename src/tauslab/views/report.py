@@ -152,7 +152,7 @@ def _page_of_run(
 
 
 def _state(unfinished: str) -> str:
-    """What an unfinished run lacks; nothing where it is complete."""
+    """A note that a run is unfinished; nothing where it is complete."""
     if not unfinished:
         return ""
     note = f"This run is unfinished: the page shows what is there so far, {unfinished}."
@@ -197,9 +197,9 @@ def _numbers(result: Result) -> str:
     shown = table(header, rows, more=len(foremost(result)) - _MOST_ROWS)
     summaries = []
     for name in result.summaries[:_MOST_ROWS]:
-        found = result.summary_moments(name)
-        means, deviations = (np.atleast_1d(value) for value in (found.mean, found.std))
-        numbers = f"{int(np.sum(found.n)):,}"
+        moments = result.summary_moments(name)
+        means, deviations = (np.atleast_1d(value) for value in (moments.mean, moments.std))
+        numbers = f"{int(np.sum(moments.n)):,}"
         summaries.append((name, numbers, span_text(means), span_text(deviations)))
     return shown + table(("summary", "numbers", "mean", "standard deviation"), summaries)
 
@@ -241,7 +241,7 @@ def picture_report(
     kind: str,
     lines: Sequence[str],
     draw: Callable[[], Figure],
-    drawn: str = "what was found",
+    drawn: str = "what was estimated",
 ) -> str:
     """The page about a result of a `kind`: what ``tauslab info`` says, and its picture."""
     text = f"<pre>{escape(chr(10).join(lines))}</pre>"

@@ -61,7 +61,7 @@ class Sample:
         return sites if every == 1 else sites[self._random.random(len(sites)) < 1 / every]
 
     def places(self) -> npt.NDArray[np.float64]:
-        """Where they are drawn: anywhere in their sites, so that several do not hide each other."""
+        """Places to draw them: anywhere in their sites, so that they do not hide each other."""
         return self._kept + self._random.random(self._kept.shape)
 
 
@@ -164,12 +164,12 @@ def _site_traces(
     """Surfaces of all types but the first, and the stride with which no type has too many faces."""
     while True:
         coarse = sites[::stride, ::stride, ::stride]
-        found = {int(number): surface(coarse == number) for number in _others(coarse)}
-        if all(len(triangles) <= 2 * MOST_FACES for _, triangles in found.values()):
+        surfaces = {int(number): surface(coarse == number) for number in _others(coarse)}
+        if all(len(triangles) <= 2 * MOST_FACES for _, triangles in surfaces.values()):
             break
         stride *= 2
     traces = []
-    for number, (corners, triangles) in found.items():
+    for number, (corners, triangles) in surfaces.items():
         z, y, x = (corners * stride * unit).T
         i, j, k = triangles.T
         traces.append(

@@ -1,4 +1,4 @@
-"""Pictures of states over time: those that a filter finds, and those of cells that divide."""
+"""Pictures of states over time: estimates of a filter, and cells that divide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Look(Protocol):
 
 
 class Cells(Protocol):
-    """What a picture of a population reads; see `tauslab.PopulationResult`."""
+    """Fields of `tauslab.PopulationResult` that a picture reads."""
 
     @property
     def times(self) -> FloatArray: ...  # noqa: D102
@@ -151,15 +151,15 @@ def _chosen(names: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def _time_of(times: FloatArray, t: float | None) -> int | None:
-    """Which time histograms are of; None where courses are drawn."""
+    """Number of the time that histograms are of; None where all times are drawn."""
     if t is None:
         return 0 if len(times) == 1 else None
-    found = np.flatnonzero(times == t)
-    if not len(found):
+    at = np.flatnonzero(times == t)
+    if not len(at):
         raise ConfigError(
             f"{assigned('t')}{t:g} is no time of this result: {some(f'{x:g}' for x in times)}"
         )
-    return int(found[0])
+    return int(at[0])
 
 
 def _edges(values: FloatArray) -> FloatArray:
@@ -176,7 +176,7 @@ def _edges(values: FloatArray) -> FloatArray:
 def _band(
     axes: Axes, time: FloatArray, mean: FloatArray, deviation: FloatArray, least: float
 ) -> None:
-    """A course with two standard deviations on both sides, down to `least`: 0 of counts."""
+    """A mean over time with two standard deviations on both sides, down to `least`: 0 of counts."""
     style: dict[str, Any] = {"color": BLUE, "alpha": 0.25, "linewidth": 0}
     low = np.maximum(mean - 2 * deviation, least)
     axes.fill_between(time, low, mean + 2 * deviation, **style)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 KINDS = ("heatmap", "histogram", "mean")
 _MOST_CURVES = 12
-_WIDE, _UNEVEN = 50, 5  # ratios of the ends: of two values, and of more, whose middle tells
+_WIDE, _UNEVEN = 50, 5  # ratios of the ends: of two values, and of more, whose middle decides
 _MOST_POINTS = 4096  # beyond, a picture has more columns than pixels
 
 
@@ -101,7 +101,7 @@ def scale_axis(axes: Axes, swept: str, values: FloatArray) -> None:
 
 
 def logarithmic(values: FloatArray) -> bool:
-    """Whether sorted values span orders of magnitude evenly: their middle is the geometric one."""
+    """Return whether sorted values span orders of magnitude, with the geometric mean as middle."""
     low, high, middle = float(values[0]), float(values[-1]), float(np.median(values))
     if not (low > 0 and high / low > (_WIDE if len(values) == 2 else _UNEVEN)):
         return False

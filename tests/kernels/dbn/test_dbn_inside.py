@@ -138,7 +138,7 @@ def emulated_choice(precision: str, width: int) -> Layout:
     ("precision", "width", "blocks", "order", "dense"),
     [
         ("single", 64, 1, -1, SOME_DENSE),
-        ("double", 32, 2, -1, ALL_DENSE),
+        pytest.param("double", 32, 2, -1, ALL_DENSE, marks=pytest.mark.validate),
         ("single", 32, 2, 1, 0),
     ],
 )

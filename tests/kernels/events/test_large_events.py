@@ -33,7 +33,7 @@ P_SMALLEST = 1e-5  # of 13 tests of each selector: a false alarm in one of 1,900
 
 @compiler
 @pytest.mark.parametrize(("team", "order"), ordinary(WAYS, (128, -1)))
-@pytest.mark.parametrize("selector", OF_TABLES)
+@pytest.mark.parametrize("selector", ordinary(OF_TABLES, "pdm", "rssa"))
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.2, 0.4, 0.7]
     cpu = get_backend("cpu", BackendOptions(threads=1))
@@ -102,7 +102,7 @@ def stage_mean(i: int, t: float) -> float:
     return 10 * arrived.cdf(t) + 10 * arrived.cdf(t - 2)
 
 
-@pytest.mark.parametrize("selector", ordinary(OF_TABLES, "tree", "rssa"))
+@pytest.mark.parametrize("selector", ordinary(OF_TABLES, "rssa"))
 def test_a_large_network_has_its_laws(selector):
     method = ts.SSA(selector=None if selector == "tree" else selector, presimulation=0)
     options = {"times": TIMES, "seed": 1, "record": "trajectories", "method": method}
@@ -199,7 +199,7 @@ def test_which_selector_a_network_with_events_gets():
         selector_of(lowered_events(growing()), "rssa")
 
 
-@pytest.mark.parametrize("selector", ["tree", "pdm"])
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm"], "pdm"))
 def test_lists_of_species_give_the_same_bits(monkeypatch, selector):
     """As in networks whose reactions have too many dependents to list them for each reaction."""
     found = []

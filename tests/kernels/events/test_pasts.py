@@ -6,6 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.model.network.diagnosis.check import check_facts, report
@@ -206,7 +207,12 @@ def dosed(*, flows: bool = False) -> ts.Network:
 
 @pytest.mark.parametrize(
     ("flows", "selector"),
-    [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
+    ordinary(
+        [(False, "linear"), (True, "linear"), *((False, name) for name in ("tree", "pdm", "rssa"))],
+        (False, "linear"),
+        (True, "linear"),
+        (False, "rssa"),
+    ),
 )
 def test_events_may_set_what_is_looked_back_at(flows, selector):
     """What a path was is what its samples were; a queue is to hold 31 entries of each change."""

@@ -47,7 +47,7 @@ def same(one, other) -> bool:
 
 
 @compiler
-@pytest.mark.parametrize("n", [5, 70])  # one group of owners, three
+@pytest.mark.parametrize("n", ordinary([5, 70], 70))  # one group of owners, three
 def test_the_bits_are_those_of_lists(monkeypatch, n):
     assert is_dense(colloidal(n))
     found = []
@@ -61,7 +61,7 @@ def test_the_bits_are_those_of_lists(monkeypatch, n):
 
 @compiler
 @pytest.mark.parametrize(
-    ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, -1)], (8, 1), (128, -1))
+    ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, -1)], (128, -1))
 )
 def test_teams_give_the_bits_of_a_thread(tmp_path, team, order):
     cpu = get_backend("cpu", BackendOptions(threads=1))

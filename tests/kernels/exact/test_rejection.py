@@ -158,7 +158,7 @@ def by_a_thread():
 
 @compiler
 @pytest.mark.parametrize(
-    ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, 1), (128, -1)], (8, 1), (128, -1))
+    ("team", "order"), ordinary([(8, 1), (32, 1), (32, -1), (128, 1), (128, -1)], (128, -1))
 )
 def test_runs_of_candidates_give_the_bits_of_a_thread(tmp_path, by_a_thread, team, order):
     """Limits that are no multiples of 32 too; between many sample times lanes are late."""
@@ -214,7 +214,6 @@ def sized(reactions: int) -> Network:
     ("reactions", "team", "trees"),
     ordinary(
         [(5, 8, 16), (32, 32, 16), (33, 8, 16), (529, 8, 16), (1056, 32, 1)],
-        (33, 8, 16),
         (1056, 32, 1),
     ),
 )

@@ -57,7 +57,7 @@ WAYS = [(team, order) for team in (8, 32, 128) for order in (1, -1)]
 
 @compiler
 @pytest.mark.parametrize(("team", "order"), ordinary(WAYS, (8, 1), (128, -1)))
-@pytest.mark.parametrize("selector", SELECTORS_OF_TABLES)
+@pytest.mark.parametrize("selector", ordinary(SELECTORS_OF_TABLES, "pdm", "rssa"))
 def test_warps_and_blocks_give_the_bits_of_a_thread(tmp_path, selector, team, order):
     times = [0.0, 0.3, 0.5]
     cpu = get_backend("cpu", BackendOptions(threads=1))
@@ -110,8 +110,13 @@ def sparse(n_species: int, n_reactions: int, seed: int = 5) -> Network:
 
 
 @compiler
-@pytest.mark.parametrize(("n_reactions", "n_species"), [(90, 300), (1100, 2500)])
-@pytest.mark.parametrize("fast", [0, 1 << 20])
+@pytest.mark.parametrize(
+    ("n_reactions", "n_species", "fast"),
+    ordinary(
+        [(*size, fast) for size in ((90, 300), (1100, 2500)) for fast in (0, 1 << 20)],
+        (90, 300, 0), (1100, 2500, 1 << 20),
+    ),
+)  # fmt: skip
 def test_short_events_give_the_bits_of_a_thread(
     tmp_path, monkeypatch, n_reactions, n_species, fast
 ):
@@ -187,7 +192,7 @@ def test_short_events_of_a_gpu_give_the_bits_of_the_cpu(n_reactions, n_species):
 @pytest.mark.parametrize("species", [1, 2, 3, 5])
 @pytest.mark.parametrize("selector", ["pdm", "tree"])
 def test_the_first_entries_of_every_plan_are_in_the_tables(selector, species):
-    # A warp loads them, one pair for each thread, however few the plan has: csrc/tables/event.h.
+    # A warp loads them, one pair for each thread, however few the plan has: csrc/tables/firing.h.
     net = Network("chain")
     for i in range(species):
         net.add_species(f"S{i}", 1)

@@ -73,7 +73,7 @@ def same(states, expected):
 @pytest.mark.parametrize(
     ("name", "size", "depth", "threads"),
     [("crowded", 2, 1, 2), ("crowded", 3, 3, 1), ("held", 3, 1, 1), ("typed periodic", 2, 2, 2),
-     ("sparse", 4, 1, 1), ("sparse", 3, 2, 1)],
+     pytest.param("sparse", 4, 1, 1, marks=pytest.mark.validate), ("sparse", 3, 2, 1)],
 )  # fmt: skip
 @pytest.mark.parametrize(
     ("record", "early"),
@@ -89,8 +89,14 @@ def test_a_cut_changes_nothing(name, size, depth, threads, record, early):
     assert {way for *_, ways in found for way in ways} <= {"peer", None}
 
 
-@pytest.mark.parametrize("slow", ["stream", "edge_stream"])
-@pytest.mark.parametrize(("depth", "early"), [(1, False), (1, True), (2, None)])
+@pytest.mark.parametrize(
+    ("depth", "early", "slow"),
+    ordinary(
+        [(depth, early, slow) for depth, early in ((1, False), (1, True), (2, None))
+         for slow in ("stream", "edge_stream")],
+        (1, False, "stream"), (1, True, "edge_stream"), (2, None, "stream"),
+    ),
+)  # fmt: skip
 def test_streams_may_be_as_slow_as_they_like(slow, depth, early):
     """What one stream needs of the other it waits for, however late that comes."""
     options = HaloOptions(transport="peer", depth=depth, record=False, early=early)

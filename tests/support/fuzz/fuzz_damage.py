@@ -1,4 +1,4 @@
-"""Files and command lines that are slightly wrong, and what a command may answer to them."""
+"""Command lines that are slightly wrong, and what a command may answer."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import argparse
 import contextlib
 import io
 import random
-import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:[eE][-+]?\d+)?|\S")
-_ODD_TOKENS = (
-    "", "0", "-1", "1e400", "-1e308", "nan", "inf", "-0.0", "1e-320", "9223372036854775808",
-    "2147483648", "99999999999999999999999999", "4e9", "true", '""', "''", "[]", "{}", "[[]]",
-    "(", ")", "]", "}", "^", "**", "/", "/ 0", "%", "é", "\u202e", "\x00", "\ufeff", "<", "&",
-    "&#0;", "time", "e", "pi", "if", "*", "2", "1.5", "A" * 3000, "(" * 400, "-" * 300,
-    "1" * 5000, "9" * 40, "\n", "\r", "\t", "#", "=", ",", ";", ":",
-)  # fmt: skip
 _ODD_VALUES = (
     "", "0", "-1", "1", "1.5", "5 ", "1_000", "0x10", "1e400", "1e-320", "nan", "-inf", "50",
     "2147483648", "99999999999999999999", "100000000", "abc", ",", "M", "M,M", "M,", "M=1", "M=",
@@ -52,77 +43,6 @@ def is_one_sentence(said: str) -> bool:
     lines = [line for line in said.splitlines() if not line.startswith("tauslab: warning:")]
     usage = bool(lines) and lines[0].startswith("usage:")
     return (len(lines) == 1 and lines[0].startswith("tauslab")) or usage
-
-
-def damaged_text(text: str, dice: random.Random) -> str:
-    """The text with one to three words, lines or pieces changed."""
-    for _ in range(dice.choice((1, 1, 1, 2, 3))):
-        text = dice.choice(_TEXT_CHANGES)(text, dice)
-    return text
-
-
-def _another_token(text: str, dice: random.Random) -> str:
-    found = list(_TOKEN.finditer(text))
-    if not found:
-        return dice.choice(_ODD_TOKENS)
-    place = dice.choice(found)
-    other = dice.choice((dice.choice(_ODD_TOKENS), dice.choice(found).group()))
-    return text[: place.start()] + other + text[place.end() :]
-
-
-def _more_text(text: str, dice: random.Random) -> str:
-    at = dice.randrange(len(text) + 1)
-    return text[:at] + dice.choice(_ODD_TOKENS) + text[at:]
-
-
-def _another_line(text: str, dice: random.Random) -> str:
-    lines = text.splitlines(keepends=True)
-    if not lines:
-        return text
-    at = dice.randrange(len(lines))
-    kind = dice.randrange(3)
-    if kind == 0:
-        del lines[at]
-    elif kind == 1:
-        lines.insert(dice.randrange(len(lines)), lines[at])
-    else:
-        other = dice.randrange(len(lines))
-        lines[at], lines[other] = lines[other], lines[at]
-    return "".join(lines)
-
-
-def _less_text(text: str, dice: random.Random) -> str:
-    begin = dice.randrange(len(text) + 1)
-    return text[:begin] + text[begin + dice.choice((1, 5, 40, len(text))) :]
-
-
-_TEXT_CHANGES = (
-    _another_token,
-    _another_token,
-    _another_token,
-    _more_text,
-    _another_line,
-    _less_text,
-)
-
-
-def damaged_bytes(content: bytes, dice: random.Random) -> bytes:
-    """Bytes with some bits turned, a piece cut off, zeroed or repeated."""
-    changed = bytearray(content)
-    kind = dice.randrange(5)
-    if kind == 0:
-        return bytes(changed[: dice.randrange(len(changed) + 1)])
-    if kind == 1:
-        begin = dice.randrange(len(changed))
-        end = begin + dice.choice((1, 8, 64, 512))
-        changed[begin:end] = bytes(len(changed[begin:end]))
-        return bytes(changed)
-    # Most of a small HDF5 file is metadata, of which the beginning counts most.
-    most = dice.choice((len(changed), min(len(changed), 4096)))
-    for _ in range(dice.choice((1, 1, 2, 8))):
-        at = dice.randrange(most)
-        changed[at] = changed[at] ^ (1 << dice.randrange(8)) if kind < 4 else dice.randrange(256)
-    return bytes(changed)
 
 
 def odd_options(command: Sequence[str], dice: random.Random) -> list[str]:

@@ -23,10 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from fuzz_children import Limits, Tally, dice_of, in_children
-from fuzz_damage import damaged_bytes, damaged_text, odd_options
+from fuzz_damage import odd_options
+from fuzz_mutations import change_hdf5, changed_bytes, changed_text
 
 import tauslab as ts
 from tauslab.base.errors import TauslabError
@@ -178,7 +178,7 @@ def _label_files(folder: Path) -> list[Path]:
 
 def toml(sources: Sources, dice: random.Random) -> int:
     """Words and lines of a model changed."""
-    text = damaged_text(dice.choice(sources.texts), dice)
+    text = changed_text(dice.choice(sources.texts), dice)
     return _check_or_run(_kept("x.toml", text), dice)
 
 
@@ -209,7 +209,7 @@ def labels(sources: Sources, dice: random.Random) -> int:
     if source.is_dir():
         shutil.copytree(source, damaged)
         inside = dice.choice(sorted(p for p in damaged.rglob("*") if p.is_file()))
-        inside.write_bytes(damaged_bytes(inside.read_bytes(), dice) or b"{}")
+        inside.write_bytes(changed_bytes(inside.read_bytes(), dice) or b"{}")
     elif source.suffix == ".npy" and dice.random() < 0.5:
         value = dice.choice((1e300, -1e19, np.nan, np.inf, 0.5, 2.0**53, 300.0, -1.0))
         shape = dice.choice(((3, 4, 5), (3, 4, 5), (0, 4, 5), (60,), (1, 3, 4, 5), ()))
@@ -218,7 +218,7 @@ def labels(sources: Sources, dice: random.Random) -> int:
             warnings.simplefilter("ignore")
             np.save(damaged, np.full(shape, value).astype(kind))
     else:
-        damaged.write_bytes(damaged_bytes(source.read_bytes(), dice))
+        damaged.write_bytes(changed_bytes(source.read_bytes(), dice))
     rest = f'file = "{damaged}"\nlabels = {{ 0 = "outside", 1 = "cell" }}'
     text = box("box").replace('shape = "box"\n' + SHAPES["box"], f'shape = "labels"\n{rest}')
     text = text.replace('site_type = "cell"\nshape', "shape", 1)
@@ -265,53 +265,11 @@ def _check_or_run(path: str, dice: random.Random) -> int:
 
 def _changed_hdf5(source: Path, path: Path, dice: random.Random) -> int:
     if dice.random() < 0.4:
-        path.write_bytes(damaged_bytes(source.read_bytes(), dice))
+        path.write_bytes(changed_bytes(source.read_bytes(), dice))
     else:
         shutil.copyfile(source, path)
-        with h5py.File(path, "r+") as file:
-            for _ in range(dice.choice((1, 1, 2))):
-                _change_one(file, dice)
+        change_hdf5(path, dice)
     return _check_or_run(str(path), dice)
-
-
-def _change_one(file: Any, dice: random.Random) -> None:
-    """Remove, replace or change one item or attribute."""
-    names: list[str] = []
-    file.visit(names.append)
-    if not names:
-        return
-    name = dice.choice(names)
-    item = file[name]
-    if item.attrs and dice.random() < 0.5:
-        key = dice.choice(list(item.attrs))
-        del item.attrs[key]
-        if dice.random() < 0.8:
-            odd: tuple[Any, ...] = (0, -1, 2**31, 2**62, 1e300, np.nan, "x", "", b"\xff", [1, 2, 3])
-            item.attrs[key] = dice.choice((*odd, []))
-        return
-    shape: Any = getattr(item, "shape", None)
-    dtype: Any = getattr(item, "dtype", None)
-    values: Any = item[()] if shape is not None else None
-    if shape and dice.random() < 0.4 and item.size and dtype.kind in "iuf":
-        flat = np.array(values).reshape(-1)
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            flat[dice.randrange(len(flat))] = np.array(
-                dice.choice((0, 1, 2, 7, 255, 1e9, 1e18, -1, np.nan))
-            ).astype(dtype)
-        item[...] = flat.reshape(shape)
-        return
-    del file[name]
-    kind = dice.randrange(5)
-    if kind == 1:
-        file.create_group(name)
-    elif kind == 2:
-        others: tuple[Any, ...] = (0, -1, 1e300, "text", b"\xff\xfe", np.zeros((2, 2)), np.zeros(0))
-        file[name] = dice.choice(others)
-    elif kind == 3 and values is not None:
-        file[name] = np.asarray(values).reshape(-1) if dtype.kind in "iuf" else "[lattice]"
-    elif kind == 4:
-        file[name] = h5py.SoftLink("/nowhere")
 
 
 def _lattice_calls(dice: random.Random) -> None:

@@ -156,7 +156,7 @@ def test_default_panels_and_result_plot(result, tmp_path):
     [
         ({"kind": "mean", "t": 1}, "t=.*: a plot of mean shows all times"),
         ({"kind": "pie"}, "'pie' is not a kind of plot; kinds: auto, heatmap"),
-        ({"kind": "movie"}, "a plot of movie is of a lattice; here kinds are auto, heatmap"),
+        ({"kind": "movie"}, "a plot of movie is of a lattice; of an ensemble kinds are auto"),
         ({"species": ["Q"]}, "'Q' is not recorded"),
         ({"kind": "histogram", "t": 0.3}, "not a sample time"),
         ({"colour": "grey"}, "not a colour scale"),

@@ -13,7 +13,7 @@ from tauslab.analysis.cme.keywords import ProjectionChoices
 from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.cme.solve import solve
 from tauslab.base.arrays import FloatArray, Int32Array
-from tauslab.base.errors import ConfigError, LawsDiffer, ModelError
+from tauslab.base.errors import ConfigError, DistributionsDiffer, ModelError
 from tauslab.base.option_names import assigned
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -57,7 +57,7 @@ def cross_check(network: Network, options: Options, result: Result) -> str:
 
     Raises
     ------
-    LawsDiffer
+    DistributionsDiffer
         Exact trajectories have another distribution. That of leaps may differ: the lines say so.
     """
     try:
@@ -66,7 +66,7 @@ def cross_check(network: Network, options: Options, result: Result) -> str:
         return f"not cross-checked: {error}"
     good, lines = verdict(found)
     if not good and str(result.attributes["method"]) == "ssa":
-        raise LawsDiffer("; ".join(line.strip() for line in lines))
+        raise DistributionsDiffer("; ".join(line.strip() for line in lines))
     return "\n".join([f"cross-check: {lines[0]}", *lines[1:]])
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
+from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.recurring import set_option
-from tauslab.options.values.start_laws import StartLaw
 
 
 @declared
@@ -20,7 +20,7 @@ from tauslab.options.values.start_laws import StartLaw
 class ProjectionChoices:
     """Options of a finite state projection."""
 
-    initial: Mapping[str, StartLaw] | None = option(
+    initial: Mapping[str, InitialCount] | None = option(
         None, doc="Probability distributions of initial counts by species, independent of each "
         'other: ``"poisson(50)"``, ``"uniform(0,10)"``, or probabilities of the counts 0, 1, .... '
         "Other species begin with their initial amounts.",

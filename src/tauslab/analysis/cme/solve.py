@@ -22,7 +22,7 @@ from tauslab.model.network.diagnosis.check import check_rates, require_support, 
 from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
-from tauslab.options.values.start_laws import start_laws
+from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
@@ -87,7 +87,7 @@ def projection_of(
 ) -> tuple[Projection, LoweredNetwork]:
     """The projection at t = 0, and the lowered network."""
     check_values(given)
-    initial = start_laws(given.initial, network)
+    initial = initial_distributions(given.initial, network)
     network, lowered, counts = lowered_counts(network, values)
     states, probabilities = first_distribution(counts, initial)
     projection = Projection(

@@ -19,6 +19,7 @@ from tauslab.options.methods import Method, MethodWord
 from tauslab.options.places import Device, Name
 from tauslab.options.values.checks import number, whole
 from tauslab.options.values.definition import declared, option
+from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.recurring import (
     checkpoint_every_option,
     checkpoint_option,
@@ -26,7 +27,6 @@ from tauslab.options.values.recurring import (
     initial_option,
     seed_option,
 )
-from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.texts import add_once, count
 
 _MOST = 10**9
@@ -95,7 +95,7 @@ class HiddenKeywords(DataKeywords):
     """Keywords of all functions that compare particles with data."""
 
     _: KW_ONLY
-    initial: Mapping[str, StartLaw] | None = initial_option()
+    initial: Mapping[str, InitialCount] | None = initial_option()
     device: Device = device_option()
     method: MethodWord | Method | None = option(
         None, "ssa (default): exact; tau: leaping", flag="--method", group="method",

@@ -43,7 +43,7 @@ from tauslab.options.methods import (
 from tauslab.options.places import Device, device_settings
 from tauslab.options.python_values import numbers, whole
 from tauslab.options.values.checks import seed_of, within
-from tauslab.options.values.start_laws import StartLaw, start_laws
+from tauslab.options.values.initial_counts import InitialCount, initial_distributions
 from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.store.format.schema import STATUS_NAMES
@@ -129,7 +129,7 @@ class Ensemble:
         seed: int | None = None,
         device: Device = "auto",
         parameters: Mapping[str, float | npt.ArrayLike] | None = None,
-        initial: Mapping[str, StartLaw] | None = None,
+        initial: Mapping[str, InitialCount] | None = None,
         method: MethodWord | Method | None = None,
         max_steps: int | None = None,
         comm: Comm = "world",
@@ -156,7 +156,7 @@ class Ensemble:
             )
         if isinstance(model, Network):
             warn_of_steps(model)
-        self._initial = start_laws(initial, model)
+        self._initial = initial_distributions(initial, model)
         self.time, self.round, self._resampled = 0.0, 0, 0
         self._rows: dict[str, Any] = {}
         self._origin = Origin(repeats=seed is not None)

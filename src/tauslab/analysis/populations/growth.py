@@ -12,12 +12,13 @@ from tauslab.analysis.particles import weights as draws
 from tauslab.analysis.particles.motions.network import NetworkMotion
 from tauslab.analysis.populations.division import Division, Fraction
 from tauslab.analysis.populations.families import pairs_factor
+from tauslab.analysis.populations.keywords import PopulationKeywords
 from tauslab.analysis.populations.result import Divisions, PopulationResult, Snapshot
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import assigned, opt
-from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
+from tauslab.kernels.backends import Backend
 from tauslab.model.expressions.host_math import value_of
 from tauslab.options.ensemble import Options
 
@@ -52,9 +53,8 @@ class Population:
 
     Parameters
     ----------
-    follow
-        ``population``: both daughters, and of more than twice as many cells as there were at first
-        a random choice; ``tree``: both, `most` cells at most; ``lineage``: one of them.
+    given
+        With the fraction of the first daughter, and which daughters are followed.
     initial
         Probabilities ``[count]`` of initial counts, by species.
     """
@@ -64,42 +64,28 @@ class Population:
         division: Division,
         options: Options,
         rows: Mapping[str, Any],
-        *,
-        fraction: Fraction,
-        follow: str,
-        most: int,
+        given: PopulationKeywords,
         initial: Mapping[str, FloatArray],
+        backend: Backend,
         comm: Communicator,
     ) -> None:
         assert options.seed is not None
-        self._division, self._fraction, self._follow = division, fraction, follow
-        self._seed, self._size, self._most = options.seed, options.n, most
+        self._division, self._fraction = division, Fraction.parse(given.fraction)
+        self._follow, self._most = given.follow, given.most
+        self._seed, self._size = options.seed, options.n
         self._rows = dict(rows)
-        self._backend = open_backend(options.device, options.threads, comm)
-        try:
-            self._motion = NetworkMotion(
-                division.network, options, rows, self._backend, comm, initial
-            )
-            counts = draws.initial_counts(
-                initial, self._motion.species, self._seed, self._size, range(1)
-            )
-            self._motion.put(counts)
-        except BaseException:
-            self._backend.close()
-            raise
+        self._motion = NetworkMotion(division.network, options, rows, backend, comm, initial)
+        species, one_group = self._motion.species, range(1)
+        self._motion.put(draws.initial_counts(initial, species, self._seed, self._size, one_group))
         self._round = self._thinned = self._divided = 0
         self._next = options.n  # number of the next cell
         self._log_weight = 0.0  # how many cells of the whole population one stands for
-        self._log_pairs = 0.0 if follow != "lineage" else math.nan
+        self._log_pairs = 0.0 if given.follow != "lineage" else math.nan
         self._ended = 0
         self._settle_round(0.0)
         self._cells = CellRecords(options.n, self._values(np.arange(options.n))[:, :-1])
         self._records: list[dict[str, Array]] = []
         self._record(np.zeros(0, np.int64), np.zeros((0, len(division.how) + 1)))
-
-    def close(self) -> None:
-        """Give the device back."""
-        self._backend.close()
 
     def run(self, times: Sequence[float]) -> PopulationResult:
         """Look at all cells at each time."""

@@ -13,8 +13,8 @@ from tauslab.options.keywords import device_option
 from tauslab.options.places import Device
 from tauslab.options.values.checks import whole
 from tauslab.options.values.definition import declared, option
+from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.recurring import comm_option, initial_option, seed_option
-from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.texts import by_name, count
 
 FOLLOW = ("population", "tree", "lineage")
@@ -68,7 +68,7 @@ class PopulationKeywords:
         None, doc="Values of parameters and initial amounts by name: one for all cells, or an "
         "array ``[cell]``; daughters inherit them.",
     )  # fmt: skip
-    initial: Mapping[str, StartLaw] | None = initial_option()
+    initial: Mapping[str, InitialCount] | None = initial_option()
     seed: int | None = seed_option()
     max_steps: int | None = option(
         None, "events of a cell between two divisions at most", flag="--max-steps", type=count,

@@ -159,6 +159,10 @@ class SensitivityKeywords(DerivativeKeywords):
 class ExpectationKeywords(DerivativeKeywords):
     """Keywords of `tauslab.expectation`."""
 
+    parameters: Sequence[str] | str | None = option(
+        None, doc="Names of parameters, or of species for their initial amounts: the elements of "
+        "theta.",
+    )  # fmt: skip
     _: KW_ONLY
     n: int = option(
         1000, type=count, check=whole(1, MOST_TRAJECTORIES),

@@ -33,8 +33,8 @@ from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.python_values import numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
+from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
-from tauslab.options.values.start_laws import StartLaw
 from tauslab.options.values.unknown import checks_keywords
 
 _CHAIN_BYTES = 1000  # of its generator and its proposal
@@ -471,7 +471,7 @@ def _require_parameters(
             raise ConfigError(f"start {name}: one value, or one per chain ({chains})")
 
 
-def _said(initial: Mapping[str, StartLaw] | None) -> dict[str, Any]:
+def _said(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
     """Distributions of initial counts as a digest takes them."""
     return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
 

@@ -1,4 +1,4 @@
-"""How to install what an extra brings, in words that work for everyone."""
+"""Commands that install the packages of an extra."""
 
 from __future__ import annotations
 

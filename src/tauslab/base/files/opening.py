@@ -24,7 +24,7 @@ _MOST_LISTED = 1000  # files of a folder that are looked at
 _ALIKE = 0.7
 # What systems answer where a file system has no locks.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-_told: set[int] = set()  # file systems, by the number of their device
+_warned_of: set[int] = set()  # file systems, by the number of their device
 # What h5py raises where bits of a file are wrong; which of them depends on the bit.
 _RAISED = (
     *(AttributeError, KeyError, IndexError, MemoryError, OSError, OverflowError),
@@ -56,7 +56,7 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
 
 
 def could_not_read(error: BaseException) -> bool:
-    """Whether h5py raised it for data that cannot be read, rather than written."""
+    """Return whether h5py raised it for data that cannot be read, rather than written."""
     return _of_library(error) and "read data" in str(error)
 
 
@@ -85,15 +85,15 @@ def open_h5(path: Path) -> h5py.File:
         if error.errno not in NO_LOCKS:
             raise
         opened = h5py.File(path, "r", locking=False)
-        tell_of_no_locks(path, error.errno)
+        warn_of_no_locks(path, error.errno)
         return opened
 
 
-def tell_of_no_locks(path: Path, number: int) -> None:
+def warn_of_no_locks(path: Path, number: int) -> None:
     """Warn once that files there are used without locks; `number` is what the system answered."""
     device = path.absolute().parent.stat().st_dev
-    if device not in _told:
-        _told.add(device)
+    if device not in _warned_of:
+        _warned_of.add(device)
         warn(
             f"{path}: this file system has no locks ({os.strerror(number)}), so nothing keeps two "
             "programs from changing a file there at once"

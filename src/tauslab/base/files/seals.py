@@ -290,7 +290,7 @@ class SealedFile:
         return dataset
 
     def _own(self, path: str) -> Any:
-        """What lies at a path whose groups were looked at; a link elsewhere is refused."""
+        """Return the object at a path whose groups were checked; refuse a link elsewhere."""
         from h5py import h5l
 
         above, _, last = path.rpartition("/")

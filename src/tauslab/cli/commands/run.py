@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from pathlib import Path
 
 from tauslab.api.executor import run_job
 from tauslab.api.model_reading import read_telling
@@ -13,7 +14,6 @@ from tauslab.base.errors import ConfigError
 from tauslab.cli.commands.answer import facts_of_run, summary
 from tauslab.cli.options import given_options
 from tauslab.cli.pipes import model_given
-from tauslab.cli.rerun import own_output, taken_from_result
 from tauslab.cli.tools import (
     ignored,
     mpi_hints,
@@ -39,6 +39,7 @@ from tauslab.options.keywords import (
 )
 from tauslab.options.methods import METHOD_CLASSES, ODE, SSA, TauLeaping
 from tauslab.options.places import CPU, Dask, ExecutorFlags, Output
+from tauslab.runner.ensemble.from_file import taken_from_result
 from tauslab.runner.ensemble.request import ensemble_options
 from tauslab.store.results.result import Result
 from tauslab.store.results.validity import warning_of
@@ -117,7 +118,7 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
     stored, sweep = taken_from_result(arguments.model, asked)
     place = {
         **{name: getattr(arguments, name) for name in _PLACE},
-        "output": arguments.output or own_output(arguments),
+        "output": arguments.output or _own_output(arguments),
         "dask": dask_options(
             **{name: getattr(arguments, name) for name in _DASK},
             tls=[getattr(arguments, f"dask_tls_{name}") for name in ("ca", "cert", "key")],
@@ -126,3 +127,12 @@ def _options(arguments: argparse.Namespace, network: Network) -> Options:
         "command": shlex.join(["tauslab", *sys.argv[1:]]),
     }
     return ensemble_options(network, {**stored, **asked}, place, sweep)
+
+
+def _own_output(arguments: argparse.Namespace) -> Path:
+    """Path of the result without ``-o``: the file that grows, or one in this folder."""
+    model: Path = arguments.model
+    grows = arguments.append is not None or arguments.append_to is not None
+    if grows and model.suffix.lower() == ".h5":
+        return model
+    return Path(model.stem + ".h5")

@@ -1,4 +1,4 @@
-"""Doctor's report on a cluster: MPI, copies between GPUs, clocks, the folder for results."""
+"""Doctor's report on a cluster: MPI, ways between GPUs and ranks, clocks, the results' folder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tauslab.base.errors import TauslabError
+from tauslab.decomposition.halo.links import open_windows, usual_transports
+from tauslab.decomposition.ranks.job import open_backend
 from tauslab.decomposition.ranks.mpi import Communicator
-from tauslab.kernels.backends import choose_backend, peer_matrix
+from tauslab.kernels.backends import Backend, choose_backend, peer_matrix
 from tauslab.store.writers.mpio import why_not
 
 Facts = dict[str, Any]
@@ -20,6 +23,8 @@ Facts = dict[str, Any]
 _ROUNDS = 9  # of meetings that compare clocks
 _WRITTEN_BYTES = 16 << 20  # by each rank
 _MIB = 1 << 20
+_SHOWN = 16  # pairs of ranks
+_WORDS = 16  # of a message that is never sent
 
 
 def cluster_facts(comm: Communicator, folder: Path) -> Facts:
@@ -121,6 +126,47 @@ def _write(folder: Path, data: bytes) -> str:
     return ""
 
 
+def halo_facts(comm: Communicator) -> list[dict[str, Any]]:
+    """Transport from each rank to the next, and why it is not a better one. Collective.
+
+    Returns
+    -------
+    On rank 0 a dictionary per rank; nothing on others, and for one rank.
+    """
+    if comm.size == 1 or comm.native is None:
+        return []
+    backend: Backend | None = None
+    failure = None
+    try:
+        backend = open_backend("auto", 1, comm, share=True)
+    except TauslabError as error:
+        failure = str(error)
+    above = (comm.rank + 1) % comm.size
+    mine: dict[str, Any] = {"rank": comm.rank, "next": above}
+    if comm.any(failure is not None):
+        mine |= {"transport": None, "reason": failure or "a rank has no device"}
+    elif backend is not None:
+        mine |= _transport(backend, comm, above)
+    if backend is not None:
+        backend.close()
+    return comm.gather(mine) or []
+
+
+def _transport(backend: Backend, comm: Communicator, above: int) -> dict[str, Any]:
+    """Transport that ``--halo auto`` takes to the next rank. Collective."""
+    chosen, reasons = "host", []
+    around = ((comm.rank - 1) % comm.size, above)
+    for name in usual_transports(backend):
+        peers = open_windows(name, backend, comm.native, around, _WORDS)
+        reason = peers.refusals.get(above)
+        peers.close()
+        if chosen == "host" and reason is None:
+            chosen = name
+        if chosen == "host" and reason not in reasons:
+            reasons.append(reason)
+    return {"transport": chosen, "reason": "; ".join(map(str, reasons)) or None}
+
+
 def peer_lines(facts: Facts) -> list[str]:
     """The matrix for people."""
     matrix = facts["gigabytes_per_second"]
@@ -144,3 +190,17 @@ def storage_lines(facts: Facts) -> list[str]:
     if not facts["mpio"]:
         how = f"several ranks write parts, not one file together: {facts['why_no_mpio']}"
     return [f"{facts['folder']}: {facts['megabytes_per_second']:.0f} MB/s with all ranks; {how}"]
+
+
+def halo_lines(facts: list[dict[str, Any]]) -> list[str]:
+    """The facts for people; ranks that are alike in one line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in facts:
+        key = (row["transport"] or "none", row["reason"] or "")
+        alike.setdefault(key, []).append(f"{row['rank']}-{row['next']}")
+    lines = []
+    for (transport, reason), pairs in alike.items():
+        more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
+        because = f" ({reason})" if reason else ""
+        lines.append(f"{transport} between ranks {', '.join(pairs[:_SHOWN])}{more}{because}")
+    return lines

@@ -18,10 +18,11 @@ from tauslab.cli.doctor.cluster import (
     clock_lines,
     cluster_facts,
     cuda_aware,
+    halo_facts,
+    halo_lines,
     peer_lines,
     storage_lines,
 )
-from tauslab.cli.doctor.halo import halo_facts, halo_lines
 from tauslab.decomposition.ranks.mpi import Communicator, gpu_index, host_name
 from tauslab.kernels.backends.cache import cache_directory, require_room
 from tauslab.kernels.backends.compilers import cpu_features, find_compilers

@@ -22,11 +22,11 @@ from tauslab.store.locks import writing_result
 from tauslab.store.results.array_result import ArrayResult
 
 # A result, what a file and JSON say beside it, and what is said last.
-Found = tuple[ArrayResult, Mapping[str, Any], list[str]]
+Answer = tuple[ArrayResult, Mapping[str, Any], list[str]]
 
 
 def answer(
-    arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Communicator], Found]
+    arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Communicator], Answer]
 ) -> None:
     """Do the work on all ranks, write the result, and say it."""
     comm = ranks()

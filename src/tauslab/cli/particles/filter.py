@@ -12,7 +12,7 @@ from tauslab.analysis.filters.keywords import FilterKeywords
 from tauslab.api.inference.particles import particle_filter
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
-from tauslab.cli.particles.answering import Found, answer, device_of, model_named
+from tauslab.cli.particles.answering import Answer, answer, device_of, model_named
 from tauslab.cli.particles.keywords import AnswerFlags
 from tauslab.decomposition.ranks.job import agreed_seed
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -30,7 +30,7 @@ def process_filter(arguments: argparse.Namespace) -> None:
     answer(arguments, _filtered)
 
 
-def _filtered(arguments: argparse.Namespace, comm: Communicator) -> Found:
+def _filtered(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     given: dict[str, Any] = given_options(arguments, FilterKeywords)
     if "checkpoint" in given and "seed" not in given:
         raise ConfigError("--checkpoint needs --seed: another seed would begin another filter")

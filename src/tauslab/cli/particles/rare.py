@@ -15,7 +15,7 @@ from tauslab.analysis.rare.run import run_splitting, run_weighted
 from tauslab.analysis.rare.spatial import run_spatial
 from tauslab.base.errors import ConfigError
 from tauslab.cli.options import given_options
-from tauslab.cli.particles.answering import Found, answer, device_of, model_named
+from tauslab.cli.particles.answering import Answer, answer, device_of, model_named
 from tauslab.cli.particles.keywords import RareFlags
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -33,7 +33,7 @@ def process_rare(arguments: argparse.Namespace) -> None:
     answer(arguments, _searched)
 
 
-def _searched(arguments: argparse.Namespace, comm: Communicator) -> Found:
+def _searched(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     network, given = on_root(comm, lambda: _job(arguments))
     with stopping_at_checkpoints(comm, arguments.checkpoint):
         if isinstance(given, SplittingKeywords):

@@ -8,7 +8,7 @@ from typing import Any
 from tauslab.analysis.sensitivity.keywords import SensitivityKeywords
 from tauslab.analysis.sensitivity.run import run_sensitivity
 from tauslab.cli.options import given_options
-from tauslab.cli.particles.answering import Found, answer, device_of, network_given
+from tauslab.cli.particles.answering import Answer, answer, device_of, network_given
 from tauslab.cli.particles.keywords import JsonFlag
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -24,7 +24,7 @@ def process_sensitivity(arguments: argparse.Namespace) -> None:
     answer(arguments, _derived)
 
 
-def _derived(arguments: argparse.Namespace, comm: Communicator) -> Found:
+def _derived(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     network, given = on_root(comm, lambda: _job(arguments))
     return run_sensitivity(network, given, comm), {}, []
 

@@ -1,16 +1,19 @@
-"""How many planes travel at once, and when: few messages against planes that are computed twice.
+"""Depth of a halo: few messages against planes that are computed twice.
 
 With a depth of d a message of d planes serves d steps, and in each step d - 1 planes more are
-computed than with a depth of 1. `docs/halo.md` tells where the formula comes from and how it was
+computed than with a depth of 1. `docs/halo.md` says where the formula comes from and how it was
 checked; no choice of it changes a result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from tauslab.decomposition.halo.peer import DeviceMemory, Memory
+from tauslab.decomposition.halo.shared import HostMemory
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.lowering import LoweredLattice
 
@@ -25,7 +28,7 @@ _BESIDE = 2.5e-5  # seconds for hops in the planes that a message brings
 
 @dataclass(frozen=True)
 class Way:
-    """What a message costs by a transport, in both directions at the same time.
+    """A transport, and the cost of a message by it in both directions at the same time.
 
     Attributes
     ----------
@@ -35,18 +38,21 @@ class Way:
         Bytes a second to each side.
     launches
         Seconds that its kernels take from others.
+    memory
+        The memory that neighbours' kernels write into; None where messages go through MPI.
     """
 
     latency: float
     bandwidth: float
     launches: float = 0.0
+    memory: Callable[[Backend], Memory] | None = None
 
 
 # Every transport. Between two of four H200 of a node; `host` and `mpi` between nodes, where they
 # are needed.
 WAYS = {
-    "peer": Way(2.3e-5, 5e10, 1e-5),
-    "shared": Way(4e-5, 1e10, 1e-5),
+    "peer": Way(2.3e-5, 5e10, 1e-5, DeviceMemory),
+    "shared": Way(4e-5, 1e10, 1e-5, HostMemory),
     "host": Way(1e-4, 5e9, 1e-5),
     "mpi": Way(3e-5, 1.2e10, 1e-5),
 }
@@ -107,7 +113,7 @@ def choose_depth(planes: Planes, way: Way) -> int:
 
 
 def comes_in_time(planes: Planes, way: Way) -> bool:
-    """Whether a message that is sent when a step is done comes while the next step's hops last.
+    """Return whether a message sent at the end of a step comes while the next step's hops last.
 
     Then the planes at a slab's edges need not be finished before the others, which costs as much
     as some planes.

@@ -1,4 +1,4 @@
-"""Which transport leads to which neighbour: chosen once, at the start, alike at both ends."""
+"""Transports to the neighbours: chosen once, at the start, alike at both ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from tauslab.base.option_names import opt
 from tauslab.decomposition.halo.depth import WAYS
 from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, MessageKernels, Ranks
 from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
-from tauslab.decomposition.halo.peer import DeviceMemory, Memory, Peers
-from tauslab.decomposition.halo.shared import HostMemory
+from tauslab.decomposition.halo.peer import Peers
 from tauslab.kernels.backends import Backend
 
 TRANSPORTS = ("auto", *WAYS)  # --halo also takes "self", for a lattice that is not cut
 _TRIED_WORDS = 16  # of messages that are never sent
-_MEMORIES: dict[str, Callable[[Backend], Memory]] = {"peer": DeviceMemory, "shared": HostMemory}
 
 
 def open_halo(
@@ -42,7 +40,7 @@ def open_halo(
     Raises
     ------
     DecompositionError
-        The transport is not possible here; the same on every rank.
+        The transport is not possible; the same on every rank.
     """
     if transport not in TRANSPORTS:
         raise DecompositionError(f"{opt('halo', transport)}: choose one of {', '.join(TRANSPORTS)}")
@@ -58,7 +56,7 @@ def open_halo(
 
     for name in usual_transports(backend) if transport == "auto" else (transport,):
         missing = [None if link else rank for rank, link in zip(neighbours, links, strict=True)]
-        if name not in _MEMORIES or not any(comm.allgather(missing != [None, None])):
+        if WAYS[name].memory is None or not any(comm.allgather(missing != [None, None])):
             break
         opened.append(open_windows(name, backend, comm, missing, words))
         if transport != "auto":
@@ -73,7 +71,7 @@ def open_halo(
 
 
 def usual_transports(backend: Backend) -> tuple[str, ...]:
-    """What ``auto`` tries between ranks of a node, best first; MPI is what is left.
+    """Transports that ``auto`` tries between ranks of a node, best first; MPI is left.
 
     A kernel that waits for a neighbour must cost other work nothing, else a rank that MPI lets
     wait is better.
@@ -85,7 +83,9 @@ def open_windows(
     name: str, backend: Backend, comm: Ranks, neighbours: Sequence[int | None], words: int
 ) -> Peers:
     """Windows for messages of so many words, by ``peer`` or ``shared``; collective."""
-    return Peers(_MEMORIES[name](backend), comm, neighbours, words)
+    memory = WAYS[name].memory
+    assert memory is not None
+    return Peers(memory(backend), comm, neighbours, words)
 
 
 def slowest_transport(

@@ -10,6 +10,7 @@ unpacked message n before it sent that one. So two places for messages are enoug
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ BELOW, ABOVE = 0, 1
 
 
 class Ranks(Protocol):
-    """What is used of an mpi4py communicator; a rank has a slab, in the order of ranks."""
+    """The part of an mpi4py communicator that is used; a rank has a slab, in the order of ranks."""
 
     @property
     def rank(self) -> int:
@@ -28,7 +29,7 @@ class Ranks(Protocol):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of ranks."""
 
     def allgather(self, value: Any) -> list[Any]:
         """Every rank's value on every rank."""
@@ -62,34 +63,37 @@ class MessageKernels(Protocol):
         """Take in messages of the slabs below and above."""
 
 
-class Link(Protocol):
+class Link(ABC):
     """The way to one neighbour and back.
 
     `name` is the transport's. Memory that a message is packed into, or unpacked from, and the cells
-    that signal it complete are device buffers; signals are None where the host sees to it.
+    that signal it complete are device buffers; signals are None where the host sees to it. Where it
+    does not, the other methods have nothing to do.
     """
 
     name: str
 
-    def post(self, number: int) -> None:
-        """Be ready for message `number`, before it is packed here or comes from there."""
+    def post(self, number: int) -> None:  # noqa: B027
+        """Be ready for message `number`, before it is packed or comes."""
 
+    @abstractmethod
     def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
-        """Where to pack message `number`, and the cell to signal."""
+        """Memory to pack message `number` into, and the cell to signal."""
 
-    def send(self, number: int, stream: Stream) -> None:
+    def send(self, number: int, stream: Stream) -> None:  # noqa: B027
         """Message `number` is what was packed on the stream; does not block."""
 
-    def depart(self, number: int) -> None:
+    def depart(self, number: int) -> None:  # noqa: B027
         """Hand message `number` over, if the host has to, when it is packed."""
 
-    def wait(self, number: int, stream: Stream) -> None:
+    def wait(self, number: int, stream: Stream) -> None:  # noqa: B027
         """Let later work on the stream find message `number` in `source`, or its signal there."""
 
+    @abstractmethod
     def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
-        """Where message `number` arrives, and the cell that is signalled."""
+        """Memory where message `number` arrives, and the cell that is signalled."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Give everything back."""
 
 
@@ -122,7 +126,7 @@ class Halo:
 
     @property
     def on_device(self) -> bool:
-        """Whether the host takes no part, so that launches can be recorded once."""
+        """Return whether the host takes no part, so that launches can be recorded once."""
         return all(link.source(0)[1] is not None for link in self._there)
 
     def send(self, stream: Stream) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from tauslab.base.arrays import DeviceArray
-from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Link, Ranks
 from tauslab.kernels.backends.base import Backend, Event, Stream
 
 # Tags of messages that go to the slab below, and above: two ranks may be both to each other.
 _TAGS = (61, 62)
 
 
-class MpiLink:
+class MpiLink(Link):
     """A neighbour on any node.
 
     Persistent requests, two of a kind by turns. With `staged`, a message travels device, pinned
@@ -87,7 +87,7 @@ class MpiLink:
 
 @functools.cache
 def mpi_takes_device_memory() -> bool:
-    """Whether the MPI library that is loaded says that it sends and receives CUDA memory."""
+    """Return whether the MPI library that is loaded says that it sends and receives CUDA memory."""
     maps = Path("/proc/self/maps")
     text = maps.read_text(encoding="utf-8", errors="replace") if maps.exists() else ""
     for path in sorted(set(re.findall(r"(/\S*/libmpi[^/\s]*\.so[.\d]*)$", text, re.MULTILINE))):

@@ -1,9 +1,9 @@
 """Messages straight into memory that a neighbour's kernels reach, on the same node.
 
 Each rank has one piece of such memory, its `Window`: for each side two places for messages and a
-cell that holds the number of the last one that is complete. The neighbours' kernels write there; a
-kernel here waits for the cell. The host takes no part after the start. The memory is the device's,
-or the host's where devices do not reach each other: see `shared`.
+cell that holds the number of the last one that is complete. The neighbours' kernels write there;
+its own kernel waits for the cell. The host takes no part after the start. The memory is the
+device's, or the host's where devices do not reach each other: see `shared`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Protocol
 
 from tauslab.base.arrays import DeviceArray
 from tauslab.base.errors import DeviceError
-from tauslab.decomposition.halo.messages import ABOVE, BELOW, Ranks
-from tauslab.kernels.backends.base import Backend, Stream
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Link, Ranks
+from tauslab.kernels.backends.base import Backend
 
 _CELL_WORDS = 16  # cells of different neighbours lie in lines of their own
 
 
 class Window:
-    """Where messages arrive: of this rank, or of a neighbour."""
+    """Memory where messages arrive: of this rank, or of a neighbour."""
 
     def __init__(self, memory: DeviceArray, message_words: int) -> None:
         self.memory = memory
@@ -38,12 +38,12 @@ class Window:
         return 4 * message_words + 2 * _CELL_WORDS
 
     def place(self, side: int, number: int) -> tuple[DeviceArray, DeviceArray | None]:
-        """Where message `number` from the neighbour at `side` lies, and its cell."""
+        """Memory of message `number` from the neighbour at `side`, and its cell."""
         return self._places[2 * side + (number & 1)], self._cells[side]
 
 
 class Memory(Protocol):
-    """Where windows lie; what cannot be is a `DeviceError`.
+    """Memory of windows; a kind that cannot be is a `DeviceError`.
 
     `name` is the transport's.
     """
@@ -54,7 +54,7 @@ class Memory(Protocol):
         """Zeroed memory for this rank's window."""
 
     def offer(self, buffer: DeviceArray) -> bytes:
-        """What lets a process of this host open it."""
+        """A handle by which a process of this host opens it."""
 
     def open(self, handle: bytes, words: int) -> DeviceArray:
         """The memory that another process offers."""
@@ -81,35 +81,23 @@ class DeviceMemory:
         """It goes with its last user."""
 
 
-class PeerLink:
-    """A neighbour whose window is open here, and to whom this one's is."""
+class PeerLink(Link):
+    """A neighbour whose window this rank has open, and who has this rank's open.
+
+    Kernels write and wait: csrc/lattice/halo.cc. The windows are given back by `Peers`.
+    """
 
     def __init__(self, name: str, own: Window, neighbour: Window, side: int) -> None:
         self.name, self._own, self._neighbour, self._side = name, own, neighbour, side
         self._other = ABOVE if side == BELOW else BELOW
 
-    def post(self, number: int) -> None:
-        """The place is free: see the head of `csrc/lattice/halo.cc`."""
-
     def target(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """The neighbour's memory."""
         return self._neighbour.place(self._other, number)
 
-    def send(self, number: int, stream: Stream) -> None:
-        """It was packed there."""
-
-    def depart(self, number: int) -> None:
-        """It went by itself."""
-
-    def wait(self, number: int, stream: Stream) -> None:
-        """A kernel waits."""
-
     def source(self, number: int) -> tuple[DeviceArray, DeviceArray | None]:
         """Memory of this rank."""
         return self._own.place(self._side, number)
-
-    def close(self) -> None:
-        """The windows are `Peers`'."""
 
 
 class Peers:
@@ -118,7 +106,7 @@ class Peers:
     Attributes
     ----------
     windows
-        Of the neighbours that are open here and have opened this one's, by rank.
+        Of the neighbours that this rank has open and who have opened its own, by rank.
     refusals
         Why others are not, by rank.
     own

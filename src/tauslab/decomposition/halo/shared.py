@@ -41,7 +41,7 @@ class HostMemory:
             raise DeviceError(f"the host has no memory to share: {error.strerror}") from error
         self._handle = f"{name} /proc/{os.getpid()}/fd/{self._file}".encode()
         try:
-            os.posix_fallocate(self._file, 0, _bytes(words))  # else a signal tells that it is full
+            os.posix_fallocate(self._file, 0, _bytes(words))  # else a signal says that it is full
             return self._backend.map_host(_mapped(self._file, words))
         except OSError as error:
             os.close(self._file)
@@ -51,7 +51,7 @@ class HostMemory:
             raise
 
     def offer(self, buffer: DeviceArray) -> bytes:
-        """Where other processes find the file, and its name there."""
+        """Path of the file for other processes, and its name there."""
         del buffer
         return self._handle
 

@@ -91,7 +91,7 @@ def described(value: object) -> str:
 
 
 def _object(value: object) -> str:
-    """Of a model its digest, of settings what they hold, of a path its text; else the type."""
+    """Text of an object: digest of a model, contents of settings, a path; else the type."""
     model = _canonical(value)
     if model is not None:
         return f"{getattr(value, 'name', '')} ({_digest(model.encode())})"

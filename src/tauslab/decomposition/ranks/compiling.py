@@ -1,4 +1,4 @@
-"""Tell that a compiler runs, and how long it took: the first run of a model waits for it."""
+"""Report that a compiler runs, and how long it took: the first run of a model waits for it."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class _Watch:
 def telling_of_compilers(
     *, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
-    """Tell of compilers that run within a ``with`` statement; nothing with `quiet`.
+    """Report compilers that run within a ``with`` statement; nothing with `quiet`.
 
-    A terminal shows it while they run. In a log one line tells how long they took.
+    A terminal shows it while they run. In a log one line says how long they took.
     """
     if quiet:
         yield

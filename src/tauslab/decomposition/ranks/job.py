@@ -93,7 +93,7 @@ def prepare(device: str, comm: Communicator, *, share: bool = False) -> None:
 
 
 def _index(count: int, comm: Communicator, *, share: bool) -> int:
-    """Which of the GPUs that this rank sees it takes; of ranks that work alone some may share."""
+    """Index of the GPU that this rank takes; of ranks that work alone some may share one."""
     index = gpu_index(count, comm.gpu_rank)
     return index % count if (share or comm.size == 1) and count else index
 

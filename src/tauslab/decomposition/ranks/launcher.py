@@ -30,7 +30,7 @@ _HOW = (
 
 
 def under_launcher(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether mpirun or srun started this process as one of several ranks."""
+    """Return whether mpirun or srun started this process as one of several ranks."""
     if any(name in environment for name in _LAUNCHER_VARIABLES):
         return True
     return "SLURM_STEP_ID" in environment and "SLURM_PROCID" in environment
@@ -75,13 +75,13 @@ def check_library(library: str, environment: Mapping[str, str] = os.environ) -> 
     """Refuse, before it starts, an MPI that cannot talk to the launcher and would end the process.
 
     MPICH and its kin find each other through PMI; of a launcher that offers PMIx they know nothing
-    unless they were built for it, which the options of their build tell.
+    unless they were built for it, which the options of their build say.
     """
     kin = re.search(r"MPICH|MVAPICH|Intel", library)
     if kin is None or "PMI_RANK" in environment or "pmix" in library.lower():
         return
     ranks = environment.get("OMPI_COMM_WORLD_SIZE", "0")
-    # Even one rank ends: MPICH finds PMIx in these variables. Intel's may be told to use it.
+    # Even one rank ends: MPICH finds PMIx in these variables. Intel's can be set to use it.
     pmix = "PMIX_RANK" in environment and library.startswith("MPICH")
     if int(ranks) > 1 or (pmix and ranks != "0"):
         raise _alike(f"the launcher is Open MPI's but mpi4py uses {kin[0]}: {_HOW}", int(ranks))
@@ -104,7 +104,7 @@ def check_launcher(
     Parameters
     ----------
     library
-        The version that the MPI of mpi4py tells.
+        The version that the MPI of mpi4py gives.
     """
     for name in _SIZE_VARIABLES:
         started = environment.get(name, "")
@@ -143,7 +143,7 @@ def check_slurm(size: int, environment: Mapping[str, str] = os.environ) -> None:
 def mpich_settings(library: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Variables with which this MPI starts on several nodes under ``srun --mpi=pmi2``.
 
-    MPICH 5 over UCX tells other nodes 4,096 bytes for an address, in pieces of up to 1,022 digits
+    MPICH 5 over UCX sends other nodes 4,096 bytes for an address, in pieces of up to 1,022 digits
     and a key; runs of zeros are shortened, and what lies behind the address is whatever the heap
     has there.  SLURM's pmi2 reads 1,024 characters of a message at a time (MAX_READLINE in
     its src/plugins/mpi/pmi2/pmi1.c) and takes the rest for another message, so some runs do not
@@ -176,7 +176,7 @@ def node_group(scheduler: str, environment: Mapping[str, str] = os.environ) -> s
 
 
 def local_rank(group: str) -> int:
-    """The lowest number from 0 on that no other living process of `group` here has taken.
+    """The lowest number from 0 on that no other living process of `group` has taken.
 
     A name in the kernel's abstract socket space stands for a number: it takes no file, and the
     kernel frees it at the end of the process, whatever ended it.

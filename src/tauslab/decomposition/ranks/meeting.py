@@ -1,4 +1,4 @@
-"""Where ranks meet at the start of a collective call, so that none waits for ever without a word.
+"""Meetings of ranks at the start of a collective call, so that none waits without a word.
 
 A rank that does not make the call leaves the others waiting. They say who is missing and go on
 waiting, for a rank may be late for a good reason.
@@ -25,7 +25,7 @@ _LEFT: list[object] = []  # buffers of meetings that an exception ended: MPI may
 
 
 def meet(comm: Any, mpi: Any, call: str, word: int = 1) -> npt.NDArray[np.uint64]:
-    """Wait until all ranks of an mpi4py communicator are here; the word of each. Collective.
+    """Wait until all ranks of an mpi4py communicator have come; the word of each. Collective.
 
     Every rank sends its word to every other, in collectives that do not block, so that no message
     is ever taken for one of the program's own, and the words that are there say who has come.

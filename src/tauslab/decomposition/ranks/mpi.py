@@ -81,7 +81,7 @@ class FileRanks:
 
 
 class Counter:
-    """Numbers that all ranks take from: each value is given to one rank only; here one rank's."""
+    """Numbers that all ranks take from: each goes to one rank only. These are of one rank."""
 
     def __init__(self) -> None:
         self._value = 0
@@ -96,7 +96,7 @@ class Counter:
 
 
 class Communicator:
-    """The interface to ranks that a job uses; here of one rank alone, without MPI.
+    """The interface to ranks that a job uses, and one rank alone without MPI.
 
     `gpu_rank` is the place of a rank among those of its node that see the same GPUs;
     `core_sharers` are the ranks, itself too, that may use the cores which it may use.
@@ -110,7 +110,7 @@ class Communicator:
     core_sharers = 1
 
     def meet(self, call: str, word: int) -> Uint64Array:  # noqa: ARG002
-        """Every rank's word, above 0, when all are here; a warning names who is missing."""
+        """Every rank's word, above 0, when all have come; a warning names who is missing."""
         return np.array([word], np.uint64)
 
     def barrier(self) -> None:
@@ -172,7 +172,7 @@ class Communicator:
         return True
 
     def for_files(self) -> FileRanks:
-        """The same ranks for a thread that writes files together with theirs. Collective."""
+        """These ranks for a thread that writes files together with theirs. Collective."""
         raise ConfigError("one rank alone writes files without MPI-IO")
 
     def abort(self, code: int) -> None:
@@ -238,7 +238,7 @@ class MpiCommunicator(Communicator):
         node.Free()
 
     def meet(self, call: str, word: int) -> Uint64Array:
-        """Every rank's word, when all are here."""
+        """Every rank's word, when all have come."""
         from mpi4py import MPI
 
         return meet(self._comm, MPI, call, word)
@@ -297,7 +297,7 @@ class MpiCommunicator(Communicator):
         return largest
 
     def any(self, value: bool) -> bool:  # noqa: FBT001 - mirrors the builtin
-        """Whether `value` holds on any rank."""
+        """Return whether `value` holds on any rank."""
         return any(self._comm.allgather(value))
 
     def counter(self) -> Counter:
@@ -305,7 +305,7 @@ class MpiCommunicator(Communicator):
         return SharedCounter(self._comm)
 
     def threads_multiple(self) -> bool:
-        """Whether MPI was started so."""
+        """Return whether MPI was started so."""
         from mpi4py import MPI
 
         return bool(MPI.Query_thread() == MPI.THREAD_MULTIPLE)
@@ -364,7 +364,7 @@ def world() -> Communicator:
     Raises
     ------
     ConfigError
-        mpi4py is missing, or the ranks found are not those that were started.
+        mpi4py is missing, or other ranks run than were started.
     """
     comm = Communicator()
     library = ""
@@ -425,7 +425,7 @@ def start_mpi() -> Any:
         check_library(MPI.Get_library_version())
         os.environ.update(mpich_settings(MPI.Get_library_version()))
         level = rc.thread_level if rc.threads else "single"
-        with warnings.catch_warnings():  # mpi4py's; what is wrong `check_launcher` tells once
+        with warnings.catch_warnings():  # mpi4py's; `check_launcher` says once what is wrong
             warnings.filterwarnings("ignore", "suspicious MPI execution environment")
             MPI.Init_thread(getattr(MPI, f"THREAD_{level.upper()}"))
     return MPI

@@ -1,4 +1,4 @@
-"""How often what costs time and no result is done."""
+"""The pace of work that costs time and gives no result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ RARELY = 20  # times as long as saving takes must pass before the next, at least
 
 
 def next_due(began: float, ended: float, seconds: float, rarely: float = RARELY) -> float:
-    """When to save again, after a save from `began` to `ended`: in `seconds`, or later.
+    """Time of the next save, after one from `began` to `ended`: in `seconds`, or later.
 
     Sums of a large sweep from a thousand ranks keep a file system busy for longer than that; so
     saving takes a twentieth of the time at most.

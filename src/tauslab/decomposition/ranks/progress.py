@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal or in a notebook, a line every 30 s in a batch log."""
+"""Progress of a run: a bar on a terminal or in a notebook, a line every 30 s in a batch log."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _State:
 
 
 class _LogLines:
-    """For files and pipes: no control characters, few lines."""
+    """Lines for files and pipes: no control characters, and few."""
 
     def __init__(self, stream: TextIO, description: str, interval: float) -> None:
         self._stream, self._description, self._interval = stream, description, interval
@@ -93,7 +93,7 @@ class _LogLines:
 
 
 class _Bar:
-    """For people: one bar of rich."""
+    """A bar for people, of rich."""
 
     def __init__(self, stream: TextIO, description: str, total: int) -> None:
         from rich.console import Console
@@ -123,7 +123,7 @@ class _Bar:
 
 
 class _NotebookBar:
-    """For a notebook: a bar in the output of the cell, which IPython changes in place."""
+    """A bar in the output of a notebook's cell, which IPython changes in place."""
 
     def __init__(self, description: str) -> None:
         from IPython.display import display
@@ -149,7 +149,7 @@ class _NotebookBar:
 
 
 class _Html:
-    """What a notebook shows as HTML, and all else as its text."""
+    """A text that a notebook shows as HTML."""
 
     def __init__(self, page: str) -> None:
         self._page = page
@@ -162,7 +162,7 @@ class _Html:
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook; IPython in a terminal is none."""
+    """Return whether this process is the kernel of a notebook; IPython in a terminal is none."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 
@@ -187,7 +187,7 @@ class Progress:
     work
         What events are called: of differential equations they are steps.
     started_at
-        Trajectories that a resumed run found done; they do not count in the rates.
+        Trajectories that were done before a run was resumed; they do not count in the rates.
     stream
         Where to show it, standard error by default. A bar in a notebook and where this is a
         terminal, else a line every `interval` seconds and one at the end.

@@ -29,7 +29,7 @@ _noting: list[StopRequest] = []  # those of the `in_order` statements that are o
 
 
 class StopRequest:
-    """Whether the run is to end early, as those are called who hear of it.
+    """Return whether the run is to end early, as those are called who hear of it.
 
     Files of a run that ends at any moment can be resumed, so ending is always possible; a run that
     hears of the request keeps more, and takes the time it needs to write it.
@@ -53,16 +53,16 @@ class StopRequest:
     ) -> None:
         self._comm, self._end, self.patience = comm, end, patience
         self._asked, self._orderly, self._over = False, 0, False
-        self.heard = False  # whether somebody who asked was told to stop
+        self.heard = False  # whether somebody who asked got the answer to stop
 
     def __call__(self) -> bool:
-        """Whether it is; who asks has heard of it then."""
+        """Return whether it is; who asks has heard of it then."""
         self.heard = self.heard or self.pending
         return self.heard
 
     @property
     def pending(self) -> bool:
-        """Whether it is, without having heard of it."""
+        """Return whether it is, without having heard of it."""
         return self._asked or (self._end is not None and time.monotonic() > self._end)
 
     @contextmanager
@@ -95,7 +95,7 @@ class StopRequest:
 
 
 def asked_to_stop() -> bool:
-    """Whether the `StopRequest` that is only noted now, if there is one, was made; it is heard."""
+    """Return whether the `StopRequest` that is only noted now, if any, was made; it is heard."""
     return bool(_noting) and _noting[-1]()
 
 
@@ -201,7 +201,7 @@ def stopped_early(blocks: int, total: int, how: str, output: Path | None) -> Sto
 
 
 def how_to_go_on(output: Path | None) -> str:
-    """How a run that was stopped is completed: by what is on disk, if anything is."""
+    """Words on how to complete a run that was stopped, by what is on disk."""
     if output is None:
         return ""
     if any_begun(output):
@@ -210,7 +210,7 @@ def how_to_go_on(output: Path | None) -> str:
 
 
 def any_begun(output: Path) -> bool:
-    """Whether there is a result, or a part of one beside it, that `--resume` goes on from."""
+    """Return whether `--resume` can go on from a result, or from a part of one beside it."""
     for found in output.parent.glob(f"{escape(output.name)}*"):
         if found.is_dir() and found.name.endswith(".parts") and any(found.glob("*.h5")):
             return True

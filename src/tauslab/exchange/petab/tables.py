@@ -122,7 +122,7 @@ def read_tables(path: Path) -> Tables:
         raise ConfigError(f"{path}: PEtab Version {version} is not supported, Version 1 is")
     for file in _files_of(content, path):
         _require_file(file, path)
-    with _told(path):
+    with _petab_errors(path):
         problem = petab.Problem.from_yaml(path)
     if problem.model is None or problem.model.type_id != "sbml":
         raise ConfigError(f"{path}: only models in SBML are supported")
@@ -153,7 +153,7 @@ def _content(path: Path) -> Mapping[str, Any]:
 
     if (size := path.stat().st_size) > _MOST_YAML:
         raise ModelError(f"{path}: has {size} bytes, and a PEtab problem at most {_MOST_YAML}")
-    with _told(path):
+    with _petab_errors(path):
         text = path.read_text(encoding="utf-8")
         _require_plain(yaml, text)
         content = yaml.safe_load(text)
@@ -229,7 +229,7 @@ def _rows(petab: Any, problem: Any) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[list[str]]:
+def _petab_errors(path: Path) -> Iterator[list[str]]:
     """Errors of petab, which have many classes, as one of ours; what it logs of errors."""
     messages: list[str] = []
     handler = logging.Handler(logging.ERROR)
@@ -262,7 +262,7 @@ def _lint(petab: Any, problem: Any, path: Path) -> None:
                 f"{path}: its measurements are of {len(looked.measurement_df)} kinds, by "
                 f"{', '.join(others)}; {_MOST_KINDS} is the limit"
             )
-    with _told(path) as messages:
+    with _petab_errors(path) as messages:
         failed = petab.lint_problem(looked)
     if failed:
         told = " ".join(messages[0].split()) if messages else "it is not valid PEtab"

@@ -40,7 +40,7 @@ def places_of_archive(root: Path) -> Iterator[None]:
     """
     folders = {f"{root}/", f"{root.resolve()}/"}
     try:
-        with _retold(folders):
+        with _warnings_without(folders):
             yield
     except Exception as error:
         error.args = tuple(_without(folders, part) for part in error.args)
@@ -50,7 +50,7 @@ def places_of_archive(root: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _retold(folders: set[str]) -> Iterator[None]:
+def _warnings_without(folders: set[str]) -> Iterator[None]:
     """Warnings within it come at its end, without these folders."""
     caught: list[warnings.WarningMessage] = []
     try:

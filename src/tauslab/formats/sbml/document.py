@@ -14,7 +14,14 @@ from tauslab.base.errors import ModelError
 from tauslab.base.interrupts import ends_at_once
 from tauslab.base.option_names import warn
 from tauslab.formats.sbml.flattening import flatten, has_submodels, scan_sources
-from tauslab.formats.sbml.text import each, first_error, parsed, raise_first_error, scan, told
+from tauslab.formats.sbml.text import (
+    each,
+    first_error,
+    message_of,
+    parsed,
+    raise_first_error,
+    scan,
+)
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.network.network import Feature
 from tauslab.model.network.parts import unit_message
@@ -52,7 +59,7 @@ def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:
     if harmless:
         more = f" (and {len(harmless) - 1} more)" if len(harmless) > 1 else ""
         warn(
-            f"{path}, {told(harmless[0])}{more}: this does not touch what is simulated",
+            f"{path}, {message_of(harmless[0])}{more}: this does not touch what is simulated",
         )
     return document, text if alone else libsbml.writeSBMLToString(document)
 

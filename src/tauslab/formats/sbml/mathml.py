@@ -188,8 +188,8 @@ class MathReader:
         arguments = [self._read(node.getChild(i), where, bound) for i in range(count)]
         for argument in arguments:
             self._require_shallow(argument, where)
-        # Read once, since functions may call others many times over; but what it refuses is told of
-        # every element.
+        # Read once, since functions may call others many times over; but a refusal names every
+        # element.
         known: tuple[object, ...] = name, *arguments
         if known not in self._expanded and (*known, where) not in self._expanded:
             before = self._refusals

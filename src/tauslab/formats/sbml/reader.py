@@ -24,9 +24,7 @@ from tauslab.formats.sbml.document import (
 )
 from tauslab.formats.sbml.dynamics import add_dynamics, moved_values
 from tauslab.formats.sbml.mathml import MathReader
-from tauslab.formats.sbml.rates import rate_of
-from tauslab.formats.sbml.reactions import add_reactions
-from tauslab.formats.sbml.stoichiometry import Sides
+from tauslab.formats.sbml.reactions import Sides, add_reactions, rate_of
 from tauslab.formats.sbml.text import (
     each,
     import_libsbml,

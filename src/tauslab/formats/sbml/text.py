@@ -233,7 +233,7 @@ def raise_first_error(document: Any, label: str) -> list[Any]:
         if len(found) > 1 and "subsequent errors are from this attempt" in found[0].getMessage():
             del found[0]  # a heading of libsbml's
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise ModelError(f"{label}, {told(found[0])}{more}")
+        raise ModelError(f"{label}, {message_of(found[0])}{more}")
     return errors
 
 
@@ -278,7 +278,7 @@ def _named_in(math: Any) -> set[str]:
 
 def first_error(document: Any) -> str:
     """The first of libsbml's errors, with its line; empty if there is none."""
-    return next((told(error) for error in errors_of(document)), "")
+    return next((message_of(error) for error in errors_of(document)), "")
 
 
 def errors_of(document: Any) -> list[Any]:
@@ -287,7 +287,7 @@ def errors_of(document: Any) -> list[Any]:
     return [error for error in found if error.isError() or error.isFatal()]
 
 
-def told(error: Any) -> str:
+def message_of(error: Any) -> str:
     """An error with its line."""
     message = " ".join(error.getMessage().split()) or error.getShortMessage()
     return f"line {error.getLine()}: {message}"

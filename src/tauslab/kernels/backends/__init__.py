@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tauslab.base.errors import one_of
 from tauslab.kernels.backends import cpu, cuda, cuda_peers
-from tauslab.kernels.backends.base import (
-    Backend,
-    BackendOptions,
-    backend_names,
-    device_count,
-    get_backend,
-    peer_matrix,
-    prepare_backend,
-    register,
-)
+from tauslab.kernels.backends.base import Backend, BackendOptions, PeerMatrix
 from tauslab.kernels.cuda_context import begin_context
-
-register("cuda", cuda.make, cuda.count, cuda_peers.measure, begin_context)
-register("cpu", cpu.make, cpu.count)
 
 __all__ = [
     "Backend",
@@ -33,8 +22,48 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of device.
+
+    `count` says how many this machine has; `peers` measures copies between them; `prepare` starts
+    what opening one will wait for, given what chooses one of so many.
+    """
+
+    make: Callable[[BackendOptions], Backend]
+    count: Callable[[], int]
+    peers: Callable[[], PeerMatrix] = list
+    prepare: Callable[[Callable[[int], int]], None] = lambda _: None
+
+
+_KINDS = {  # preferred first
+    "cuda": _Kind(cuda.CudaBackend, cuda.count, cuda_peers.measure, begin_context),
+    "cpu": _Kind(cpu.make, lambda: 1),
+}
+
+
+def backend_names() -> list[str]:
+    """The names `get_backend` knows, preferred first."""
+    return list(_KINDS)
+
+
+def device_count(name: str) -> int:
+    """Number of devices of the backend that this machine shows."""
+    return _KINDS[name].count()
+
+
+def peer_matrix(name: str) -> PeerMatrix:
+    """Copy between every two devices of a backend, and say how fast that is."""
+    return _KINDS[name].peers()
+
+
+def get_backend(name: str, options: BackendOptions) -> Backend:
+    """Make the backend `name`; DeviceError names what is missing."""
+    return _KINDS[name].make(options)
+
+
 def choose_backend(name: str) -> str:
-    """The backend for ``--device NAME``: ``auto`` takes the first that has a device here.
+    """The backend for ``--device NAME``: ``auto`` takes the first that has a device.
 
     Raises
     ------
@@ -48,7 +77,10 @@ def choose_backend(name: str) -> str:
 
 
 def prepare_device(name: str, index_of: Callable[[int], int]) -> None:
-    """Start what opening a device of ``--device NAME`` will wait for, beside the caller."""
-    for known in backend_names():
+    """Start what opening a device of ``--device NAME`` will wait for, beside the caller.
+
+    It is device ``index_of(how many there are)``. Nothing is raised where it is missing or broken.
+    """
+    for known, kind in _KINDS.items():
         if name in ("auto", known):
-            prepare_backend(known, index_of)
+            kind.prepare(index_of)

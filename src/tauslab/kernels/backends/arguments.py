@@ -56,7 +56,7 @@ Values = Mapping[
 
 
 class HasArguments(Protocol):
-    """A compiled program, as far as it is needed here."""
+    """A compiled program, as far as arguments need it."""
 
     def arguments(self, entry: str, **values: Any) -> Arguments:
         """Arguments of kernel `entry`: a value for every field of the struct that it takes."""
@@ -92,7 +92,7 @@ class _Field:
 
 
 class ArgumentLayout:
-    """Where the fields of a struct are, as C lays it out.
+    """Places of the fields of a struct, as C lays it out.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ArgumentLayout:
     Raises
     ------
     KernelCompileError
-        No file defines it, or several do, or a field has a type that is not known here.
+        No file defines it, or several do, or a field has a type that Python does not know.
     """
 
     def __init__(self, name: str, texts: Mapping[str, str]) -> None:
@@ -181,12 +181,12 @@ class Arguments:
             raise TypeError(f"{self._layout.name}: {error} ({self._told()})") from None
 
     def structure(self) -> ctypes.Structure:
-        """The same for a call by ctypes."""
+        """The struct for a call by ctypes."""
         made: ctypes.Structure = self._layout.structure.from_buffer_copy(self.packed())
         return made
 
     def buffers(self) -> list[Any]:
-        """What must live until a launch has run: the struct holds bare addresses."""
+        """Buffers that must live until a launch has run: the struct holds bare addresses."""
         return [self._given[place] for place in self._layout.pointers]
 
     def _take(self, values: Values, prefix: str) -> None:
@@ -226,7 +226,7 @@ class KeptArguments:
         self._kept: dict[str, Arguments] = {}
 
     def of(self, entry: str, **values: Any) -> Arguments:
-        """As `Program.arguments`; good until the next call for this kernel."""
+        """Return those of `Program.arguments`, good until the next call for this kernel."""
         kept = self._kept.get(entry)
         if kept is None:
             kept = self._kept[entry] = self._program.arguments(entry, **values)

@@ -1,4 +1,4 @@
-"""What a device must be able to do, and the registry of devices.
+"""The interface of devices.
 
 A backend is made by `get_backend`; the names are ``cpu`` and ``cuda``.  Importing this package
 starts nothing: heavy imports live in the backends' constructors.  Streams, events and buffers are
@@ -20,7 +20,7 @@ from tauslab.kernels.backends.arguments import Arguments
 
 @dataclass(frozen=True)
 class Style:
-    """How code and launches suit a device; chosen by the backend, never changes the numbers.
+    """Sizes by which code and launches suit a device; no result depends on them.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Event(Protocol):
     """A point in a stream's work."""
 
     def done(self) -> bool:
-        """Whether everything before it has ended, without waiting."""
+        """Return whether everything before it has ended, without waiting."""
 
     def wait(self) -> None:
         """Block until everything before it has ended; raises what went wrong there."""
@@ -171,7 +171,7 @@ class Backend(Protocol):
         """Name of the device for people, for instance ``NVIDIA H200``."""
 
     def identity(self) -> str:
-        """What tells the device from others of its node; empty where ranks may well share it."""
+        """A name that no other device of its node has; empty where ranks may well share it."""
 
     def compile(self, source: KernelSource) -> Program:
         """Compile, or load from the cache."""
@@ -204,7 +204,7 @@ class Backend(Protocol):
         """Write a word of a u64 buffer at once, beside kernels that run and may be reading it."""
 
     def read_now(self, buffer: DeviceArray) -> Array:
-        """What a small u64 buffer holds at once, beside kernels that run and may be writing it."""
+        """Read a small u64 buffer at once, beside kernels that run and may be writing it."""
 
     def shareable(self, words: int) -> DeviceArray:
         """Zeroed device memory of 64-bit words that another process may open."""
@@ -260,7 +260,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """Which device of its kind, and how much of it.
+    """Choice of a device of its kind, and of how much of it.
 
     `index` is the node-local GPU; `threads` the CPU threads (0: all that are allowed).
     """
@@ -271,56 +271,3 @@ class BackendOptions:
 
 # Gigabytes a second that copies between two devices reach, [from][to]; None where they cannot.
 PeerMatrix = list[list[float | None]]
-
-# Given what chooses one of so many devices.
-Prepare = Callable[[Callable[[int], int]], None]
-
-_PEERS: dict[str, Callable[[], PeerMatrix]] = {}
-_PREPARES: dict[str, Prepare] = {}
-_REGISTRY: dict[str, Callable[[BackendOptions], Backend]] = {}
-_AVAILABLE: dict[str, Callable[[], int]] = {}
-
-
-def register(
-    name: str,
-    make: Callable[[BackendOptions], Backend],
-    count: Callable[[], int],
-    peers: Callable[[], PeerMatrix] = list,
-    prepare: Prepare = lambda _: None,
-) -> None:
-    """Add a backend; `count` says how many of its devices this machine has.
-
-    `peers` measures copies between them; none by default. `prepare` starts what takes long.
-    """
-    _PEERS[name] = peers
-    _PREPARES[name] = prepare
-    _REGISTRY[name] = make
-    _AVAILABLE[name] = count
-
-
-def backend_names() -> list[str]:
-    """The names `get_backend` knows, preferred first."""
-    return list(_REGISTRY)
-
-
-def device_count(name: str) -> int:
-    """How many devices of the backend this machine shows."""
-    return _AVAILABLE[name]()
-
-
-def peer_matrix(name: str) -> PeerMatrix:
-    """Copy between every two devices of a backend, and say how fast that is."""
-    return _PEERS[name]()
-
-
-def prepare_backend(name: str, index_of: Callable[[int], int]) -> None:
-    """Start what takes long before device ``index_of(how many there are)`` can be opened.
-
-    It goes on beside the caller, and raises nothing where the device is missing or broken.
-    """
-    _PREPARES[name](index_of)
-
-
-def get_backend(name: str, options: BackendOptions) -> Backend:
-    """Make the backend `name`."""
-    return _REGISTRY[name](options)

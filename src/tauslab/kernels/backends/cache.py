@@ -54,16 +54,16 @@ def cache_directory() -> Path:
         folder = (Path(base) if base else Path.home() / ".cache") / "tauslab"
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-    except (OSError, RuntimeError):  # the latter where neither HOME nor a list of users tells one
+    except (OSError, RuntimeError):  # the latter where neither HOME nor a list of users names one
         return _temporary_folder()
     return _own(folder) if os.access(folder, os.W_OK) else _temporary_folder()
 
 
 def has_home() -> bool:
-    """Whether the user has a home folder that can be written."""
+    """Return whether the user has a home folder that can be written."""
     try:
         return os.access(Path.home(), os.W_OK | os.X_OK)
-    except RuntimeError:  # neither HOME nor a list of users tells one
+    except RuntimeError:  # neither HOME nor a list of users names one
         return False
 
 
@@ -115,7 +115,7 @@ def content_key(parts: Iterable[str]) -> str:
 def csrc_texts() -> MappingProxyType[str, str]:
     """Every kernel file and header by its path below `CSRC`, as ``#include`` names it.
 
-    Read once: many small runs of a process would spend a third of their time here, and kernels go
+    Read once: many small runs of a process would spend a third of their time so, and kernels go
     with the modules that were loaded, also where the package is replaced meanwhile.
     """
     files = sorted(p for p in CSRC.rglob("*") if p.suffix in (".h", ".cc"))
@@ -158,7 +158,7 @@ def require_room(folder: Path) -> None:
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
     """Path of the entry `key`, and whether it was there.
 
-    `build` writes the binary to the path it is given. Where the user's cache folder has no room
+    `build` writes the binary to the path it is given. Where the user's cache folder has no space
     for it, as in a home over quota, the one under the temporary folder takes it.
 
     Raises
@@ -180,7 +180,7 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
 
 
 def _entry(root: Path, key: str, suffix: str) -> tuple[Path, bool]:
-    """Where an entry lies in a cache, and whether it is there."""
+    """Path of an entry in a cache, and whether it is there."""
     folder = root / key[:2]
     path = folder / f"{key}{suffix}"
     return path, folder.is_dir() and _intact(_own(folder) / path.name, path.with_suffix(".sha256"))

@@ -23,7 +23,7 @@ from tauslab.kernels.backends.cache import cache_directory, has_home
 
 
 def native_flag(machine: str) -> str:
-    """What makes compilers use a machine's own instructions.
+    """The flag that makes compilers use a machine's own instructions.
 
     Arm's processors are named by ``-mcpu``: clang 14 and Apple's clang of its years refuse a native
     ``-march`` there.
@@ -108,9 +108,9 @@ def host_compiler() -> Compiler:
 
 @cache
 def cpu_features() -> str:
-    """What `NATIVE` depends on: the processor's model and feature flags.
+    """The processor's model and feature flags, on which `NATIVE` depends.
 
-    Where the system does not tell, the instruction sets for which the compiler compiles.
+    Where the system does not say it, the instruction sets for which the compiler compiles.
     """
     wanted = ("model name", "flags", "Features", "CPU part", "CPU implementer")
     try:
@@ -122,7 +122,7 @@ def cpu_features() -> str:
 
 
 def _native_macros(compiler: Compiler) -> str:
-    """What the compiler defines for this machine's processor, for instance ``__AVX2__``."""
+    """Macros of the compiler for this machine's processor, for instance ``__AVX2__``."""
     command = [*compiler.command, NATIVE, "-dM", "-E", "-x", "c++", os.devnull]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "\n".join(sorted(done.stdout.splitlines()))

@@ -72,7 +72,7 @@ class CpuEvent:
         self._reached.set()
 
     def done(self) -> bool:
-        """Whether the queue has reached it."""
+        """Return whether the queue has reached it."""
         return self._reached.is_set()
 
     def wait(self) -> None:
@@ -163,7 +163,7 @@ class CpuStream:
 
 
 class _Start:
-    """Of a launch all calls run, for they may wait for each other, or none: of a closed device."""
+    """Lets all calls of a launch run, for they may wait for each other; none on a closed device."""
 
     def __init__(self, backend: CpuBackend) -> None:
         self._backend = backend
@@ -171,7 +171,7 @@ class _Start:
         self.made = False
 
     def make(self) -> bool:
-        """Whether a call shall run; the first decides for all."""
+        """Return whether a call shall run; the first decides for all."""
         with self._lock:
             self.made = self.made or not self._backend.closed
             return self.made
@@ -358,12 +358,12 @@ class CpuBackend:
     def work_stealing_items(
         self, rows: int, resident: int, each: int = 8, *, parks: bool = False
     ) -> int:
-        """As many as there are threads."""
+        """Return the number of threads, at most."""
         del each, parks
         return min(rows, resident)
 
     def long_launch(self, together: int, events_each: float, most: int) -> int:
-        """As many as a core runs in half a second, or eight rounds of them, but 0.04 s at least."""
+        """Return what a core runs in half a second, or eight rounds, but 0.04 s at least."""
         del most
         short = int(_ENOUGH_EVENTS * self.threads / events_each)
         return max(min(_ROUNDS * together, short), int(LEAST_EVENTS * self.threads / events_each))
@@ -396,11 +396,6 @@ def make(options: BackendOptions) -> CpuBackend:
     return CpuBackend(options)
 
 
-def count() -> int:
-    """There is always one CPU device."""
-    return 1
-
-
 def _loaded(path: Path) -> ctypes.CDLL:
     """The library of kernels at `path`.
 
@@ -419,7 +414,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
 
 def _together(library: ctypes.CDLL, entry: str) -> int:
-    """How many work items a thread runs together, as the library says it."""
+    """Number of work items that a thread runs together, as the library says it."""
     try:
         return ctypes.c_int.in_dll(library, f"{entry}_together").value
     except ValueError:

@@ -57,7 +57,7 @@ class CudaEvent:
         self.event = event
 
     def done(self) -> bool:
-        """Whether the device has passed it."""
+        """Return whether the device has passed it."""
         return bool(self.event.done)
 
     def wait(self) -> None:
@@ -345,7 +345,7 @@ class CudaBackend:
             raise DeviceError(f"{self.describe()} gives no memory handles: {error}") from error
 
     def open_memory(self, handle: bytes, words: int) -> Any:
-        """Map it, so that kernels here read and write the other device's memory."""
+        """Map it, so that this device's kernels read and write the other device's memory."""
         import cupy
         from cupy.cuda import runtime
 
@@ -427,7 +427,7 @@ class CudaBackend:
         return min(rows, resident, max(-(-rows // each), resident // part))
 
     def long_launch(self, together: int, events_each: float, most: int) -> int:
-        """As many as a multiprocessor runs in half a second, or `most`, or five rounds of them."""
+        """Return what a multiprocessor runs in half a second, or `most`, or five rounds."""
         short = int(_ENOUGH_EVENTS * self.multiprocessors / events_each)
         return min(_ROUNDS * together, short, most)
 
@@ -441,11 +441,6 @@ class CudaBackend:
 
         self._device.synchronize()
         cupy.get_default_memory_pool().free_all_blocks()
-
-
-def make(options: BackendOptions) -> CudaBackend:
-    """Make the backend; DeviceError names what is missing."""
-    return CudaBackend(options)
 
 
 def count() -> int:

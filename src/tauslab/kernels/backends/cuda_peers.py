@@ -1,4 +1,4 @@
-"""How fast GPUs of a node copy to each other."""
+"""Speeds of copies between GPUs of a node."""
 
 from __future__ import annotations
 

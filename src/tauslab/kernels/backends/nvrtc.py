@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from tauslab.base.errors import KernelCompileError
 
@@ -23,7 +22,7 @@ def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
 
 
 def nvrtc_version() -> str:
-    """Version of the NVRTC library CuPy found."""
+    """Version of the NVRTC library of CuPy."""
     from cupy.cuda import nvrtc
 
     return ".".join(str(part) for part in nvrtc.getVersion())
@@ -39,23 +38,6 @@ def compile_cubin(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -
     """
     from cupy.cuda import nvrtc
 
-    with _compiled(file, texts, flags) as program:
-        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
-
-
-def compile_ptx(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> str:
-    """The same to PTX, for a virtual architecture such as ``compute_90``."""
-    from cupy.cuda import nvrtc
-
-    with _compiled(file, texts, flags) as program:
-        return bytes(nvrtc.getPTX(program)).decode()
-
-
-@contextmanager
-def _compiled(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> Iterator[int]:
-    """A compiled program, for as long as it is asked about."""
-    from cupy.cuda import nvrtc
-
     headers = [name for name in texts if name != file]
     program = nvrtc.createProgram(
         texts[file],
@@ -65,7 +47,7 @@ def _compiled(file: str, texts: Mapping[str, str], flags: tuple[str, ...]) -> It
     )
     try:
         nvrtc.compileProgram(program, flags)
-        yield program
+        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)
         first = next((line for line in log.splitlines() if "error" in line), log[:200])

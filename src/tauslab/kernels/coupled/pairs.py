@@ -38,7 +38,7 @@ class Pairs(Protocol):
         """
 
     def rows(self, each: int) -> int:
-        """How many rows `buffers` needs for so many pairs of each point."""
+        """Number of rows that `buffers` needs for so many pairs of each point."""
 
 
 class CoupledPairs(NetworkEngine):

@@ -123,11 +123,11 @@ class CountTables:
 
     @property
     def planes(self) -> int:
-        """Of bins of the variables of two time points and of the parameters."""
+        """Planes of bins: of the variables of two time points, and of the parameters."""
         return len(self.bins) + self._variables
 
     def arguments(self, planes: Any | None) -> dict[str, Any]:
-        """What a kernel that integrates needs to count: `CountJob` of count_samples.h.
+        """Arguments with which a kernel that integrates counts: `CountJob` of count_samples.h.
 
         It bins, and counts the small tables; `planes` u8 ``[parameters + times * variables, rows]``
         take the bins for `add_binned`, where tables grow.
@@ -154,12 +154,12 @@ class CountTables:
         self._counted = stream.record()
 
     def counted(self) -> bool:
-        """Whether `make_room` would not wait."""
+        """Return whether `make_room` would not wait."""
         return self._counted is None or self._counted.done()
 
     @property
     def grows(self) -> bool:
-        """Whether `make_room` must be called after each time point."""
+        """Return whether `make_room` must be called after each time point."""
         return bool(self._sparse)
 
     def make_room(self, stream: Stream) -> None:
@@ -231,7 +231,7 @@ class _Edges:
 
 @dataclass(frozen=True)
 class _Where:
-    """Where bins lie, and how trajectories are shared out."""
+    """Places of bins, and shares of trajectories."""
 
     rows: int
     variables: int
@@ -239,7 +239,7 @@ class _Where:
     shares: dict[str, int]  # `Shares` of csrc/dbn/count.cc
 
     def digits(self, family: Family) -> list[tuple[int, int, int]]:
-        """For each digit its plane at even times, how much further at odd ones, and its bins."""
+        """Plane of each digit at even times, the step to that of odd ones, and its bins."""
         variables, found = self.variables, []
         for parent in family.parents:
             # Before an odd time lies an even one; parameters lie behind both.
@@ -248,7 +248,7 @@ class _Where:
         return [*found, (family.node, variables, self.bins[family.node])]
 
     def digits_of_all_times(self, family: Family) -> list[tuple[int, int, int]]:
-        """The same for planes of the parameters and behind them the variables of all times."""
+        """Digits in planes of the parameters, and behind them of the variables of all times."""
         variables, parameters, found = self.variables, len(self.bins) - self.variables, []
         for parent in family.parents:
             place = (parameters - variables, variables) if parent < variables else (-variables, 0)
@@ -314,7 +314,7 @@ class _Dense:
         return self._counts
 
     def arguments(self) -> dict[str, Any]:
-        """How many tables, their digits, and where those and their cells begin."""
+        """Number of tables, their digits, and where digits and cells begin."""
         return {
             "n_tables": len(self._names),
             "digits": self._digits,
@@ -403,7 +403,7 @@ class _Sparse:
         self._backend.download(self._used, self._mirror, 1, stream)
 
     def make_room(self, rows: int, stream: Stream) -> None:
-        """For `rows` more entries; the stream must be done with the table."""
+        """Make room for `rows` more entries; the stream must be done with the table."""
         needed = _capacity_for(min(int(self._mirror[0]) + rows, self._most))
         if needed <= self._capacity:
             return

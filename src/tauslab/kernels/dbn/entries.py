@@ -31,7 +31,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Keys:
-    """How the number of an entry is split into two words of 63 bits.
+    """A split of the number of an entry into two words of 63 bits.
 
     The digits of an entry are the bins of the parents and the node's own, which has most weight
     at the front. The high word is the step (0 for the first) with the first `split` digits behind
@@ -43,7 +43,7 @@ class Keys:
 
     @classmethod
     def of(cls, family: Family, bins: Sequence[int], times: int) -> Keys:
-        """As many digits as fit into the low word.
+        """Put as many digits as fit into the low word.
 
         Raises
         ------

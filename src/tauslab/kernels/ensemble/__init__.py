@@ -1,4 +1,4 @@
-"""What all engines of ensembles share: their interface, launches, statistics and summaries.
+"""Parts that all engines of ensembles share: their base, launches, statistics and summaries.
 
 Its kernels are in csrc/ensemble.
 """

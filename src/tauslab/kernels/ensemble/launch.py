@@ -13,7 +13,7 @@ from tauslab.kernels.backends.base import Backend, Stream
 LAUNCHES_IN_FLIGHT = 3  # that share a device: one computes, one is copied, one is written
 MAX_STEPS = 2**48 - 1  # the draw number has 48 bits
 
-# What a launch counts: reactions that fired; of tau-leaping also leaps, exact events, and leaps
+# Counts of a launch: firings; of tau-leaping also leaps, exact firings, and leaps
 # that were halved because a count would have fallen below zero, and those that a check rejected.
 WORK = ("events", "leaps", "exact_events", "halved", "rejected")
 

@@ -21,7 +21,7 @@ KINDS = (*_OSCILLATION, "first-passage", "time-above", "extinction", *_STATISTIC
 
 @dataclass(frozen=True)
 class Summary:
-    """What to compute, of which column of a sample buffer.
+    """A number to compute of a column of a sample buffer.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Summaries:
 
     @property
     def of_observables(self) -> bool:
-        """Whether a summary reads observables."""
+        """Return whether a summary reads observables."""
         return any(summary.real for summary in self._summaries.values())
 
     def buffers(self, rows: int) -> dict[str, Any]:

@@ -62,7 +62,7 @@ REALS = (
 def accumulators(
     powers: tuple[Power, ...] = POWERS, *, reals: bool, wide: bool = False
 ) -> tuple[Field, ...]:
-    """What is summed where statistics are recorded, in the order of checkpoints."""
+    """Sums that statistics take, in the order of checkpoints."""
     words = [word for power in powers for word in power.words[:-1]]
     words += [power.words[-1] for power in powers] if wide else []
     counted = (Field(word, ("time", "species")) for word in words)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import DELAY_QUEUE, EventShape, Numbered, event_tables
+from tauslab.kernels.events.tables import (
+    DELAY_QUEUE,
+    EventShape,
+    Numbered,
+    event_tables,
+    numbered_case,
+)
 from tauslab.kernels.events.watched import Watched
 from tauslab.kernels.network.codegen import (
     LawWriter,
@@ -30,7 +36,7 @@ _HEADER = (
 )
 # Up to so many reactions propensities are copied to where they are used.
 _MOST_INLINE = 64
-# Completions that a jump may be made of: 31 powers of two, up or down. As in csrc/events/jumps.h.
+# Completions that a jump may be made of: 31 powers of two, up or down (csrc/events/completions.h).
 JUMP_COMPLETIONS = 64
 _LONGEST_INLINE = 500  # characters of a law
 
@@ -140,7 +146,7 @@ def _flow(network: LoweredNetwork, writer: LawWriter) -> str:
 
 
 def _within(network: LoweredNetwork, writer: LawWriter) -> str:
-    """Whether relations of triggers may change within a step.
+    """Return whether relations of triggers may change within a step.
 
     A difference in which what moves is affine is a cubic polynomial where that is one, and stays
     between the least and the largest of its four control points (Bernstein 1912).
@@ -223,20 +229,13 @@ def _fire(network: LoweredNetwork) -> str:
 
 
 def _draws(network: LoweredNetwork) -> str:
-    """What formulas read: constants, and random numbers where the network draws."""
+    """Include of what formulas read: constants, and random numbers where the network draws."""
     return f'#include "events/{"" if network.draws else "no_"}draws.h"\n'
 
 
 def _drawn(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
     """Initial values that are drawn, or use such."""
-    assert network.dynamics is not None
-    lines = ""
-    for number, law in network.dynamics.drawn:
-        found = numbered(law, writer, names)
-        lines += (
-            f"    {{\n{found.statements}"
-            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
-        )
+    lines = drawn_statements(network, writer, names)
     return (
         "// Initial values that are drawn; false if a species may not have one.\n"
         "template <class Constants, class Assign>\n"
@@ -247,29 +246,44 @@ def _drawn(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) ->
     )
 
 
+def drawn_statements(network: LoweredNetwork, writer: LawWriter, names: dict[int, str]) -> str:
+    """Statements that assign what is drawn at the start, or uses such."""
+    assert network.dynamics is not None
+    lines = ""
+    for number, law in network.dynamics.drawn:
+        found = numbered(law, writer, names)
+        lines += (
+            f"    {{\n{found.statements}"
+            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
+        )
+    return lines
+
+
+def jump_delays(network: LoweredNetwork, first: int, writer: LawWriter) -> str:
+    """Cases of the delays of jumps; `first` is the number of the first completion of one."""
+    jumps = network.dynamics.jumps if network.dynamics else ()
+    return "".join(
+        numbered_case(first + JUMP_COMPLETIONS * k, Numbered(*writer.read(jump.delay)))
+        for k, jump in enumerate(jumps)
+    )
+
+
 def _delays(
     network: LoweredNetwork, writer: LawWriter, names: dict[int, str], delay_queue: int
 ) -> str:
-    """Which reactions complete later, when, and what that changes."""
+    """Text of the reactions that complete later, of when, and of what that changes."""
     ends = completions(network)
     first = {j for j, r in enumerate(network.reactions) if r.completions}
     flags = ", ".join(str(int(j in first)) for j in range(len(network.reactions))) or "0"
     following = [-1] * (max([len(network.reactions), *ends]) + 1)
     for number, (_, after) in ends.items():
         following[number] = after
-    delays = completed = ""
+    completed = ""
     first_jump = len(following)
     jumps = network.dynamics.jumps if network.dynamics else ()
-    for k, jump in enumerate(jumps):
-        statements, value = writer.read(jump.delay)
-        number = first_jump + JUMP_COMPLETIONS * k
-        delays += (
-            f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
-        )
+    delays = jump_delays(network, first_jump, writer)
     for number, (end, _) in ends.items():
-        found = numbered(end.delay, writer, names)
-        value = f"            return {found.value};\n"
-        delays += f"        case {number}: {{\n{found.statements}{value}        }}\n"
+        delays += numbered_case(number, numbered(end.delay, writer, names))
         # Of a reaction that takes at its end: it changes nothing where too little is left.
         short = " || ".join(f"x[{i}] < {-by}" for i, by in end.change if by < 0)
         body = [f"if ({short}) return true;"] if short else []
@@ -298,7 +312,7 @@ def _delays(
 
 
 def jump_tables(network: LoweredNetwork, first: int) -> str:
-    """What events change and formulas look back at; the number of the first completion of it."""
+    """Tables of what events change and formulas look back at; `first` numbers its completions."""
     jumps = network.dynamics.jumps if network.dynamics else ()
     of, to = ("".join(f"{one}, " for one in column) for column in (
         [jump.of for jump in jumps], [jump.to for jump in jumps],
@@ -362,7 +376,7 @@ def event_expressions(
 
 
 def shape(event: LoweredEvent) -> EventShape:
-    """What tables say of an event."""
+    """The entry of tables for an event."""
     return EventShape(
         tuple(number for number, _ in event.assignments),
         event.delay is not None,

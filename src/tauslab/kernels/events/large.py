@@ -12,12 +12,19 @@ from tauslab.base.arrays import IntArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.events.codegen import (
     JUMP_COMPLETIONS,
+    drawn_statements,
     event_expressions,
+    jump_delays,
     jump_tables,
     shape,
 )
 from tauslab.kernels.events.draws import numbered
-from tauslab.kernels.events.tables import MOST_COMPLETIONS, event_tables, queue_length
+from tauslab.kernels.events.tables import (
+    MOST_COMPLETIONS,
+    event_tables,
+    numbered_case,
+    queue_length,
+)
 from tauslab.kernels.network.codegen import LawWriter, law_text
 from tauslab.kernels.network.lowering import (
     Completion,
@@ -231,7 +238,7 @@ def event_words(network: LoweredNetwork) -> int:
 
 
 def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
-    """What `model.h` of the table kernels says of events, of a network of `behind_counts`.
+    """Text of `model.h` about events for the table kernels, of a network of `behind_counts`.
 
     `names` has the calls of shared laws, in which ``x`` is the state and has the tables.
     """
@@ -242,24 +249,12 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
     starts = "".join(
         f"    reals[{k}] = {law_text(law, 'x')};\n" for k, (_, law) in enumerate(dynamics.reals)
     )
-    delays = ""
-    for number, (_, end) in enumerate(late_changes(network)):
-        found = numbered(end.delay, writer, names)
-        value = f"            return {found.value};\n"
-        delays += f"        case {number}: {{\n{found.statements}{value}        }}\n"
-    for k, jump in enumerate(dynamics.jumps):
-        statements, value = writer.read(jump.delay)
-        number = len(late_changes(network)) + JUMP_COMPLETIONS * k
-        delays += (
-            f"        case {number}: {{\n{statements}            return {value};\n        }}\n"
-        )
-    drawn = ""
-    for number, law in dynamics.drawn:
-        found = numbered(law, writer, names)
-        drawn += (
-            f"    {{\n{found.statements}"
-            f"        if (!assign(x, {number}, {found.value})) return false;\n    }}\n"
-        )
+    late = late_changes(network)
+    delays = "".join(
+        numbered_case(number, numbered(end.delay, writer, names))
+        for number, (_, end) in enumerate(late)
+    )
+    delays += jump_delays(network, len(late), writer)
     return (
         event_tables([shape(e) for e in dynamics.events], len(dynamics.switches), expressions)
         + "// Initial values of what holds any number.\n"
@@ -271,8 +266,8 @@ def large_events_text(network: LoweredNetwork, names: dict[int, str]) -> str:
         "DEVICE_SHARED bool set_drawn([[maybe_unused]] const State &x,\n"
         "                             [[maybe_unused]] const Constants &c,\n"
         "                             [[maybe_unused]] const Assign &assign) {\n"
-        f"{drawn}    return true;\n}}\n"
-        f"{jump_tables(network, len(late_changes(network)))}"
+        f"{drawn_statements(network, writer, names)}    return true;\n}}\n"
+        f"{jump_tables(network, len(late))}"
         "// The time until a completion of a reaction that begins now.\n"
         "template <class State, class Constants>\n"
         "DEVICE_SHARED double completion_delay(int completion, [[maybe_unused]] const State &x,\n"

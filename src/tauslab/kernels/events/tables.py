@@ -1,4 +1,4 @@
-"""What `model.h` says of events, whichever engine runs them: tables, and one numbered function."""
+"""Text of `model.h` about events for every engine: tables, and one numbered function."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def queue_words(events: Sequence[EventShape]) -> int:
 
 
 def queues_fit(rows: FloatArray, events: Sequence[EventShape]) -> bool:
-    """Whether rows ``[trajectory, queue_words]`` hold what kernels can go by without a check."""
+    """Return whether kernels can go by rows ``[trajectory, queue_words]`` without a check."""
     most = max((len(event.assigned) for event in events), default=0)
     waiting = rows[:, 1 + len(events) :].reshape(len(rows), -1, 2 + most)[:, :, 1]
     return _whole(rows[:, 0], queue_length(events)) and _whole(waiting, max(0, len(events) - 1))
 
 
 def completions_fit(rows: FloatArray, completions: int, delay_queue: int) -> bool:
-    """The same of reactions that wait ``[trajectory, 2 + 2 delay_queue]``."""
+    """Return the same of reactions that wait ``[trajectory, 2 + 2 delay_queue]``."""
     numbers = rows[:, 1::2]
     if not (_whole(rows[:, 0], delay_queue) and _whole(numbers, 1 << 53)):
         return False
@@ -122,12 +122,13 @@ def _table(kind: str, name: str, values: Sequence[int]) -> str:
     return f"TABLE {kind} {name}[{max(1, len(values))}] = {{{listed}}};\n"
 
 
+def numbered_case(number: int, of: Numbered) -> str:
+    """A case that returns an expression."""
+    return f"        case {number}: {{\n{of.statements}            return {of.value};\n        }}\n"
+
+
 def _function(expressions: Sequence[Numbered]) -> str:
-    cases = "".join(
-        f"        case {number}: {{\n{found.statements}"
-        f"            return {found.value};\n        }}\n"
-        for number, found in enumerate(expressions)
-    )
+    cases = "".join(numbered_case(number, found) for number, found in enumerate(expressions))
     return (
         "template <class State, class Constants>\n"
         "DEVICE_SHARED double event_expression(int number, [[maybe_unused]] const State &x,\n"

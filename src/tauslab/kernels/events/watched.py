@@ -17,7 +17,7 @@ from tauslab.kernels.network.lowering import (
 
 _RELATIONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _LOGIC = frozenset(("and", "or", "xor", "not"))
-_JUMPS = frozenset(("floor", "ceil"))  # functions whose differences do not tell where they change
+_JUMPS = frozenset(("floor", "ceil"))  # functions whose differences do not show where they change
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Margin:
     `guard` is a condition in C++; where it is false, the relation cannot decide its trigger before
     the next stop. `moves` says whether the difference changes between reactions, and `at_time`
     whether it is the time until a switch that reactions move. `law` is None where no difference
-    tells how far a change is.
+    shows how far a change is.
     """
 
     law: Law | None
@@ -47,7 +47,7 @@ class Watched:
         self.flowing = {number for number, _ in self.dynamics.flows}
 
     def margins(self) -> Iterator[Margin]:
-        """Of every relation that may change between stops."""
+        """Margins of every relation that may change between stops."""
         for event in self.dynamics.events:
             can_hold, can_fail = self._possible(event.trigger)
             guard = f"{can_hold} && {can_fail}"
@@ -69,7 +69,7 @@ class Watched:
         return Margin(None if jumps else law, guard, moves)
 
     def _stands_still(self, law: Law) -> bool:
-        """Whether a law changes at stops alone."""
+        """Return whether a law changes at stops alone."""
         reads = counts_in(law)
         if reads & (self.reacting | self.flowing):
             return False
@@ -118,7 +118,7 @@ class Watched:
                     conditions.add(id(operation.arguments[0]))
 
     def is_affine(self, law: Law) -> bool:
-        """Whether what moves by itself enters a law with constant slopes."""
+        """Return whether what moves by itself enters a law with constant slopes."""
         moving = self.flowing | {self.time}
         affine: dict[int, bool] = {}
         for part in operations_first(law):

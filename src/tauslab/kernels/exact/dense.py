@@ -1,6 +1,6 @@
-"""Which strongly coupled networks look at every owner after an event; tables for tables/dense.h.
+"""Strongly coupled networks, which look at every owner after a firing: tables/dense.h.
 
-Where an event changes the partial propensities of many owners, a list of them costs more than a
+Where a firing changes the partial propensities of many owners, a list of them costs more than a
 look at all: no result depends on which is done, so it may be chosen by anything.
 """
 
@@ -17,9 +17,9 @@ from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.network.tables import LANES, TableBook, padded
 
 MOST_SPECIES = 1024  # a lane looks at up to 32 of them in the choice of a partner
-MOST_CHANGED = 4  # species that an event changes, whose numbers are in registers
+MOST_CHANGED = 4  # species that a firing changes, whose numbers are in registers
 MOST_CHANGE = 1 << 20  # of a count, so that the sum of four fits into 32 bits
-# Part of the owners that an event touches on average. Colloidal aggregation has 0.25 to 0.4.
+# Part of the owners that a firing touches on average. Colloidal aggregation has 0.25 to 0.4.
 LEAST_TOUCHED = 1 / 8
 
 

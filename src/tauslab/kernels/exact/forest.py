@@ -88,7 +88,7 @@ def cut_into_chunks(terms: Terms) -> Chunks:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Which terms have a whole number that is stored: the first `stored` of every chunk.
+    """Terms that have a whole number that is stored: the first `stored` of every chunk.
 
     Those of a chunk begin at `first`; `of_term` has the place of each term's, or -1. The others are
     numbers of reactions, which never change, times constants that all trajectories share.
@@ -120,7 +120,7 @@ class Sums:
     node_value: list[IntArray] = field(default_factory=list)
 
     def take(self, count: int) -> int:
-        """Room for `count` values, of which several begin where memory is fetched from at once."""
+        """Take `count` values, of which several begin where memory is fetched from at once."""
         begin = padded(self.n_values) if count > 1 else self.n_values
         self.n_values = begin + count
         return begin
@@ -139,7 +139,7 @@ class Sums:
         return np.concatenate(none + self.node_child), np.concatenate(none + self.node_value)
 
     def parents(self) -> tuple[IntArray, IntArray, IntArray]:
-        """For every value the node it is summed in, or -1; every node's stage and value."""
+        """Node in which each value is summed, or -1; every node's stage and value."""
         child, value = self.nodes()
         sizes = [len(nodes) for nodes in self.node_child]
         parent = np.full(self.n_values, -1, np.int64)
@@ -347,5 +347,5 @@ def _lanes_of_root(leaves: int) -> int:
 
 
 def _exponent(width: IntArray) -> IntArray:
-    """Of powers of two up to 32."""
+    """Exponents of powers of two up to 32."""
     return np.searchsorted(1 << np.arange(6), width)

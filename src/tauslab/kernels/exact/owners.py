@@ -1,4 +1,4 @@
-"""Which species owns a reaction, and the terms its owners sum: the selector `pdm`.
+"""Owners of reactions among the species, and the terms that they sum: the selector `pdm`.
 
 A mass-action reaction of one or two molecules is owned by one of its species; owner, rate constant
 and kind make a *term*, see tables/forest.h. Of two species the one that changes more often owns,
@@ -46,7 +46,7 @@ class Terms:
 
 
 def can_be_owned(reaction: LoweredReaction) -> bool:
-    """Whether the propensity is a constant times one or two counts."""
+    """Return whether the propensity is a constant times one or two counts."""
     if reaction.law is not None or reaction.needs or reaction.quantity is not None:
         return False
     return 1 <= sum(order for _, order in reaction.orders) <= 2
@@ -69,7 +69,7 @@ def literal_of(reaction: LoweredReaction) -> float:
 
 
 def change_weights(network: LoweredNetwork, firings: FloatArray | None = None) -> FloatArray:
-    """How often each species changes, f64 ``[species]``, by the reactions that change it.
+    """Number of changes of each species, f64 ``[species]``, by the reactions that change it.
 
     `firings`, f64 ``[reaction]``, are how often each fires in a pilot; without them each counts
     once, which is a guess from the network alone.

@@ -13,8 +13,8 @@ from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.network.lowering import LoweredNetwork
 
 TRAJECTORIES = 4
-# A pilot of more events begins again after so many, unless its selector turns out to make so many
-# bounds of propensities an event: then these do.
+# A pilot of more firings begins again after so many, unless its selector turns out to make so many
+# bounds of propensities a firing: then these do.
 PROBE_EVENTS, SLOW_BOUNDS = 4096, 50.0
 _NEVER = 1e300  # a time that no trajectory reaches, but one that can fire nothing more
 
@@ -27,10 +27,10 @@ def run_pilot(
     seed: int,
     events: int,
 ) -> Pilot:
-    """What happens in a pilot of some trajectories, by the selector that `pilot_selector` gives.
+    """Run a pilot of some trajectories, by the selector that `pilot_selector` gives.
 
     Trajectories start from `inputs`, one row of initial counts and of constants, and end after
-    `events` events. Counts are whole numbers, the same on every device, and a function of network,
+    `events` firings. Counts are whole numbers, the same on every device, and a function of network,
     inputs, `seed` and `events` alone, whatever selector the run is given. An order of reactions and
     species by such counts is what Komarov & D'Souza, PLoS ONE 7:e46693 (2012), call presimulation.
     """

@@ -1,7 +1,7 @@
 """Changes that a firing makes and what they invalidate, the *plan* of a reaction, as tables.
 
-Those for csrc/tables/event.h are lists; where firings change few counts and few propensities, there
-are records for csrc/tables/short_event.h.
+Those for csrc/tables/firing.h are lists; where firings change few counts and few propensities,
+there are records for csrc/tables/short_firing.h.
 
 A plan is a list of pairs, cut into sections: species and by how much their counts change, whole
 numbers and by how much they change, then what is computed again, stage by stage. Reactions that
@@ -186,7 +186,7 @@ def _owners(
 def _owners_among(
     forest: ForestTables, species: IntArray, *, wide: bool
 ) -> tuple[IntArray, IntArray]:
-    """Which of the species are owners of several chunks, or of one; and the owners they are."""
+    """Indices of the species that are owners of several chunks, or of one; and these owners."""
     owners = forest.terms.owners
     chosen = np.flatnonzero((forest.root >= 0) == wide)
     of_species = np.full(1 + max(species.max(initial=-1), owners.max(initial=-1)), -1, np.int64)
@@ -196,7 +196,7 @@ def _owners_among(
 
 
 def _lists(sections: list[Columns], n_lists: int) -> tuple[IntArray, IntArray]:
-    """Where every section of every list begins, and the end; all entries ``[2, entry]``."""
+    """Beginnings of every section of every list, and the end; all entries ``[2, entry]``."""
     if not sections:
         return np.zeros(1, np.int64), np.zeros((2, 0), np.int64)
     at = np.concatenate([part * len(sections) + k for k, (part, _, _) in enumerate(sections)])
@@ -271,7 +271,7 @@ def write_short(
 
 
 def _places(rows: IntArray) -> IntArray:
-    """Of every entry its number among those of its row; rows are in order."""
+    """Number of every entry among those of its row; rows are in order."""
     new = np.flatnonzero(np.diff(rows, prepend=-1))
     return np.arange(len(rows)) - np.repeat(new, np.diff([*new, len(rows)]))
 

@@ -160,7 +160,7 @@ def _two(low: int, high: int) -> int:
 
 
 def _intervals(network: LoweredNetwork) -> IntArray:
-    """Which species may have an interval that is wider than one count."""
+    """Kind of interval of each species: wider than one count, exact, or unread."""
     kinds = np.full(len(network.species) + 1, UNREAD)
     for reaction in network.reactions:
         kinds[list(reaction.depends_on())] = WIDE
@@ -176,7 +176,7 @@ def _intervals(network: LoweredNetwork) -> IntArray:
 def _write_readers(
     book: TableBook, network: LoweredNetwork, item_of: IntArray, forms: IntArray
 ) -> None:
-    """Of every species its kind of interval, and the items that read it, in order.
+    """Write of every species its kind of interval, and the items that read it, in order.
 
     A reader has a record of all that its bound is made of: item, constant, the other species, kind.
     """

@@ -1,4 +1,4 @@
-"""How the next reaction of an exact trajectory is found: selectors, and which a network gets.
+"""Selectors, which choose the next reaction of an exact trajectory, and that of a network.
 
 ========== ======================================================== ==============================
 selector   paper                                                    kernel, below csrc
@@ -37,23 +37,23 @@ LARGEST_LINEAR = 128  # that may be forced: unrolled code of 288 reactions compi
 LARGEST_WITH_EVENTS = 2000
 
 
-# A pilot of so many events a trajectory orders networks beyond so many reactions, where there are
+# A pilot of so many firings a trajectory orders networks beyond so many reactions, where there are
 # trajectories enough to pay for it and for compiling twice.
 PILOT_EVENTS = 1 << 17
 SMALLEST_PILOTED = 256
 FEWEST_PILOTED = 64
-# When `rssa` becomes the selector after a pilot that it ran. Two averages over the pilot's events
+# When `rssa` becomes the selector after a pilot that it ran. Two averages over the pilot's firings
 # decide: candidates that were tried (MOST_CANDIDATES), and upper bounds that were computed anew
 # (MOST_BOUNDS, by the selector that `rssa` would replace). Neither may be larger than given here.
-# Measured on a CPU core: a new bound takes 20 to 70 ns, an event of `rssa` without new bounds 30 to
-# 140, an event of the other selectors 60 to 300. Part of the method: changing it changes results.
+# Measured on a CPU core: a new bound takes 20 to 70 ns, a firing of `rssa` without new bounds 30 to
+# 140, a firing of the other selectors 60 to 300. Part of the method: changing it changes results.
 MOST_CANDIDATES = 2.0
 MOST_BOUNDS = {"tree": 0.25, "pdm": 2.0}
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a pilot counted: numbers of work, never times, so they are the same on every machine.
+    """Counts of a pilot: numbers of work, never times, so they are the same on every machine.
 
     `firings` f64 ``[reaction]``, whole numbers: how often each reaction fired. `candidates` that
     were tried and `bounds` of propensities that were made again, 0 unless `rssa` ran it.
@@ -65,7 +65,7 @@ class Pilot:
 
     @property
     def work(self) -> tuple[float, float]:
-        """Candidates and bounds of an event, on average; none where nothing fired."""
+        """Candidates and bounds of a firing, on average; none where nothing fired."""
         events = max(1.0, float(self.firings.sum()))
         return self.candidates / events, self.bounds / events
 
@@ -77,7 +77,7 @@ def pilot_events(network: LoweredNetwork, selector: str, trajectories: int) -> i
 
 
 def pilot_selector(network: LoweredNetwork) -> str:
-    """What runs a pilot: `rssa` where it can count its work, so that it can be chosen.
+    """The selector of a pilot: `rssa` where it can count its work, so that it can be chosen.
 
     A function of the network alone, never of the selector that a run is given: so a run that takes
     its selector from a file has the same pilot, the same order, and the same results.
@@ -93,7 +93,7 @@ def selector_after(network: LoweredNetwork, base: str, pilot: Pilot) -> str:
     """The selector of a run to which the network alone gives `base`, after its pilot.
 
     `rssa` where the pilot, which it ran, shows that few candidates are refused and few bounds are
-    made again: such an event takes the same work however many propensities depend on it.
+    made again: such a firing takes the same work however many propensities depend on it.
     """
     if pilot_selector(network) != "rssa" or not pilot.firings.any():
         return base
@@ -138,7 +138,7 @@ def selector_of(network: LoweredNetwork, forced: str | None = None) -> str:
 
 
 def only_linear(network: LoweredNetwork) -> str | None:
-    """What `linear` alone runs of a network, in words that follow "for"; None for nothing."""
+    """Words, after "for", for what `linear` alone runs of a network; None for nothing."""
     if network.dynamics is None:
         return None
     if network.dynamics.moves:
@@ -147,7 +147,7 @@ def only_linear(network: LoweredNetwork) -> str | None:
 
 
 def mean_dependents(network: LoweredNetwork) -> float:
-    """How many propensities read what an event changes, on average over reactions.
+    """Number of propensities that read what a firing changes, on average over reactions.
 
     A propensity that reads two changed species counts twice, so that no pairs are made.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,13 @@ from tauslab.base.arrays import FloatArray
 from tauslab.kernels.backends.base import Backend, KernelSource, Stream, Style
 from tauslab.kernels.ensemble.engine import NetworkEngine
 from tauslab.kernels.ensemble.launch import LAUNCHES_IN_FLIGHT, Launch, SampleBuffers
+from tauslab.kernels.events.ssa import EventSsa
 from tauslab.kernels.exact.selectors import mean_dependents, selector_of
 from tauslab.kernels.exact.table_network import NOTHING_KNOWN, Expected, LargeNetwork, team_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lane_codegen import fire_on_lanes
 from tauslab.kernels.network.lowering import LoweredNetwork
-
-if TYPE_CHECKING:
-    from tauslab.kernels.events.ssa import EventSsa
 
 # Trajectories for each thread from which vectors of them are faster, and two vectors than one.
 FEWEST_ON_LANES, FEWEST_ON_TWO_VECTORS = 3, 24
@@ -32,8 +30,6 @@ _EACH = 16  # trajectories that a thread takes one after another, where a launch
 
 class UnrolledSsa(NetworkEngine):
     """Gillespie's direct method with one thread for a trajectory, and a network's own code."""
-
-    bytes_per_trajectory = 0  # of device memory: registers hold its state
 
     def __init__(
         self, backend: Backend, network: LoweredNetwork, times: Sequence[float], header: str
@@ -68,9 +64,7 @@ class UnrolledSsa(NetworkEngine):
 
 
 class LanesSsa(NetworkEngine):
-    """The same with a trajectory on each SIMD lane of a CPU core."""
-
-    bytes_per_trajectory = 0
+    """The direct method with a trajectory on each SIMD lane of a CPU core."""
 
     def __init__(self, backend: Backend, times: Sequence[float], header: str) -> None:
         source = KernelSource("ensemble/ssa_lanes.cc", ("ssa_lanes",), {"model.h": header})
@@ -90,7 +84,7 @@ class TableSsa(NetworkEngine):
     Parameters
     ----------
     selector
-        How the next reaction is found, a `TableSelector`.
+        A `TableSelector`, which chooses the next reaction.
     team
         Threads that run one trajectory; 0 chooses by device and trajectories. Changes no result.
     firings
@@ -105,8 +99,6 @@ class TableSsa(NetworkEngine):
     ----------
     firings
         Of a pilot: what it counts on the device, u64 ``[reaction + 2]``: see `LargeNetwork`.
-    bytes_per_trajectory
-        Device memory that a trajectory in flight takes.
     """
 
     def __init__(
@@ -130,7 +122,6 @@ class TableSsa(NetworkEngine):
             backend, network, selector, self.team, firings=firings, pilot=pilot, expected=expected
         )
         self.firings = self._network.firings
-        self.bytes_per_trajectory = self._network.bytes_per_trajectory
         source = KernelSource(
             file_of(selector), (entry_of(selector),), {"model.h": self._network.header},
             lane_bytes=self._network.lane_bytes,
@@ -139,10 +130,10 @@ class TableSsa(NetworkEngine):
 
     def trajectories_in_flight(self, launches: int = 1) -> int:
         """Trajectories that run at the same time when `launches` share the device's memory."""
-        # Half of the memory that is free, so that sample buffers find room beside it.
+        # Half of the memory that is free, so that sample buffers fit beside it.
         share = self.backend.free_memory() // (2 * launches)
         teams = self.program.resident(self.entry) // self.team
-        return max(1, int(min(teams, share // self.bytes_per_trajectory)))
+        return max(1, int(min(teams, share // self._network.bytes_per_trajectory)))
 
     def scratch(self, rows: int) -> Any:
         """State of at most `rows` trajectories in flight."""
@@ -172,7 +163,7 @@ def exact_engine(
     Parameters
     ----------
     selector
-        How the next reaction is found; None chooses by the network.
+        What chooses the next reaction; None follows from the network.
     team, firings, expected
         As of `TableSsa`.
     """
@@ -182,8 +173,6 @@ def exact_engine(
             backend, network, times, selector, team=team, firings=firings, expected=expected
         )
     if network.dynamics is not None:
-        from tauslab.kernels.events.ssa import EventSsa
-
         return EventSsa(backend, network, times, expected.delay_queue)
     if vectors := vectors_of(backend, expected.trajectories):
         return LanesSsa(backend, times, lanes_header(network, vectors))

@@ -10,6 +10,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend, Style
+from tauslab.kernels.events.large import behind_counts, large_events_text, write_events
 from tauslab.kernels.events.tables import DELAY_QUEUE
 from tauslab.kernels.exact import rejection as _rejection  # noqa: F401 - a selector, which registers
 from tauslab.kernels.exact.owners import (
@@ -26,8 +27,8 @@ HOMODIMER, LONGER = 3, 4  # as in csrc/tables/propensities.h
 
 # Threads that run one trajectory: one, a quarter of a warp, a warp, a block of warps.
 TEAMS = (1, 8, 32, 128)
-# Four trajectories share a warp where there are more than the warps of a GPU, and where an event
-# makes few numbers old: with many, 32 threads have work. ns an event on an H200, 8 threads against
+# Four trajectories share a warp where there are more than the warps of a GPU, and where a firing
+# makes few numbers old: with many, 32 threads have work. ns a firing on an H200, 8 threads against
 # 32: egfr_net (164 dependents) 1.29 and 1.33 with 4,096 trajectories, 0.52 and 1.19 with 16,384; a
 # chain of 10,000 0.98 and 1.24 with 8,192; colloidal aggregation (585) 14.3 and 9.0 with as many.
 MOST_DEPENDENTS_OF_EIGHT = 256.0
@@ -35,7 +36,7 @@ MOST_DEPENDENTS_OF_EIGHT = 256.0
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of the trajectories when kernels are compiled; changes no result.
+    """Expected trajectories when kernels are compiled; no result depends on them.
 
     `trajectories`: how many this device will run, 0 where nobody knows. `highest` int
     ``[species]``: initial counts that none exceeds, or None. `delay_queue`: delayed reactions that
@@ -104,8 +105,6 @@ class LargeNetwork:
     ) -> None:
         self._backend = backend
         if network.dynamics is not None:
-            from tauslab.kernels.events.large import behind_counts
-
             network = behind_counts(network)
         book = tables_of(network, selector, firings, expected.highest, expected.delay_queue, team)
         self._sizes = (book["N_VALUES"], book["N_COUNTS"], book["N_WHOLE"])
@@ -164,7 +163,6 @@ def header_of(network: LoweredNetwork, book: TableBook, team: int, *, pilot: boo
     """`model.h` for the kernels of a network's tables; with events of one of `behind_counts`."""
     if network.dynamics is None:
         return table_header(network, book.header(), team, pilot=pilot)
-    from tauslab.kernels.events.large import large_events_text
 
     def events(names: dict[int, str]) -> str:
         return large_events_text(network, names)
@@ -193,8 +191,6 @@ def tables_of(
     flags = np.zeros(len(reactions), np.int64)
     variables, late = list[int](), list[tuple[tuple[int, int], ...]]()
     if network.dynamics is not None:
-        from tauslab.kernels.events.large import write_events
-
         flags, variables, late = write_events(book, network, delay_queue)
     contents = Contents(network, forms, firings, highest, team, flags > 0, variables, late)
     TableSelector.registered[selector].write(book, contents)
@@ -202,7 +198,7 @@ def tables_of(
 
 
 def write_samples(book: TableBook, network: LoweredNetwork) -> None:
-    """What is recorded: species, and observables and rules that are sums of counts."""
+    """Write what is recorded: species, and observables and rules that are sums of counts."""
     book.whole("RECORDED", network.recorded)
     sums = weighted_sums(network)
     book.rows("SUM_ROW", "SUM_SPECIES", TableRows.of([list(weights) for weights in sums]))
@@ -221,8 +217,8 @@ def _write_laws(book: TableBook, reactions: Sequence[LoweredReaction]) -> IntArr
     form = np.array(forms, np.int64).reshape(-1, 3)
     book.records("LAW", [sources, form[:, 0], form[:, 1], form[:, 2]])
     book.constant("HAS_LONGER", bool(longer))
-    _write_pairs(book, "ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
-    _write_pairs(book, "NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
+    book.pairs("ORDER", "COUNT", [r.orders if id(r) in kept else () for r in reactions])
+    book.pairs("NEED", "COUNT", [r.needs if id(r) in kept else () for r in reactions])
     return form
 
 
@@ -234,11 +230,3 @@ def _form(reaction: LoweredReaction) -> tuple[int, int, int]:
         return 0, 0, LONGER
     first, second = (*species, 0, 0)[:2]
     return first, second, HOMODIMER if orders == [2] else len(species)
-
-
-def _write_pairs(
-    book: TableBook, name: str, value: str, rows: list[tuple[tuple[int, int], ...]]
-) -> None:
-    """Rows of (species, number)."""
-    book.rows(f"{name}_ROW", f"{name}_SPECIES", TableRows.of([[s for s, _ in row] for row in rows]))
-    book.whole(f"{name}_{value}", [number for row in rows for _, number in row])

@@ -20,7 +20,7 @@ from tauslab.kernels.network.tables import TableBook, padded
 
 @dataclass(frozen=True)
 class Contents:
-    """What the tables of a selector are written of.
+    """Contents of the tables of a selector.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Contents:
 
 
 class TableSelector(ABC):
-    """How the next reaction of a network in tables is found.
+    """A way to choose the next reaction of a network in tables.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class TableSelector(ABC):
 
     @abstractmethod
     def write(self, book: TableBook, of: Contents) -> None:
-        """Write the tables that it searches, and what an event makes old in them."""
+        """Write the tables that it searches, and what a firing makes old in them."""
 
     @abstractmethod
     def lay_out(
@@ -113,7 +113,7 @@ THREADS_OF_A_MULTIPROCESSOR = 32 * WARPS_OF_A_MULTIPROCESSOR
 def fast_parts(
     parts: Sequence[int], team: int, trajectories: int, backend: Backend, least: int = 0
 ) -> int:
-    """How many parts of a state, of so many bytes each, are in shared memory, first ones first.
+    """Number of parts of a state, of so many bytes each, in shared memory, first ones first.
 
     There must be room for them as `fast_room` has it. No result depends on it.
     """
@@ -133,7 +133,7 @@ def fast_room(team: int, trajectories: int, backend: Backend, least: int = 0) ->
 
 
 def room_of_team(team: int, trajectories: int, backend: Backend, least: int = 0) -> int:
-    """The same for teams of any size."""
+    """Bytes of shared memory for a trajectory of teams of any size."""
     together = THREADS_OF_A_MULTIPROCESSOR // team
     if trajectories:
         together = min(together, -(-trajectories // backend.multiprocessors))

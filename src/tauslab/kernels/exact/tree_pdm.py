@@ -37,7 +37,7 @@ from tauslab.kernels.network.tables import LANES, Pairs, TableBook
 
 # Blocks of a multiprocessor: fewer than 8 if all trajectories fit, so that a thread has more
 # registers: 128 with 4 blocks, in which a team of a warp keeps partial sums. Dense networks have
-# more than 64 to say: ns an event of colloidal aggregation on an H200 with 8, 6 and 5 blocks, 8,192
+# more than 64 to say: ns a firing of colloidal aggregation on an H200 with 8, 6 and 5 blocks, 8,192
 # trajectories: 1.38, 1.25, 1.36.
 FEW_BLOCKS, DENSE_BLOCKS, MOST_BLOCKS = 4, 6, 8
 # Trajectories of a dense network whose sums are in shared memory, if there is not enough for all.
@@ -136,7 +136,7 @@ _HEAVIEST = 1 << 20
 
 
 def masses(network: LoweredNetwork) -> IntArray | None:
-    """Masses that no reaction adds to, int64 ``[species]``; None where none were found.
+    """Masses that no reaction adds to, int64 ``[species]``; None where there are none.
 
     They begin at 1. What falls apart gets the mass of its parts, until nothing that falls apart
     makes mass; then no other reaction may either.
@@ -164,7 +164,7 @@ def masses(network: LoweredNetwork) -> IntArray | None:
 
 
 def narrow(network: LoweredNetwork, terms: Terms, highest: IntArray | None) -> bool:
-    """Whether 32 bits do for the whole numbers of all terms, whatever happens.
+    """Return whether 32 bits do for the whole numbers of all terms, whatever happens.
 
     `highest` int ``[species]``: initial counts that no trajectory exceeds; None: not known.
     """

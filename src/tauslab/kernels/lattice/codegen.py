@@ -90,12 +90,12 @@ def _share_above(most: int, mean: float) -> float:
 
 
 def in_warp_tiles(lattice: LoweredLattice, *, small: bool = False) -> bool:
-    """Whether lanes keep sites in registers (lattice/warp_plane.h)."""
+    """Return whether lanes keep sites in registers (lattice/warp_plane.h)."""
     return words_in_registers(lattice, small=small) > 0
 
 
 def may_be_sparse(lattice: LoweredLattice, *, wanted: bool | None = None) -> bool:
-    """Whether steps may look for the sites that hold particles (lattice/sparse/steps.cc).
+    """Return whether steps may look for the sites that hold particles (lattice/sparse/steps.cc).
 
     They may if nothing comes into an empty site from nowhere, and if that is not unwanted.
     """
@@ -127,7 +127,7 @@ def section_blocks() -> int:
 
 
 def has_sections(lattice: LoweredLattice, tables: ReactionTables, most: int) -> bool:
-    """Whether a step of a sparse lattice needs one barrier (lattice/sparse/sections.cc).
+    """Return whether a step of a sparse lattice needs one barrier (lattice/sparse/sections.cc).
 
     Its sections then all run at the same time, `most` at most. Larger sites have no room in a
     block's memory, nor have long tables beside sites.
@@ -203,7 +203,7 @@ def reaction_passes(lattice: LoweredLattice) -> int:
     Raises
     ------
     ConfigError
-        More than the address of a random draw can tell apart.
+        More than the address of a random draw can distinguish.
     """
     passes = lattice.reaction_substeps // lattice.diffusion_substeps
     if passes > MOST_PASSES:
@@ -370,7 +370,7 @@ def lattice_header(
 
 
 def _blocks(lattice: LoweredLattice) -> int:
-    """Blocks that find room on a multiprocessor; with more, registers would go to local memory.
+    """Blocks that fit on a multiprocessor; with more, registers would go to local memory.
 
     An H200 takes 0.559 ms a step of 256^3 sites of 16 bytes in strips with 6, 0.565 with 7, 0.599
     with 8.

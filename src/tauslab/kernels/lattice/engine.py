@@ -1,7 +1,7 @@
 """The lattice engine: memory of a slab on one device, and the steps of a plan.
 
-A *step* here is one pass of hops along x, y and z with the reactions that follow it; a step of the
-model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` tells the algorithm.
+A *step* is one pass of hops along x, y and z with the reactions that follow it; a step of the
+model is `LoweredLattice.diffusion_substeps` of these. `docs/rdme.md` explains the algorithm.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _MOST_TOGETHER = 1 << 30  # steps of a launch; lattice/sparse/sections.cc counts
 
 
 class Stepping(Protocol):
-    """What runs the steps of a slab: the engine itself, or a rank that shares the lattice."""
+    """A runner of the steps of a slab: the engine itself, or a rank that shares the lattice."""
 
     def run(self, steps: int) -> None:
         """Put steps on the stream."""
 
     def must_repeat(self) -> bool:
-        """Whether the last steps found too little room, and have to be done again."""
+        """Return whether the last steps had too little space, and have to be done again."""
 
 
 class LatticeEngine(LatticeMemory):
@@ -215,7 +215,7 @@ class LatticeEngine(LatticeMemory):
         return rows
 
     def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
-        """As `run_sampled` of the engine alone, while others do so too: call the answer for it."""
+        """Begin `run_sampled` of the engine alone, beside others; a call of the answer ends it."""
         self.follow()
         before = self.snapshot()
         rows = self._start_sampled(marks, self)
@@ -230,7 +230,7 @@ class LatticeEngine(LatticeMemory):
         return finish
 
     def must_repeat(self) -> bool:
-        """Whether the list of waiting particles was full."""
+        """Return whether the list of waiting particles was full."""
         return bool(self.host(self.work)[FULL])
 
     def count(self) -> Samples:
@@ -241,7 +241,7 @@ class LatticeEngine(LatticeMemory):
         return self._samples(self.host(rows))
 
     def filled_tiles(self) -> IntArray:
-        """How many tiles of each of the slab's own planes hold particles in slots."""
+        """Number of tiles of each of the slab's own planes that hold particles in slots."""
         own, (_, ny, nx) = self.particles[self._own], self.lattice.shape
         counts = self.backend.upload(np.zeros(len(own), np.uint64))
         threads = self.plan.tile.threads

@@ -31,7 +31,7 @@ _RESERVED = 8 * 1024  # of a processor beyond `Backend.fast_memory`
 
 
 def in_lines(lattice: LoweredLattice) -> bool:
-    """Whether the sites of a lattice are such that lines serve it well, if a warp has a line."""
+    """Return whether lines serve the sites of a lattice well, if a warp has a line."""
     nx = lattice.shape[2]
     lanes = nx / (LANES * -(-nx // LANES))
     once = lattice.reaction_substeps == lattice.diffusion_substeps  # one pass of reactions
@@ -40,7 +40,7 @@ def in_lines(lattice: LoweredLattice) -> bool:
 
 @dataclass(frozen=True)
 class LinePlan:
-    """How blocks share out the lines.
+    """Shares of blocks in the lines.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ def planned_lines(
 
 
 def sharing_in_lines(backend: Backend, lattice: LoweredLattice, most: int) -> int:
-    """How many engines, up to `most`, should share a device where lines serve; 0: they do not.
+    """Number of engines, up to `most`, that should share a device where lines serve; else 0.
 
     More would find no room, or none to draw ahead.
     """
@@ -218,7 +218,7 @@ def lines_of(lattice: LoweredLattice) -> Int32Array:
 
 
 def closed_types(lattice: LoweredLattice) -> npt.NDArray[np.bool_]:
-    """Whether no particle can get into a site, by its type.
+    """Return whether no particle can get into a site, by its type.
 
     None is, where some reaction makes particles of nothing: its rates may change.
     """
@@ -296,7 +296,7 @@ def sites_outside(lattice: LoweredLattice, listed: Int32Array) -> npt.NDArray[np
 
 
 def _lines_with(opened: npt.NDArray[np.bool_], shift: int) -> npt.NDArray[np.bool_]:
-    """Whether ``[z, y, strip]`` has such a site, where the first strip begins at -`shift`."""
+    """Return whether ``[z, y, strip]`` has such a site; the first strip begins at -`shift`."""
     starts = np.maximum(np.arange(-shift, opened.shape[2], LANES), 0)
     return np.asarray(np.logical_or.reduceat(opened, starts, axis=2))
 

@@ -117,7 +117,7 @@ class LoweredLattice:
         return self.start.dtype
 
     def splitting_with(self, rates: FloatArray) -> Splitting:
-        """What turns of hops and reactions cost, with rates ``[reaction, site type]``."""
+        """Cost of turns of hops and reactions, with rates ``[reaction, site type]``."""
         return splitting_of(
             self.hop,
             [reaction.reactants for reaction in self.reactions],

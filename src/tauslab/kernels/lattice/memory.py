@@ -1,4 +1,4 @@
-"""What a device holds of a slab of a lattice: particles, those that wait, what was counted."""
+"""Memory of a slab of a lattice on a device: particles, those that wait, counters."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LatticeMemory:
         self._heads = empty((2, *shape), np.int32)
 
     def cut(self, plan: StepPlan, lattice: LoweredLattice) -> None:
-        """Go on with the tiles of another plan, for the same lattice told to be so crowded."""
+        """Go on with the tiles of another plan, for the same lattice with another crowding."""
         waiting, counted = self.waiting(), self._since_start()
         self.plan, self.lattice = plan, lattice
         self._make_tiles()
@@ -133,7 +133,7 @@ class LatticeMemory:
         self.take_up(state, self.backend.upload(np.ascontiguousarray(state.particles)))
 
     def take_up(self, state: LatticeState, particles: DeviceArray) -> None:
-        """As `load`, with the slab's particles on the device; those of `state` are not read."""
+        """Go on from a state whose particles are on the device; those of `state` are not read."""
         self._make_room(state)
         self.particles[self._own] = particles
         self._take_up_rest(state)
@@ -226,7 +226,7 @@ class LatticeMemory:
         return LatticeState(none, self.waiting(), self.step, fired, **self._since_start())
 
     def save_later(self, place: int) -> Callable[[], LatticeState]:
-        """As `save`, but the particles travel to the host while later steps run.
+        """Save while later steps run: the particles travel to the host beside them.
 
         Returns what waits for them and gives the state, to be called by any thread. Its particles
         lie in buffers of `place` (0, 1, ...), which the next call with that place uses again.
@@ -270,7 +270,7 @@ class LatticeMemory:
         return mirror.copy()
 
     def arguments(self) -> dict[str, Any]:
-        """What every kernel of the lattice is given: `LatticeArguments`, by name."""
+        """Arguments of every kernel of the lattice: `LatticeArguments`, by name."""
         slab = self.slab
         nz, ny, nx = self.lattice.shape
         return {
@@ -298,7 +298,7 @@ class LatticeMemory:
         }
 
     def snapshot(self) -> dict[str, Any]:
-        """What a batch that is done again begins with."""
+        """Copies with which a batch that is done again begins."""
         copies: dict[str, Any] = {"step": self.step}
         for name in _KEPT:
             buffer = getattr(self, name)

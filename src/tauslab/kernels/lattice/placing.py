@@ -23,7 +23,7 @@ _ENTRIES = ("place_sites", "place_given", "place_drawn", "place_again")
 
 
 def are_many(start: ParticleStart, slab: Slab) -> bool:
-    """Whether a device is to place the particles of a slab."""
+    """Return whether a device is to place the particles of a slab."""
     z, y, x = start.sites.shape
     # The patches of a rare type of site may reach through the whole lattice.
     planes = slab.end - slab.begin if len(start.type_names) == 1 else z
@@ -75,7 +75,7 @@ class Placing:
                 self._spread(self._sites(site_type, reach), fixed, seed, replica)
 
     def _sites(self, site_type: int, reach: Reach) -> _Sites:
-        """Where the sites of a type are."""
+        """Places of the sites of a type."""
         backend, sites = self._backend, self._start.sites
         if len(self._start.type_names) == 1:
             return _Sites(site_type, reach, reach.first)
@@ -143,7 +143,7 @@ class Placing:
         return left, int(self._host(count)[0])
 
     def _again(self, site_type: int, of: dict[str, Any], left: Array) -> None:
-        """Find slots in the same patches for those that found none."""
+        """Find slots in the same patches for particles without one."""
         upload = self._backend.upload
         patch = left >> np.uint64(32)
         begins = np.flatnonzero(np.append(True, patch[1:] != patch[:-1]))
@@ -192,7 +192,7 @@ class _Sites:
     before: IntArray | None = None
 
     def numbers(self, places: IntArray) -> tuple[IntArray, IntArray]:
-        """Which of some sites of the lattice, in order, are among these, and their numbers here."""
+        """Indices of the `places` in the lattice, in order, that are here, and their numbers."""
         at = places - self.begin
         if self.types is None or self.before is None:
             which = np.flatnonzero((at >= 0) & (at < self.reach.stop - self.reach.first))

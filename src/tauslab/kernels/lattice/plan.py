@@ -49,7 +49,7 @@ class Filling(IntEnum):
 
 
 def filling_of(density: float, before: Filling | None = None) -> Filling:
-    """How full a lattice is with so many particles a site.
+    """Return how full a lattice is with so many particles a site.
 
     Near a limit it stays what it was before.
 
@@ -66,7 +66,7 @@ TALL_FROM = 1 << 24  # sites of a device, see `tile_of`
 
 
 class Way(Enum):
-    """What a launch does, and who does what of it; changes no bit."""
+    """Ways in which blocks of a launch share out steps; none changes a bit."""
 
     PLANES = "one step by two launches, whose blocks go through planes"
     LISTED = "many steps; blocks share out the tiles that may hold particles"
@@ -77,7 +77,7 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked for; None leaves it to `plan_of`.
+    """Choices that are asked for; None leaves one to `plan_of`.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ NO_WISHES = Wishes()
 
 @dataclass(frozen=True)
 class Share:
-    """What an engine has of a lattice and of a device.
+    """The share of an engine in a lattice and in a device.
 
     The `whole` lattice or a slab of it, of so many `sites` in memory; `sharing` engines take steps
     at the same time, and `tall` is as of `tile_of`.
@@ -154,17 +154,17 @@ class StepPlan:
 
     @property
     def together(self) -> bool:
-        """Whether a launch does many steps."""
+        """Return whether a launch does many steps."""
         return self.way is not Way.PLANES
 
     @property
     def sparse(self) -> bool:
-        """Whether a launch looks for the sites that hold particles."""
+        """Return whether a launch looks for the sites that hold particles."""
         return self.way in (Way.SPARSE, Way.SECTIONS)
 
 
 def wishes_of(backend: Backend, share: Share, asked: Wishes) -> Wishes:
-    """What was asked for; of few sites of a CPU a step takes less time than a launch."""
+    """The wishes that were asked for; steps of few sites look for those that hold particles."""
     few = share.sites * backend.site_seconds < backend.launch_seconds
     if asked.sparse is None and few:
         return replace(asked, sparse=True)
@@ -177,12 +177,12 @@ def _in_warps(backend: Backend) -> bool:
 
 
 def may_change(backend: Backend, lattice: LoweredLattice, wishes: Wishes) -> bool:
-    """Whether another plan may be better when the lattice's particles have changed."""
+    """Return whether another plan may be better when the lattice's particles have changed."""
     return _in_warps(backend) or (wishes.sparse is None and may_be_sparse(lattice))
 
 
 def crowded_by(backend: Backend, lattice: LoweredLattice, held: float) -> LoweredLattice:
-    """The lattice, told that it is so full if lanes of a warp are to keep other sites then."""
+    """The lattice with this crowding, if lanes of a warp are to keep other sites then."""
 
     def kept(particles: float) -> tuple[int, bool]:
         told = replace(lattice, crowded=particles)
@@ -217,7 +217,7 @@ def plan_of(
 
 
 def _has_sections(backend: Backend, lattice: LoweredLattice, share: Share) -> bool:
-    """Whether a GPU does all sections at the same time."""
+    """Return whether a GPU does all sections at the same time."""
     at_once = backend.multiprocessors * section_blocks() // share.sharing
     reactions = reaction_tables(lattice.reactions, len(lattice.species))
     return _in_warps(backend) and has_sections(lattice, reactions, at_once)
@@ -257,12 +257,12 @@ _COPIES = 4  # of the particles: before and after hops, of the start of a batch,
 
 
 def replicas_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> int:
-    """As many of `runs` lattices as gain speed and find room.
+    """Return how many of `runs` lattices gain speed and fit.
 
     On a GPU a small lattice waits for its slowest block twice in a step, and others use that time:
     `examples/minde.toml` 7.3 us a step alone, 2.5 with seven others on an H200. On a CPU each
     has a thread, and none waits. Where blocks keep lines of sites (kernels/lattice/lines.py), as
-    many as find room: 64^3 sites, 10 % full, take 20 us a step alone, and 28 eight at a time with
+    many as fit: 64^3 sites, 10 % full, take 20 us a step alone, and 28 eight at a time with
     lists of tiles.
     """
     nz, ny, nx = lattice.shape

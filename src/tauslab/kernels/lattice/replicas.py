@@ -42,7 +42,7 @@ _ROUNDS = 4  # lattices of a launch for each that is done at the same time
 
 @dataclass(frozen=True)
 class Rest:
-    """What lattices have beside particles in sites, on the host.
+    """The state of lattices beside particles in sites, on the host.
 
     waiting: an array of `WAITING` for each; fired int64 ``[lattice, reaction]``, spills and
     truncated int64 ``[lattice]`` since the start; steps int64 ``[lattice]``, of the engine, that
@@ -57,14 +57,14 @@ class Rest:
 
     @classmethod
     def joined(cls, parts: Sequence[Rest]) -> Rest:
-        """Those of all parts, one or more, in their order."""
+        """The lattices of all parts, one or more, in their order."""
         return cls(
             [one for part in parts for one in part.waiting],
             *(np.concatenate([getattr(part, name) for part in parts]) for name in COUNTED),
         )
 
     def take(self, index: IntArray) -> Rest:
-        """Those of some lattices."""
+        """Take some lattices."""
         counted = (getattr(self, name)[index] for name in COUNTED)
         return Rest([self.waiting[i] for i in index], *counted)
 
@@ -108,7 +108,7 @@ class LatticeReplicas:
         return Rest([nothing] * n, fired, *np.zeros((len(COUNTED) - 1, n), np.int64))
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of lattices."""
         return int(self.particles.shape[0])
 
     @property
@@ -286,7 +286,7 @@ class LatticeReplicas:
         return counts
 
     def _buffers(self, n: int, capacity: int, before: Any = None) -> dict[str, Any]:
-        """Room for n lattices that move."""
+        """Memory for n lattices that move."""
         room = self._room
         if room and len(room["work"]) >= n and room["waiting"].shape[2] == capacity:
             return room
@@ -408,7 +408,7 @@ class LatticeReplicas:
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)
 
     def _take_back(self, rows: slice, rest: Rest, work: Array, done: int) -> None:
-        """What waits and what was counted after all steps."""
+        """Take back waiting particles and counters after all steps."""
         n = rows.stop - rows.start
         for name, word in SINCE_START.items():
             getattr(rest, name)[rows] = work[:, word]

@@ -44,13 +44,13 @@ class Slab:
 
 
 def _counted(name: str, *axes: str, since: int = 2, unit: str = "") -> dict[str, Field]:
-    """Of an entry of `Samples`: what it is in a file."""
+    """Metadata of an entry of `Samples`: its field in a file."""
     return {"recorded": Field(name, ("time", *axes), "<i8", since=since, unit=unit)}
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was counted at some steps: the numbers of `rdme_count`, in its order.
+    """Counts at some steps: the numbers of `rdme_count`, in its order.
 
     counts ``[sample, species]`` and by_type ``[sample, site type, species]``, with those that wait;
     fired ``[sample, reaction]`` and spills ``[sample]`` since the start: reactions, and particles
@@ -85,7 +85,7 @@ class Samples:
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     def recorded(self) -> dict[str, IntArray]:
-        """What files hold, by the names of `SAMPLED`."""
+        """Arrays of a file, by the names of `SAMPLED`."""
         own = {e.metadata["recorded"].name: getattr(self, e.name) for e in fields(self)}
         return {"counts": self.counts, **own}
 
@@ -140,12 +140,12 @@ def chained(entries: Array, tiles: Array) -> tuple[Array, Array]:
 
 
 def first_entries(entries: Array, tiles: Array) -> Array:
-    """For each entry, the place of the first of its tile."""
+    """Place of the first entry of the tile of each entry."""
     return np.searchsorted(tiles, tiles, "left").astype(np.int32) if len(entries) else tiles
 
 
 def in_order(entries: Array, first_site: int, end_site: int) -> Array:
-    """Those of sites ``first_site .. end_site - 1``, unchained, by site and age."""
+    """Entries of sites ``first_site .. end_site - 1``, unchained, by site and age."""
     site = entries["site"]
     entries = entries[(site >= first_site) & (site < end_site)].copy()
     entries["next"] = -1

@@ -45,18 +45,18 @@ class Steps(ABC):
 
     @property
     def fits(self) -> bool:
-        """Whether the device takes as many blocks as the plan has to have."""
+        """Return whether the device takes as many blocks as the plan has to have."""
         return True
 
     def ready(self) -> bool:
-        """Whether the particles and site types of the moment are such that a launch can begin."""
+        """Return whether a launch can begin with the particles and site types of the moment."""
         return True
 
     def forget(self) -> None:  # noqa: B027 - most ways keep nothing
         """Particles were changed from outside."""
 
     def repeat(self) -> None:  # noqa: B027
-        """The last batch is done again, since particles found no room."""
+        """The last batch is done again, since particles had no space."""
 
     @abstractmethod
     def launch(self, steps: int, marks: Sequence[int], counts: DeviceArray | None) -> None:
@@ -201,7 +201,7 @@ class SparseSteps(Steps):
 
 
 class SectionSteps(SparseSteps):
-    """As `SparseSteps`, but blocks share out sections of the lattice."""
+    """Blocks share out sections of the lattice, else as `SparseSteps`."""
 
     FILE = "lattice/sparse/sections.cc"
     ENTRIES = ("rdme_sparse_sections",)
@@ -239,7 +239,7 @@ class LineSteps(Steps):
 
     @property
     def fits(self) -> bool:
-        """Whether all blocks, which wait for each other, run at the same time."""
+        """Return whether all blocks, which wait for each other, run at the same time."""
         return self._resident // self.plan.sharing >= self.lines.blocks
 
     def ready(self) -> bool:
@@ -329,7 +329,7 @@ def planes_of_a_block(planes: int, columns: int, resident: int, filled: float = 
 
 
 def _makespan(planes: int, segment: int, columns: int, resident: int) -> float:
-    """When the last block ends, if each begins as soon as there is a place, in order."""
+    """Time when the last block ends, if each begins as soon as there is a place, in order."""
     free, times = {0: resident}, [0]  # places by when they are free
     end, left = 0, planes
     while left > 0:

@@ -23,7 +23,7 @@ from tauslab.kernels.lattice.state import Slab
 
 
 class LatticeTables:
-    """What a step reads and never writes; rates may be changed between steps.
+    """Tables that a step reads and never writes; rates may be changed between steps.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class LatticeTables:
 
     @property
     def of_model(self) -> bool:
-        """Whether site types are those of the model."""
+        """Return whether site types are those of the model."""
         return self._sites is None
 
     def _stored(self, planes: Callable[[int, int], Array]) -> Array:

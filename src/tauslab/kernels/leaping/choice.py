@@ -1,19 +1,16 @@
-"""Which engine leaps: generated code and one thread, or tables and a cooperative grid."""
+"""Choice of the engine that leaps: generated code and one thread, or tables and many threads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.kernels.backends.base import Backend
+from tauslab.kernels.leaping.event_tau import EventTau
 from tauslab.kernels.leaping.fine_tau import FineTau
 from tauslab.kernels.leaping.tau_leap import LARGEST_LEAPING, CheckedTauLeap, TauLeap
 from tauslab.kernels.network.lowering import LoweredNetwork
-
-if TYPE_CHECKING:
-    from tauslab.kernels.leaping.event_tau import EventTau
 
 
 def leaper_of(network: LoweredNetwork) -> str:
@@ -50,8 +47,6 @@ def leaping_engine(
                 f"tau runs models with events of up to {LARGEST_LEAPING} reactions, not "
                 f"{len(network.reactions)}; {opt('method', 'ssa')} can run it"
             )
-        from tauslab.kernels.leaping.event_tau import EventTau
-
         return EventTau(backend, network, times, epsilon)
     if leaper_of(network) == "unrolled":
         if checked:

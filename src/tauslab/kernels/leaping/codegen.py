@@ -16,11 +16,11 @@ from tauslab.kernels.network.codegen import unrolled_header
 from tauslab.kernels.network.lowering import LoweredNetwork, LoweredReaction, counts_in
 
 CRITICAL_FIRINGS = 10  # a reaction that could exhaust a reactant in fewer firings is critical
-# With 8 bytes for each of 128 lanes, two blocks find room on a processor up to here.
+# With 8 bytes for each of 128 lanes, two blocks fit on a processor up to here.
 LARGEST_SHARED = 96
-# Up to here a lane keeps propensities in registers from one exact event to the next.
+# Up to here a lane keeps propensities in registers from one exact firing to the next.
 LARGEST_IN_REGISTERS = 16
-# Up to here a CPU updates what an exact event changed; beyond, compiling that takes minutes.
+# Up to here a CPU updates what an exact firing changed; beyond, compiling that takes minutes.
 LARGEST_IN_BRANCHES = 64
 
 
@@ -35,7 +35,7 @@ def leap_header(network: LoweredNetwork, style: Style, *, checked: bool = False)
     parts = [unrolled_header(network, style), *leap_parts(network)]
     if checked:
         parts += [_propensities(network), _check(network)]
-    # Exact events from arrays have code for every pair of reactions where there are branches.
+    # Exact firings from arrays have code for every pair of reactions where there are branches.
     most = LARGEST_IN_BRANCHES if style.branches else LARGEST_IN_REGISTERS
     in_arrays = len(network.reactions) <= most
     parts.append(_exact_in_arrays(network) if in_arrays else _exact_in_cells(network))
@@ -116,7 +116,7 @@ constexpr int PARKED_WORDS = {words};
 
 
 def _few(reaction: LoweredReaction) -> str:
-    """Whether a reactant lasts for fewer than ten firings."""
+    """Return whether a reactant lasts for fewer than ten firings."""
     return " || ".join(
         f"x[{index}] < {-by * CRITICAL_FIRINGS}" for index, by in reaction.change if by < 0
     )
@@ -256,7 +256,7 @@ def _times(factor: int, reaction: int) -> str:
 
 
 def _orders(readers: list[tuple[int, LoweredReaction]], species: int) -> list[str]:
-    """G of the species for every kind of mass-action reaction that it reacts in, without repeats.
+    """The order g of the species in every kind of mass-action reaction, without repeats.
 
     A species that takes part k times in a reaction of order n has
     g = n / k * (k + sum over m < k of m / (x - m)): 2 + 1 / (x - 1) for both molecules of an order
@@ -339,7 +339,7 @@ _EXACT_ARGUMENTS = (
 
 
 def _exact_in_arrays(network: LoweredNetwork) -> str:
-    """Exact events as `ensemble/ssa.cc` takes them: propensities stay from one to the next."""
+    """Exact firings as `ensemble/ssa.cc` takes them: propensities stay from one to the next."""
     last = len(network.reactions) - 1
     return (
         "// What an exact event leaves for the next.\n"
@@ -354,7 +354,7 @@ def _exact_in_arrays(network: LoweredNetwork) -> str:
 
 
 def _exact_in_cells(network: LoweredNetwork) -> str:
-    """Exact events with propensities in a lane's cells, which takes few registers.
+    """Exact firings with propensities in a lane's cells, which takes few registers.
 
     The change of a count is chosen as `fire` of the unrolled kernels chooses it.
     """

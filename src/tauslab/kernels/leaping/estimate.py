@@ -1,4 +1,4 @@
-"""How far leaps would reach from given states, computed on the host.
+"""The reach of leaps from given states, computed on the host.
 
 The quantities are those of `tauslab.kernels.leaping.codegen`: propensities, critical reactions and
 the step limit, whose formula is `bound` of leaping/leaps.h. Every operation is one that IEEE 754
@@ -33,12 +33,12 @@ _NUMBERS_AT_ONCE = 1 << 22  # propensities, of some states, that are in memory t
 
 @dataclass(frozen=True)
 class LeapReach:
-    """What leaps could do from each state; every array f64 ``[states]``.
+    """Limits of leaps from each state; every array f64 ``[states]``.
 
     Parameters
     ----------
     total
-        Sum of all propensities, events per unit time.
+        Sum of all propensities, firings per unit time.
     critical
         Sum of the propensities of critical reactions.
     limit
@@ -54,7 +54,7 @@ class LeapReach:
 def leap_reach(
     network: LoweredNetwork, counts: npt.ArrayLike, constants: npt.ArrayLike, epsilon: float
 ) -> LeapReach:
-    """How far leaps would reach.
+    """Return how far leaps would reach.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def leap_reach(
     c = np.ascontiguousarray(np.asarray(constants, np.float64).T)
     flat = _Flat(network)
     at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(network.reactions)))
-    with np.errstate(all="ignore"):  # infinities and NaN mean here what they mean in a kernel
+    with np.errstate(all="ignore"):  # infinities and NaN mean what they mean in a kernel
         parts = [
             _Reach(flat, x[:, i : i + at_once], c[:, i : i + at_once]).find(epsilon)
             for i in range(0, x.shape[1], at_once)
@@ -118,7 +118,7 @@ class _Flat:
 
 
 class _Reach:
-    """For some states at a time: `x` ``[species, states]``, `c` ``[constants, states]``."""
+    """The reach from some states: `x` ``[species, states]``, `c` ``[constants, states]``."""
 
     def __init__(self, flat: _Flat, x: FloatArray, c: FloatArray) -> None:
         self.flat, self.x, self.c = flat, x, c
@@ -158,7 +158,7 @@ class _Reach:
         return total, total - leaping, limit
 
     def _all_propensities(self) -> FloatArray:
-        """Every propensity at every state; 0 where it cannot be told."""
+        """Every propensity at every state; 0 where it is not known."""
         flat = self.flat
         n, states = len(flat.network.reactions), self.x.shape[1]
         rates = np.repeat(flat.rates[:, None], states, axis=1)
@@ -178,7 +178,7 @@ class _Reach:
         return np.where(possible, values, 0.0)
 
     def _orders(self) -> FloatArray:
-        """G of every species: the largest over the reactions that read it."""
+        """The order g of every species: the largest over the reactions that read it."""
         order = np.ones(self.x.shape)
         for whole, copies, species in self.flat.kinds:
             count = self.x[species]

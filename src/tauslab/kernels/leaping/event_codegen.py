@@ -90,7 +90,7 @@ def _channel_propensities(network: LoweredNetwork) -> str:
 
 
 def _relations_stay(margins: list[Margin]) -> str:
-    """Whether what moves by itself keeps clear of changes of triggers, from x to y."""
+    """Return whether what moves by itself keeps clear of changes of triggers, from x to y."""
     lines = ""
     for k, margin in enumerate(margins):
         if margin.law is not None and margin.moves:

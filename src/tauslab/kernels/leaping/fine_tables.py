@@ -96,10 +96,7 @@ class FineTables:
             ("NEED", "COUNT", [r.needs for r in reactions]),
             ("TAKE", "FEW", [tuple(row) for row in takes]),
         ):
-            book.rows(
-                f"{name}_ROW", f"{name}_SPECIES", TableRows.of([[i for i, _ in r] for r in rows])
-            )
-            book.whole(f"{name}_{value}", [number for row in rows for _, number in row])
+            book.pairs(name, value, rows)
 
     # ------------------------------------------------------------------ species
 
@@ -119,7 +116,7 @@ class FineTables:
         book.constant("N_LONG_ROWS", len(long))
 
     def _write_orders(self) -> None:
-        """How a species limits leaps: the highest order that it takes part in, and with copies."""
+        """Write how species limit leaps: the highest order of their reactions, and copies."""
         book, orders = self.book, self._orders
         molecules = np.bincount(orders.row, orders.number, self._leaves).astype(np.int64)
         highest = np.zeros(self._species, np.int64)
@@ -145,7 +142,7 @@ class FineTables:
 
     @cached_property
     def _laws(self) -> TableRows:
-        """For each species, leaves with a law that reads it."""
+        """Leaves whose rate law reads each species."""
         pairs = [
             (i, leaf)
             for leaf in range(self._leaves)
@@ -157,7 +154,7 @@ class FineTables:
 
     @cached_property
     def _readers(self) -> TableRows:
-        """For each species, leaves whose propensity reads it."""
+        """Leaves whose propensity reads each species."""
         needs = Pairs.of(r.needs for r in self._reactions)
         laws = self._laws
         by_law = np.repeat(np.arange(self._species), np.diff(laws.start))
@@ -165,7 +162,7 @@ class FineTables:
         leaves = np.concatenate([self._orders.row, needs.row, laws.items])
         return TableRows.sorted_pairs(species, leaves, self._species, max(1, self._leaves))
 
-    # ------------------------------------------------------------------ exact events, sums
+    # ------------------------------------------------------------------ firings one by one, sums
 
     def _write_events(self) -> None:
         book, changes = self.book, self._changes

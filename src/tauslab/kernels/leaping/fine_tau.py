@@ -16,7 +16,7 @@ from tauslab.kernels.network.codegen import table_header
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.kernels.network.tables import LANES, TableBook
 
-# Threads of a block, the fewer of which have to meet the better, and blocks that find room on a
+# Threads of a block, the fewer of which have to meet the better, and blocks that fit on a
 # processor at least, which limits registers.
 LAYOUT = (512, 2)
 ITEMS_PER_THREAD = 4  # reactions or species of a thread, where other trajectories fill the device
@@ -94,7 +94,7 @@ class FineTau(NetworkEngine):
     def _in_flight(self, rows: int, launches: int = LAUNCHES_IN_FLIGHT) -> int:
         """Trajectories in flight of a launch of `rows`."""
         room = self._room() // self.blocks(rows)
-        # Half of the memory that is free, so that sample buffers find room beside it.
+        # Half of the memory that is free, so that sample buffers fit beside it.
         share = self.backend.free_memory() // (2 * launches * self.bytes_per_trajectory)
         return max(1, min(rows, room, int(share)))
 

@@ -77,7 +77,7 @@ class TauLeap(NetworkEngine):
         return MOST_PER_LANE * self.program.resident(self.entry)
 
     def scratch(self, rows: int) -> Any:
-        """Room for the trajectories that wait while others have their turn.
+        """Memory for the trajectories that wait while others have their turn.
 
         A launch of fewer rows may have more threads: fewer lanes of each warp begin, or as all that
         the device runs it takes the whole device.
@@ -135,7 +135,7 @@ class TauLeap(NetworkEngine):
         return self.backend.style.warp
 
     def _alone(self, rows: int) -> bool:
-        """Whether so many are all that the device runs."""
+        """Return whether so many are all that the device runs."""
         return 0 < self._trajectories <= rows
 
 
@@ -161,7 +161,7 @@ class CheckedTauLeap(NetworkEngine):
         return max(1, min(resident, _MOST_BYTES // (8 * self._memory)))
 
     def scratch(self, rows: int) -> Any:
-        """What is known of firings to come, for each lane."""
+        """Memory of each lane for firings to come."""
         lanes = self.backend.launched_items(self._items(rows, None))
         return self.backend.empty((lanes, self._memory), np.float64)
 
@@ -183,5 +183,5 @@ def _source(backend: Backend, network: LoweredNetwork, entry: str) -> KernelSour
 
 
 def leaps_on_lanes(backend: Backend, trajectories: int) -> bool:
-    """Whether so many trajectories leap on SIMD lanes; 0: nobody knows how many there are."""
+    """Return whether so many trajectories leap on SIMD lanes; 0: their number is not known."""
     return backend.style.on_lanes(trajectories / backend.multiprocessors, FEWEST_ON_LANES)

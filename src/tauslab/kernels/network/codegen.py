@@ -158,7 +158,7 @@ def _case(number: int, statements: str, value: str) -> str:
 
 
 def _kind_of_laws(laws: list[str], *, events: bool) -> str:
-    """How laws are compiled: many of a network with events once, since more places call them."""
+    """Qualifier of rate laws: many of a network with events are compiled once."""
     return "DEVICE_SELDOM" if events and len(laws) > _MOST_COPIED else "DEVICE"
 
 
@@ -226,7 +226,7 @@ class LawWriter:
         self._parts = 0
 
     def repeats(self, law: Law) -> bool:
-        """Whether computing each part as often as it occurs takes much longer than once."""
+        """Return whether computing each part as often as it occurs takes much longer than once."""
         for part in operations_first(law, self._sizes):
             self._sizes[id(part)] = 1 + sum(self._sizes[id(a)] for a in self._arguments(part))
         written = self._sizes[id(law)]
@@ -467,7 +467,7 @@ def _fire_together(network: LoweredNetwork) -> str:
 
 
 def _fire_selects(network: LoweredNetwork) -> str:
-    """Fire without a branch, and tell whether a count passed its limit."""
+    """Fire without a branch, and return whether a count passed its limit."""
     changed = sorted({i for reaction in network.reactions for i, _ in reaction.change})
     signs = " | ".join(f"x[{i}]" for i in changed) or "0"
     return (
@@ -479,7 +479,7 @@ def _fire_selects(network: LoweredNetwork) -> str:
 
 
 def _before_last(network: LoweredNetwork, *, fires_all: bool) -> str:
-    """How a trajectory may begin with an event: where `fire` computes all propensities."""
+    """Start of a trajectory by a firing, where `fire` computes all propensities."""
     lines = [f"    x[{i}] = plus(x[{i}], {-by});\n" for i, by in network.reactions[-1].change]
     return (
         f"constexpr bool FIRES_ALL = {str(fires_all).lower()};\n"
@@ -489,7 +489,7 @@ def _before_last(network: LoweredNetwork, *, fires_all: bool) -> str:
 
 
 def _events_before_overflow(network: LoweredNetwork) -> str:
-    """How many events are possible before a count could pass its limit, by those that grow."""
+    """Number of firings that are possible before a count could pass its limit."""
     growth: dict[int, int] = {}
     for reaction in network.reactions:
         for i, by in reaction.change:

@@ -1,6 +1,6 @@
 """The part of `model.h` that is for SIMD lanes alone: networks with many reactions.
 
-There all vectors of a thread fire an event side by side: the reaction is searched for, tables tell
+There all vectors of a thread fire a reaction side by side: it is searched for, tables say
 how it changes counts (csrc/simd/search.h), and propensities are computed in parts, between which
 random numbers are made.
 """

@@ -77,7 +77,7 @@ Law = Number | Count | Constant | Operation
 
 @dataclass(frozen=True)
 class Completion:
-    """What a reaction adds to counts so long after it began."""
+    """Changes of counts that a reaction makes a delay after it began."""
 
     delay: Law
     change: tuple[tuple[int, int], ...]
@@ -87,9 +87,9 @@ class Completion:
 class LoweredReaction:
     """One reaction by species numbers.
 
-    `change` is what one event adds to each count.  Mass action: propensity = `constant` times
+    `change` is what one firing adds to each count.  Mass action: propensity = `constant` times
     x (x - 1) ... over `orders`; otherwise `law`.  The propensity is zero while a count is below
-    its entry in `needs`, so that no event can take molecules that are not there. Of a delayed
+    its entry in `needs`, so that no firing takes molecules that are missing. Of a delayed
     reaction `change` is what its beginning adds, and the first of `completions` its end. Counts
     that are looked back at change at once, and hidden ones by a completion. `constant` is times
     species number `quantity`, where that is given: one that holds any number, in tables.
@@ -142,7 +142,7 @@ class Jump:
 
 @dataclass(frozen=True)
 class Dynamics:
-    """What moves a network beside its reactions: events, and the time.
+    """Movers of a network beside its reactions: events, and the time.
 
     The time is the count behind those of all species. `switches` are times at which a relation of
     the time in a law or a trigger changes; `reals` the species that hold any number, with what they
@@ -150,7 +150,7 @@ class Dynamics:
     says whether anything changes between events: a flow, or a rate that depends on the time.
     `drawn` are initial values that draw random numbers, or use such, each after those it uses, and
     those of hidden species, which hold what others were (see `tauslab.model.network.past`); `jumps`
-    tell what comes to these after an event.
+    say what comes to these after an event.
     """
 
     events: tuple[LoweredEvent, ...]
@@ -187,7 +187,7 @@ class LoweredNetwork:
 
     @property
     def draws(self) -> bool:
-        """Whether anything is drawn at random beside what happens next."""
+        """Return whether anything is drawn at random beside what happens next."""
         if self.dynamics is None:
             return False
         laws = [law for event in self.dynamics.events for law in event.laws()]
@@ -196,7 +196,7 @@ class LoweredNetwork:
         return any(draws_in(law) for law in laws)
 
     def touched(self) -> list[list[int]]:
-        """For each reaction, those whose propensities read a count that it changes."""
+        """Reactions whose propensities read a count that each reaction changes."""
         readers: dict[int, set[int]] = {}
         for j, reaction in enumerate(self.reactions):
             for index in reaction.depends_on():
@@ -493,7 +493,7 @@ class _NetworkLowering:
         return built[id(expression)]
 
     def moving_parts(self, order: Collection[Expression]) -> set[int]:
-        """Which parts, by identity and listed arguments first, hold a moving species or a rule."""
+        """Identities of the parts, arguments first, that hold a moving species or a rule."""
         found: set[int] = set()
         for node in order:
             if isinstance(node, Symbol):
@@ -507,7 +507,7 @@ class _NetworkLowering:
         return found
 
     def count(self, name: str) -> Law:
-        """What a species or a rule that moves becomes."""
+        """The lowered form of a species or a rule that moves."""
         if name in self.long:
             return self.rule(name)
         if name in self.rules:
@@ -523,7 +523,7 @@ class _NetworkLowering:
 
 
 def has_dynamics(network: Network) -> bool:
-    """Whether anything but reactions changes propensities or the state of an exact trajectory."""
+    """Return whether anything but reactions changes propensities or the state."""
     if network.events or network.rates or network.drawn_amounts() or not network.species:
         return True
     if any(reaction.delay is not None for reaction in network.reactions):
@@ -609,7 +609,7 @@ def operations_first(law: Law, known: Container[int] = ()) -> list[Law]:
 
 
 def arguments_of(law: Law) -> tuple[Law, ...]:
-    """What a lowered law is applied to; nothing for a number, a count or a constant."""
+    """Arguments of a lowered law; nothing for a number, a count or a constant."""
     return law.arguments if isinstance(law, Operation) else ()
 
 
@@ -618,7 +618,7 @@ def _arguments_not_read(law: Law) -> tuple[Law, ...]:
 
 
 def draws_in(law: Law) -> bool:
-    """Whether a lowered law draws random numbers."""
+    """Return whether a lowered law draws random numbers."""
     return any(isinstance(p, Operation) and p.function in DRAWS for p in operations_first(law))
 
 

@@ -144,6 +144,12 @@ class TableBook:
         self.whole(row_name, rows.start)
         self.whole(item_name, rows.items)
 
+    def pairs(self, name: str, value: str, rows: Sequence[tuple[tuple[int, int], ...]]) -> None:
+        """Add rows of (species, number): starts, species, and the numbers as ``<name>_<value>``."""
+        species = TableRows.of([[index for index, _ in row] for row in rows])
+        self.rows(f"{name}_ROW", f"{name}_SPECIES", species)
+        self.whole(f"{name}_{value}", [number for row in rows for _, number in row])
+
     def constant(self, name: str, value: int) -> None:
         """Add a number to the header alone."""
         self._constants[name] = int(value)
@@ -157,7 +163,7 @@ class TableBook:
         return self._constants[name] if name in self._constants else self._macros[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the header has a constant or macro."""
+        """Return whether the header has a constant or macro."""
         return name in self._constants or name in self._macros
 
     def header(self) -> str:

@@ -107,7 +107,7 @@ class CodeWriter:
         return "".join(f"    {line}" for line in lines), values[0]
 
     def setup(self, outputs: Sequence[int]) -> tuple[list[str], list[str]]:
-        """The same for what is computed from inputs at the start, in doubles."""
+        """Statements and texts of nodes that are computed from inputs at the start, in doubles."""
         writing = _Body(self, {}, "x[{}]".format, "double", SETUP)
         lines = [
             line
@@ -129,7 +129,7 @@ class _Body:
 
     @property
     def lanes(self) -> bool:
-        """Whether values are vectors."""
+        """Return whether values are vectors."""
         return self.writer.lanes and self.real == "Real"
 
     def statement(self, number: int) -> str:
@@ -276,7 +276,7 @@ def _sizes(system: OdeSystem, writer: CodeWriter, precision: str, *, wide: bool)
 
 
 def is_long(system: OdeSystem) -> bool:
-    """Whether a thread's step has one text for its four stages."""
+    """Return whether a thread's step has one text for its four stages."""
     return _operations(system) > LONG_STEP
 
 
@@ -338,7 +338,7 @@ def _quantities(system: OdeSystem, writer: CodeWriter) -> str:
 
 
 def event_shapes(system: OdeSystem) -> list[EventShape]:
-    """What tables of events are made of."""
+    """Shapes of the events, for their tables."""
     return [
         EventShape(
             tuple(variable for variable, _ in event.assignments),
@@ -353,7 +353,7 @@ def event_shapes(system: OdeSystem) -> list[EventShape]:
 
 
 def _triggered(system: OdeSystem, writer: CodeWriter) -> str:
-    """Tables and expressions of events that are found while equations are integrated."""
+    """Tables and expressions of events that are looked for while equations are integrated."""
     events = system.triggered
     nodes = [event.trigger for event in events] + list(system.switches)
     for event in events:

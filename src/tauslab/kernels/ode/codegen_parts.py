@@ -1,4 +1,4 @@
-"""What some ODE kernels need in `model.h` beside the rates: derivatives, equations of each warp."""
+"""Text of `model.h` for some ODE kernels: derivatives of rates, equations of each warp."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def jacobian_functions(found: Jacobian, writer: CodeWriter) -> str:
 
 
 def group_functions(system: OdeSystem, groups: Sequence[Sequence[int]], writer: CodeWriter) -> str:
-    """What each warp of a trajectory computes: the rates of its variables, a share of the records.
+    """Functions of each warp of a trajectory: the rates of its variables, a share of the records.
 
     `groups` are the variables of each warp. Every node is the same operation as in `ode_rates`.
     """

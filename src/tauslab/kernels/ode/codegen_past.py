@@ -1,4 +1,4 @@
-"""What ODE kernels need in `model.h` where equations look back: sizes, lags, a test of delays."""
+"""Text of `model.h` for ODE kernels whose equations look back: sizes, lags, a test of delays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIGHEST_ORDER, _MOST_IMAGES = 5, 1100
 
 
 class Writer(Protocol):
-    """What is used of `tauslab.kernels.ode.codegen.CodeWriter`."""
+    """The part of `tauslab.kernels.ode.codegen.CodeWriter` that is used."""
 
     graph: ExpressionGraph
     constants: dict[int, int]

@@ -37,7 +37,7 @@ FILES = {
     "ode_warps": "ode/blocks/warps.cc",
 }
 # Trajectories for each thread from which a vector of them is worth half a second more of compiling,
-# and variables up to which the state of one finds room on a thread's stack: a megabyte.
+# and variables up to which the state of one fits on a thread's stack: a megabyte.
 FEWEST_ON_LANES, MOST_ON_LANES = 8, 1000
 # `CountJob` of csrc/ode/blocks/count_samples.h where nothing is counted.
 _NO_INTERVALS = {"edges": None, "first": None, "cells": None}
@@ -81,7 +81,7 @@ class Ode(Engine):
     trajectories
         How many there will be about; 0 for very many.
     counting
-        What may be counted in launches, on a device with warps: `counts` tells whether it is.
+        What may be counted in launches, on a device with warps: `counts` says whether it is.
     """
 
     def __init__(  # noqa: PLR0913
@@ -169,7 +169,7 @@ class Ode(Engine):
         }
 
     def _uploaded_priors(self) -> dict[str, Any]:
-        """What is drawn for every trajectory, as the kernels take it."""
+        """Distributions drawn for every trajectory, as the kernels take them."""
         numbers, table = self.priors.numbers(self.system.inputs), self.priors.table
         return {
             "prior": self.backend.upload(numbers) if len(numbers) else None,
@@ -180,7 +180,7 @@ class Ode(Engine):
         }
 
     def _with_jacobian(self, backend: Backend) -> Callable[[OdeSystem, CodeWriter], str]:
-        """What the stiff method needs: derivatives in the header, tables of an elimination."""
+        """Text for the stiff method: derivatives in the header, tables of an elimination."""
         found = jacobian(self.system)
         solve = found.elimination
         tables = {
@@ -237,7 +237,7 @@ class Ode(Engine):
         stream: Stream,
         counting: Mapping[str, Any] | None = None,
     ) -> None:
-        """The same with samples of all rows side by side: ``[time, quantity, row]``.
+        """Do the same with samples of all rows side by side: ``[time, quantity, row]``.
 
         ``buffers.reals`` has `sample_dtype` and this shape, with ``launch.rows`` rows, and
         ``buffers.drawn`` the shape ``[prior, row]``. Without ``reals`` samples are counted
@@ -250,7 +250,7 @@ class Ode(Engine):
 
     @property
     def counts(self) -> bool:
-        """Whether launches can count their samples."""
+        """Return whether launches can count their samples."""
         return self.choice is not None and self.choice.planes > 0
 
     def _launch(
@@ -325,7 +325,7 @@ class Ode(Engine):
 
 
 def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, trajectories: int) -> bool:
-    """Whether a thread runs a trajectory on each of its SIMD lanes; changes no result.
+    """Return whether a thread runs a trajectory on each of its SIMD lanes; changes no result.
 
     `trajectories` is how many the device will run about, 0 for very many.
     """
@@ -336,7 +336,7 @@ def on_lanes(backend: Backend, system: OdeSystem, settings: OdeSettings, traject
 
 
 def with_layout(choice: Layout) -> Callable[[OdeSystem, CodeWriter], str] | None:
-    """What the layout needs in the header."""
+    """Text that the layout needs in the header."""
     sizes = (
         f"constexpr i64 BLOCK_BYTES = {choice.bytes_of_a_block};\n"
         f"constexpr int LEAST_BLOCKS = {max(1, choice.blocks)};\n"

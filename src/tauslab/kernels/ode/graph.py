@@ -80,7 +80,7 @@ class ExpressionGraph:
         return self._plain(function, *arguments)
 
     def write(self, function: str, *arguments: int) -> int:
-        """The same without rewriting, so that it rounds as the expression does."""
+        """Apply it without rewriting, so that it rounds as the expression does."""
         if all(self.value_of(a) is not None for a in arguments) or function == "pow":
             return self.apply(function, *arguments)
         node = self._plain(function, *arguments)

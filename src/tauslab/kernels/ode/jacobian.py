@@ -67,7 +67,7 @@ class Differentiator:
         return list(own.arguments[1:] if own.kind == "if" else own.arguments)
 
     def _terms(self, node: int) -> list[tuple[bool, int]]:
-        """What a sum adds and (True) subtracts, in order; sums that others use too are terms."""
+        """Terms that a sum adds and (True) subtracts, in order; shared sums are terms."""
         graph, found, stack = self.graph, list[tuple[bool, int]](), [(False, node)]
         while stack:
             minus, top = stack.pop()
@@ -111,7 +111,7 @@ class Differentiator:
         return total
 
     def _chosen(self, kind: str, arguments: Sequence[int]) -> dict[int, int]:
-        """Of a choice, those of what is chosen."""
+        """Derivatives of a choice: those of the branch that is chosen."""
         graph = self.graph
         if kind == "if":
             test, yes, no = arguments
@@ -162,7 +162,7 @@ class Differentiator:
 
 
 def is_step(kind: str) -> bool:
-    """Whether the derivative of a function is zero almost everywhere, or not needed."""
+    """Return whether the derivative of a function is zero almost everywhere, or not needed."""
     return kind.partition(":")[0] in _STEPS
 
 
@@ -182,7 +182,7 @@ class Jacobian:
 
     @cached_property
     def elimination(self) -> Elimination:
-        """How to solve with identity minus this."""
+        """The elimination that solves with identity minus this."""
         return eliminate(self.size, list(zip(self.rows, self.columns, strict=True)))
 
 
@@ -205,7 +205,7 @@ def jacobian(system: OdeSystem) -> Jacobian:
 class Elimination:
     """Gaussian elimination of a sparse matrix without exchange of pivots, as tables.
 
-    Rows stand in the order of their pivots, `order` i32 ``[size]`` tells the variable of each. The
+    Rows stand in the order of their pivots, `order` i32 ``[size]`` gives the variable of each. The
     matrix has `cells` cells, those that fill up on the way included, row by row: `starts` i32
     ``[size + 1]`` cuts them into rows, `columns` i32 ``[cells]`` are the columns, as pivots, in
     increasing order, `lower` i32 ``[size]`` counts those below the diagonal of each row. `source`

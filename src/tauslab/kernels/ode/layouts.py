@@ -1,4 +1,4 @@
-"""How a Runge-Kutta kernel uses a device with warps: a rule of one number.
+"""Layouts of a Runge-Kutta kernel on a device with warps: a rule of one number.
 
 A thread has a trajectory alone, or, after Hagiescu and others (2013, ACM Transactions on
 Architecture and Code Optimization 10(4), 55), its equations are spread over several warps. No
@@ -51,7 +51,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class Layout:
-    """How trajectories share a multiprocessor.
+    """Shares of trajectories in a multiprocessor.
 
     `groups` are the variables of each warp of a trajectory, none where a thread has it alone. A
     block runs `width` trajectories together, and registers have to do for so many `blocks`; with
@@ -70,7 +70,7 @@ class Layout:
 
     @property
     def warps(self) -> int:
-        """Of a trajectory; a thread that has it alone counts as one."""
+        """Warps of a trajectory; a thread that has it alone counts as one."""
         return max(1, len(self.groups))
 
     @property
@@ -86,12 +86,12 @@ class Layout:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether threads of a block work together."""
+        """Return whether threads of a block work together."""
         return self.entry in ("ode_threads", "ode_warps")
 
     @property
     def threads_of_a_block(self) -> int:
-        """Where they work together."""
+        """Threads of a block, where they work together."""
         return self.width * self.warps
 
     def __str__(self) -> str:

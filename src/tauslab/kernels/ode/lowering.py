@@ -70,7 +70,7 @@ class OdeSystem:
     `initial` and `rates` belong to `variables`; `quantities` are what is recorded, by name:
     species in the model's order, then rules. `species` counts the former. At the times
     `jumps` rates jump, because they compare the time with a number. `triggered` are events that
-    have to be found while equations are integrated; `events` is empty then. At the times `switches`
+    are looked for while equations are integrated; `events` is empty then. At the times `switches`
     relations of the time in their triggers change.
 
     Where the equations look back, `delayed` are the numbers of the variables whose past they read,
@@ -96,7 +96,7 @@ class OdeSystem:
 
     @property
     def watched(self) -> bool:
-        """Whether something is looked at while equations are integrated: triggers, or the past."""
+        """Return whether triggers or the past are looked at while equations are integrated."""
         return bool(self.triggered) or self.looks_back
 
     @property
@@ -144,7 +144,7 @@ def lower_ode(
 
 @dataclass(frozen=True)
 class _When:
-    """When a formula is meant: while a trajectory runs, or (`start`) before that.
+    """The time that a formula is about: while a trajectory runs, or (`start`) before that.
 
     `time` is the node of the time then, None for now, or for 0 at the start. `lag` is how much
     earlier than now that is while a trajectory runs, None for now.
@@ -224,7 +224,7 @@ class _OdeLowering:
         )
 
     def stands_still(self, change: Expression) -> bool:
-        """Whether nothing but events changes it."""
+        """Return whether nothing but events changes it."""
         network = self.network
         moved = set(network.rates)
         for reaction in network.reactions:
@@ -249,7 +249,7 @@ class _OdeLowering:
         )
 
     def rates(self) -> list[int]:
-        """What each variable changes by in a unit of time."""
+        """Change of each variable in a unit of time."""
         terms: list[list[tuple[float, int]]] = [[] for _ in self.variables]
         for reaction in self.network.reactions:
             law = self.tree(reaction.law if reaction.limit is None else reaction.limit)
@@ -265,7 +265,7 @@ class _OdeLowering:
         return [self.with_slack(node) for node in found]
 
     def completed(self, reaction: Reaction) -> int:
-        """How often a delayed reaction completes: as often as it began a delay ago."""
+        """The rate at which a delayed reaction completes: that at which it began a delay ago."""
         assert reaction.delay is not None
         if draws_in(reaction.delay):
             raise ModelError(
@@ -371,7 +371,7 @@ class _OdeLowering:
         return graph.apply("if", graph.apply("before", when.time), initial, was)
 
     def unmoved(self, name: str, when: _When) -> int:
-        """What a species is that nothing changes, or is before the start."""
+        """The value of a species that nothing changes, or before the start."""
         graph, initial = self.graph, self.network.species[name].initial
         if when.start or when.time is None:
             return self.tree(initial, _START if when.time is None else when)
@@ -424,7 +424,7 @@ class _OdeLowering:
         return inside
 
     def part(self, tree: Expression, found: Mapping[int, int], when: _When) -> int:
-        """The same of a part, where those of its arguments are known."""
+        """Node of a part, where those of its arguments are known."""
         if isinstance(tree, Number):
             return self.graph.number(tree.value)
         if isinstance(tree, Symbol):
@@ -446,7 +446,7 @@ _MOST_LAGS = 1000
 
 
 def _needs_a_base(graph: ExpressionGraph, node: int) -> bool:
-    """Whether it is no number where its first argument is negative, by however little."""
+    """Return whether it is no number where its first argument is negative, by however little."""
     own = graph.nodes[node]
     if own.kind == "sqrt":
         return True
@@ -549,7 +549,7 @@ def spans(times: Sequence[float], events: Sequence[OdeEvent], jumps: Sequence[fl
 
 
 def spans_from(found: Spans, start: float) -> Spans:
-    """Those that end after `start`, and the samples at it: what happened by then is over.
+    """Spans that end after `start`, and the samples at it.
 
     >>> spans_from(spans([2.0], [OdeEvent(1.0, ())]), 1.0).begin.tolist()
     [1.0]

@@ -30,7 +30,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Priors:
-    """What is drawn for every trajectory; `table` f64 ``[rows, columns]``: one row for each."""
+    """Distributions drawn for every trajectory, one row of `table` f64 ``[rows, columns]`` each."""
 
     priors: tuple[Prior, ...] = ()
     table: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))

@@ -1,4 +1,4 @@
-"""How equations are integrated: what may be asked for, before any of it is made."""
+"""Settings of the integration of equations, before any of it is made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_HISTORY = 2**24
 
 @dataclass(frozen=True)
 class OdeSettings:
-    """How equations are integrated.
+    """Settings of the integration of equations.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Arithmetic expressions of models: trees, their infix text, their values, what is found in them.
+"""Arithmetic expressions of models: trees, their infix text, their values, and their analysis.
 
-Nothing here knows networks or lattices.
+No module of this package knows networks or lattices.
 """

@@ -1,6 +1,6 @@
 """Functions of expressions on arrays, with the same bits on every machine.
 
-NumPy picks an implementation by the processor it finds, and those of `exp`, `log`, `power` and the
+NumPy picks an implementation by the processor, and those of `exp`, `log`, `power` and the
 like round differently; which zero its `minimum` gives, it leaves open. Taken from NumPy is only
 what IEEE 754 fixes; the rest is what `host_math` says, once for equal arguments.
 """
@@ -40,7 +40,7 @@ def apply(function: str, *arguments: npt.ArrayLike) -> FloatArray:
     Arguments are broadcast against each other; comparisons and logical functions give 1 and 0.
     """
     arrays = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in arguments))
-    with np.errstate(all="ignore"):  # infinities and NaN mean here what they mean in a kernel
+    with np.errstate(all="ignore"):  # infinities and NaN mean what they mean in a kernel
         if function in _OF_IEEE:
             return np.asarray(_OF_IEEE[function](*arrays), np.float64)
     return _one_by_one(function, arrays)

@@ -2,7 +2,7 @@
 
 Formulas, ``--sample``, priors and noises take the names and parameters of SBML's package distrib,
 which are SciPy's too: ``lognormal(mu, sigma)`` has the mean and the deviation of the logarithm.
-What only some of them know, such as ``loguniform``, stands here as well.
+The registry also has what only some of them know, such as ``loguniform``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def spelled(names: Iterable[str]) -> str:
 
 
 def arguments_of(what: str, kind: str, inside: str, allowed: Sequence[str]) -> dict[str, str]:
-    """What stands in the brackets, by the name of the parameter.
+    """Return the arguments in the brackets by the name of the parameter.
 
     >>> arguments_of("prior", "normal", "3, sd=0.5", ("mean", "sd"))
     {'mean': '3', 'sd': '0.5'}

@@ -7,7 +7,7 @@ every device adds in the same order.
 
 Trees are immutable and may share parts: a rule that is used twice is one object in two places, so
 that a tree is a graph without circles.  Written out, forty rules that each use the one before twice
-have 2^40 parts; so everything here, and whatever else goes through a tree, meets each part once.
+have 2^40 parts; so every function that goes through a tree meets each part once.
 It works at any depth; what is to run may not be deeper than `DEEPEST`.
 """
 
@@ -57,7 +57,7 @@ class Number:
     value: float
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are the same number, with the same sign if they are 0."""
+        """Return whether both are the same number, with the same sign if they are 0."""
         if not isinstance(other, Number):
             return NotImplemented
         x, y = self.value, other.value
@@ -101,7 +101,7 @@ class Call:
             )
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are the same tree when written out."""
+        """Return whether both are the same tree when written out."""
         if not isinstance(other, Call):
             return NotImplemented
         return _same(self, other)
@@ -133,7 +133,7 @@ T = TypeVar("T")
 
 
 def _same(one: Call, other: Call) -> bool:
-    """Whether two trees are equal; every pair of parts is compared once."""
+    """Return whether two trees are equal; every pair of parts is compared once."""
     compared: set[tuple[int, int]] = set()
     stack = [(one, other)]
     while stack:
@@ -182,7 +182,7 @@ def draws_in(expression: Expression) -> set[str]:
 
 
 def looks_back(expression: Expression) -> bool:
-    """Whether the tree reads what something was a delay ago.
+    """Return whether the tree reads a value of a delay ago.
 
     >>> looks_back(call("add", call("delay", Symbol("x"), 3.0), 1.0))
     True
@@ -288,7 +288,7 @@ def written_sizes(expressions: Iterable[Expression]) -> dict[int, int]:
 
 
 def depth(expression: Expression, inside: Mapping[str, int] | None = None) -> int:
-    """How many operations are nested in the tree; 0 for a number or a name.
+    """Count how many operations are nested in the tree; 0 for a number or a name.
 
     `inside` gives the depth of what stands for a name, where that is not 0.
     """
@@ -323,7 +323,7 @@ def check_exponents(expression: Expression, where: str) -> None:
     Raises
     ------
     ModelError
-        Tells the exponent.
+        Names the exponent.
     """
     for node in arguments_first(expression):
         if isinstance(node, Call) and node.function == "pow":

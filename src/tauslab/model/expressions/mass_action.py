@@ -67,7 +67,7 @@ def recognise(law: Expression, species: Collection[str]) -> MassAction | None:
 
 
 def _mentions(factor: Expression, species: Collection[str]) -> bool:
-    """Whether a species occurs in a factor; most factors are a name or a number."""
+    """Return whether a species occurs in a factor; most factors are a name or a number."""
     if isinstance(factor, Symbol):
         return factor.name in species
     if isinstance(factor, Number):

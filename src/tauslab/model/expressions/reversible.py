@@ -30,12 +30,12 @@ class Split:
     reverse: Expression | None
 
     def swapped(self) -> Split:
-        """That of the law with the other sign."""
+        """Return the split of the law with the other sign."""
         return Split(self.reverse, self.forward)
 
 
 class SignAnalysis:
-    """What can be said about the sign of an expression without running the model.
+    """Analysis of the sign of an expression without running the model.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class SignAnalysis:
         self._written: dict[tuple[int, bool], tuple[Call, Split]] = {}
 
     def never_negative(self, expression: Expression) -> bool:
-        """Whether the expression is surely zero or more in every state of whole counts.
+        """Return whether the expression is surely zero or more in every state of whole counts.
 
         ``x (x - 1)`` is, although ``x - 1`` alone is not.  False means "not shown".
         """
@@ -192,7 +192,7 @@ class SignAnalysis:
         return all(name in self._values for name in symbols(expression))
 
     def _counts_pairs(self, part: Call) -> bool:
-        """Whether `part` is x - j, or the same of a concentration: x / V - j."""
+        """Return whether `part` is x - j, or the same of a concentration: x / V - j."""
         if part.function != "sub" or not isinstance(part.arguments[1], Number):
             return falling_factor(part, self._species) is not None
         listed = list(islice(factors(part.arguments[0]), _MOST_FACTORS + 1))

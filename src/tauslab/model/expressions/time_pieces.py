@@ -36,15 +36,15 @@ class Pieces:
 
     @property
     def steps(self) -> bool:
-        """Whether it stands still between its times."""
+        """Return whether it stands still between its times."""
         return all(line[0] == 0 for line in self.lines)
 
     def before(self, k: int) -> Fraction:
-        """What it comes to before time number `k`; at 0, the value there."""
+        """Return the limit from below at time number `k`; at 0, the value at 0."""
         return self.at[0] if k == 0 else _on(self.lines[k - 1], self.times[k])
 
     def alone(self, k: int) -> bool:
-        """Whether the value at time number `k`, which is not 0, is that of neither side."""
+        """Return whether the value at time number `k`, which is not 0, is that of neither side."""
         return k > 0 and self.at[k] not in (self.before(k), _on(self.lines[k], self.times[k]))
 
 
@@ -123,7 +123,7 @@ class _Function:
         return _line(_ZERO, self.exact(values))
 
     def chosen(self, values: Sequence[Fraction]) -> int | None:
-        """Which of its arguments it gives, where it gives one of them."""
+        """Return the index of the argument that is its value; None where none of them is."""
         if self.name == "abs":
             return 0
         if self.name in ("min", "max"):
@@ -131,7 +131,7 @@ class _Function:
         return (1 if values[0] else 2) if self.name == "if" else None
 
     def exact(self, values: Sequence[Fraction]) -> Fraction:
-        """Of numbers at one time, without rounding, as far as that is rational."""
+        """Return its value of numbers at one time, without rounding where it is rational."""
         exact = _EXACT.get(self.name)
         if exact is None:
             return _finite(value_of(self.name, *map(float, values)))
@@ -162,7 +162,7 @@ def _merged(function: _Function, parts: Sequence[Pieces], horizon: Fraction) -> 
                 value = function.exact(here)
             earlier = own
             if lines and line == lines[-1] and value == _on(line, t):
-                continue  # nothing happens here
+                continue  # nothing happens at this time
             times.append(t)
             at.append(value)
             lines.append(line)
@@ -198,7 +198,7 @@ def _on(line: _Line, t: Fraction) -> Fraction:
 
 
 def _stands_at(lines: Sequence[_Line], values: _Values) -> bool:
-    """Whether lines stand still at these values."""
+    """Return whether lines stand still at these values."""
     return all(
         slope == 0 and offset == v for (slope, offset, _), v in zip(lines, values, strict=True)
     )

@@ -58,7 +58,7 @@ def relation_of(tree: Expression) -> Relation | None:
 
 
 def is_step_of_time(tree: Expression) -> bool:
-    """Whether it jumps by the time, not linearly, so that only a search finds when."""
+    """Return whether it jumps by the time, not linearly, so that only a search finds when."""
     return (
         isinstance(tree, Call)
         and tree.function in STEPS
@@ -97,7 +97,7 @@ class Switches:
 
 
 def is_stepwise(trees: Iterable[Expression]) -> bool:
-    """Whether the time enters all of them by linear relations only: then they move in steps."""
+    """Return whether the time enters all by linear relations alone: then they move in steps."""
     return not any(
         node == _TIME
         for tree in trees

@@ -1,4 +1,4 @@
-"""What steps by the time alone, as a table of the last doubles before its changes.
+"""Functions that step by the time alone, as tables of the last doubles before changes.
 
 A kernel computes in doubles, and so ``floor(time / 0.1)`` is 3 from some double near 0.3 on, and
 ``time / 0.1 == 3`` may hold at none. A change comes at the double that is its time, or else at the
@@ -26,7 +26,7 @@ _TIME = Symbol("time")
 
 
 class Instants:
-    """Doubles at which something changes, those that rounding alone parts once."""
+    """Doubles at which something changes; times that rounding alone parts are one."""
 
     def __init__(self, given: Iterable[float] = ()) -> None:
         self._bits = sorted({_bits(t) for t in given if 0 < t < math.inf})
@@ -83,7 +83,7 @@ def changes_of(
 
 
 def open_changes(pieces: Pieces, changes: Sequence[Change]) -> list[Change]:
-    """The same without values that something has at one time only, the start among these."""
+    """Leave out the values that hold at one time only, the start among these."""
     found: list[Change] = []
     value = float(pieces.lines[0][1])
     for k, one in enumerate(changes):

@@ -20,7 +20,7 @@ def unfold(trees: Mapping[str, Expression], what: str) -> dict[str, Expression]:
 def drawn_values(
     trees: Mapping[str, Expression], rules: Mapping[str, Expression], what: str
 ) -> dict[str, Expression]:
-    """Those of `trees` that draw random numbers, or use such; each after those that it uses.
+    """Select the trees that draw random numbers or use one that does, each after its own.
 
     What another reads is the number that was drawn, not a second draw. `rules` are unfolded.
     """

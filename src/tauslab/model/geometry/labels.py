@@ -107,7 +107,7 @@ def _one_line(text: str) -> str:
 
 @contextlib.contextmanager
 def _unlogged() -> Iterator[list[str]]:
-    """What tifffile logs about damage, in place of lines on the standard error.
+    """Collect what tifffile logs about damage, in place of lines on the standard error.
 
     What a library uses of NumPy that is deprecated is no matter of who reads a file.
     """
@@ -140,7 +140,7 @@ def _read(path: Path, library: Any, component: str | None) -> Array:
             size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
             require_memory(size, f"{path}: {list(first.shape)}")
             if size > _MOST_RATIO * path.stat().st_size + _SMALL:
-                raise ValueError(f"its header tells of {in_bytes(size)}, which cannot be in it")
+                raise ValueError(f"its header claims {in_bytes(size)}, which cannot be in it")
         return np.asarray(library.imread(path))
     if library.__name__ == "zarr":
         opened = library.open(str(path), mode="r")

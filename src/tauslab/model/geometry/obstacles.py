@@ -13,7 +13,7 @@ from tauslab.model.geometry.shapes import Grid, Mask
 from tauslab.model.lattice.parts import short
 from tauslab.model.lattice.placement import random_words
 
-_STREAM = 3  # of the Philox key; those below belong to placements
+_STREAM = 3  # of the Philox key; lower ones belong to placements
 _BATCH = 4096
 _SPHERE_BYTES, _SITE_BYTES = 120, 26  # of what is computed for a site around, or of the region
 HOPELESS = 100_000  # tries in a row that found no room

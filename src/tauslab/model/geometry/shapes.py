@@ -31,7 +31,7 @@ _SURFACE = 1e-9  # relative: a centre on the surface stays inside, however its d
 
 
 class Grid(Protocol):
-    """What shapes need to know: a `tauslab.Lattice` has it."""
+    """The grid of a shape; a `tauslab.Lattice` is one."""
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -175,7 +175,7 @@ def _reached(
     types: npt.NDArray[np.uint8],
     number: dict[str, int],
 ) -> BoolArray:
-    """Whether a species can come to a site ``[species, z, y, x]``: placed, made there, by hops."""
+    """Return where species can come to ``[species, z, y, x]``: placed, made there, by hops."""
     reached = np.zeros((len(number), *lattice.shape), bool)
     for placed in values.placed:
         if placed.positions is not None:

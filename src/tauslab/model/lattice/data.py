@@ -1,7 +1,7 @@
 """The fields of a lattice model and what follows from them, without the methods that build it.
 
-`Lattice`, the class that users see, adds those.  What its methods `write`, `validate`, `to_network`
-and `well_stirred` need works on the fields alone and so lies below that class.
+`Lattice`, the class that users see, adds the methods.  What `write`, `validate`, `to_network` and
+`well_stirred` need works on the fields alone and so lies below that class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tauslab.model.network.network import Network
 
 @dataclass(eq=False, repr=False)
 class LatticeData:
-    """What a lattice model consists of; `Lattice` checks it while it is built."""
+    """The parts of a lattice model; `Lattice` checks them while it is built."""
 
     name: str
     shape: tuple[int, int, int]

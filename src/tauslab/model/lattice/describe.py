@@ -1,4 +1,4 @@
-"""How a lattice looks in a terminal and in a notebook."""
+"""Text and HTML of a lattice for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 20  # lines of a kind
 
 
 def lattice_text(lattice: LatticeData) -> str:
-    """What `print` shows."""
+    """Return the text that `print` shows."""
     facts = _facts(lattice)
     lines = [f"lattice {lattice.name}: {facts.pop('lattice')}"]
     lines += [f"{name}: {value}" for name, value in facts.items() if value]
@@ -29,7 +29,7 @@ def lattice_text(lattice: LatticeData) -> str:
 
 
 def lattice_html(lattice: LatticeData) -> str:
-    """What a notebook shows; every name and note is escaped."""
+    """Return the HTML that a notebook shows; every name and note is escaped."""
     diffusion = [_diffusion(rule) for rule in lattice.diffusion]
     reactions = [_reaction(reaction) for reaction in lattice.reactions]
     placed = [_placement(one) for one in lattice.placements]

@@ -85,13 +85,13 @@ class Lattice(LatticeData):
         Time step in seconds; without one, the longest that keeps every hop probability within
         ``--max-hop``.
     slots
-        Particles that a site can hold: 8, 16 or 32.  More wait until there is room.
+        Particles that a site can hold: 8, 16 or 32.  More wait until a slot is free.
     boundary
         ``periodic``, ``reflecting`` or ``absorbing`` for all faces; `set_boundary` for some.
     reaction_substeps
         Passes of the reactions in a step; by default as many as `tauslab check` advises.
     t_end
-        End of a run that is not told another, in seconds.
+        End of a run that is given no other, in seconds.
 
     Raises
     ------
@@ -430,7 +430,7 @@ class Lattice(LatticeData):
     def check(
         self, max_hop: float | None = None, parameters: Mapping[str, float] | None = None
     ) -> Listing:
-        """What ``tauslab check`` says: time step, spacing, occupancy, memory; as lines of text.
+        """Return the report of ``tauslab check``: time step, spacing, occupancy, memory, as lines.
 
         Parameters
         ----------
@@ -499,10 +499,10 @@ class Lattice(LatticeData):
         return write_lattice(self, path)
 
     def to_network(self, *, seed: int) -> Network:
-        """The same process as a network, with a species ``A_k_j_i`` for A at site [k, j, i].
+        """Return the process as a network, with a species ``A_k_j_i`` for A at site [k, j, i].
 
         A hop is a reaction, so ``ssa`` runs it without error of the time step (Elf & Ehrenberg,
-        Syst. Biol. 1, 230 (2004)). Sites have room for any number of particles. The random start is
+        Syst. Biol. 1, 230 (2004)). Sites hold any number of particles. The random start is
         that of a lattice run with this `seed`.
         """
         return per_site_network(self, seed=seed)

@@ -118,7 +118,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What lies behind a face of the lattice.
+    """The boundary behind a face of the lattice.
 
     Behind a face that absorbs or is held lies a plane of ghost sites of type `site_type` (the
     first type by default), which hold `concentrations` (mol/L) of each species.

@@ -35,7 +35,7 @@ Particles = npt.NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class ParticleStart:
-    """Where particles stand at t = 0.
+    """The positions of particles at t = 0.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class ParticleStart:
         return place, slot
 
     def too_many(self, site_type: int) -> ModelError:
-        """What is raised where the particles of a patch do not fit."""
+        """Return the error for particles of a patch that do not fit."""
         return ModelError(
             f"site type {self.type_names[site_type]!r}: more particles are placed than "
             f"{self.slots} slots a site can hold in some region; use more slots"
@@ -227,7 +227,7 @@ class _Slab:
 
 @dataclass(frozen=True)
 class Reach:
-    """Which sites of a type are in the patches that touch a slab: first to stop - 1 of `total`.
+    """Sites of a type in the patches that touch a slab: `first` to ``stop - 1`` of `total`.
 
     They are in planes `top` to ``bottom - 1``, of whose sites of this type the first `skip` are not
     among them.
@@ -303,7 +303,7 @@ def random_words(seed: int, stream: int, replica: int, *address: int) -> np.rand
 
 
 def _rank(ordered: IntArray) -> IntArray:
-    """How many equal entries stand before each entry of a sorted array."""
+    """Count the equal entries before each entry of a sorted array."""
     if not len(ordered):
         return np.zeros(0, np.int64)
     index = np.arange(len(ordered))

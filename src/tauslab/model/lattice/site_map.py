@@ -1,4 +1,4 @@
-"""Which site type every site of a lattice has: in memory, or in a file that is read by slabs."""
+"""Site types of all sites of a lattice: in memory, or in a file that is read by slabs."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def lattice_values(
 
 
 def is_start(lattice: LatticeData, name: str) -> bool:
-    """Whether a name stands for the initial number of a species: it is not a parameter."""
+    """Return whether a name stands for the initial number of a species: it is not a parameter."""
     return name in lattice.species and name not in lattice.parameters
 
 

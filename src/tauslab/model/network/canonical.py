@@ -47,7 +47,7 @@ def canonical_text(network: NetworkData, *, limits: bool = True) -> str:
     Parameters
     ----------
     limits
-        Whether to tell the limits of laws for large counts, which only ``ode`` uses.
+        Whether to write the limits of laws for large counts, which only ``ode`` uses.
     """
     return "\n".join(_lines(network, limits=limits)) + "\n"
 
@@ -137,7 +137,7 @@ def _reaction(reaction: Reaction, *, limits: bool) -> Iterator[str]:
 
 
 def _event_keys(event: TimedEvent | Event) -> Iterator[str]:
-    """When an event comes; what is as usual is left out."""
+    """Yield the keys of an event's time or trigger; defaults are left out."""
     if isinstance(event, TimedEvent):
         yield f"time = {expression_toml(event.time)}"
         return
@@ -186,10 +186,10 @@ def _source_digest(network: NetworkData) -> str:
 
 
 def with_named_parts(network: NetworkData, trees: Iterable[Expression]) -> NetworkData:
-    """The same process, with a name for every operation that `trees` use more than once.
+    """Return the same process, with a name for each operation that `trees` use more than once.
 
-    Those of parameters alone become parameters, others rules that are not recorded. The order of
-    operations stays, and so do all values, bit for bit.
+    Operations on parameters alone become parameters, others rules that are not recorded. The
+    order of operations stays, and so do all values, bit for bit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which names decide how a variable changes: the graph of a dynamic Bayesian network."""
+"""Names that decide how a variable changes: the graph of a dynamic Bayesian network."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def right_sides(network: Network) -> dict[str, frozenset[str]]:
 def parents(
     sides: Mapping[str, Collection[str]], unknown: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Parents of every variable: those that its equation reads, and itself.
+    """Parents of every variable: the variables that its equation reads, and itself.
 
     Variables stand in the order of `sides`, unknown parameters after them in their own; so a node
     of a time point is decided by the nodes before the step (Liu, Hsu and Thiagarajan 2009; 2011).

@@ -110,7 +110,7 @@ def both_ways(equation: str, where: str) -> tuple[str, str]:
 
 
 def pair_of(value: Any, what: str, where: str) -> tuple[Any, Any]:
-    """What a reversible reaction has forward and back; a pair of None where it has none."""
+    """Return the values of a reversible reaction forward and back; a pair of None for None."""
     if value is None:
         return None, None
     if not isinstance(value, tuple | list) or len(value) != 2:

@@ -217,7 +217,7 @@ def _with_dependents(wanted: float, m: int, bimolecular: float, seed: int) -> _D
 
 
 def _mean_dependents(drawn: _Drawn) -> float:
-    """How many reactions read a species that a reaction changes, on average; of a part of them."""
+    """Return the mean number of dependents, over the first `_COUNTED` reactions."""
     small = range(min(_COUNTED, len(drawn.reactants[0])))
     readers: dict[int, list[int]] = {}
     a, x, b, y = drawn.columns()

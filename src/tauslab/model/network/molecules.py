@@ -19,7 +19,7 @@ _FACTOR = "molecules_per_unit"
 
 
 def in_molecules(network: Network, per_unit: float | None = None) -> Network:
-    """The same model with species that are numbers of molecules, so that ``ssa`` can run it.
+    """Return the model with species that are numbers of molecules, so that ``ssa`` can run it.
 
     With f molecules in the file's unit of amount, a species of x units becomes one of x f
     molecules: every law reads counts divided by f, and is multiplied by f, since it is units per

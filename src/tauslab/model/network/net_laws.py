@@ -12,7 +12,7 @@ KIND = "net law"
 
 
 def with_net_laws(network: Network) -> Network:
-    """The same model with reactions that go backwards while their law is negative.
+    """Return the model with reactions that go backwards while their law is negative.
 
     Exact methods need the rates of both directions of a reaction. Where a file has only the net
     rate v, as laws of metabolic models often are, v may be negative, which is no propensity. Every

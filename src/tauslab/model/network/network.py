@@ -85,7 +85,7 @@ class Network(NetworkData):
     features
         What not every engine can honour.
     t_end
-        End of a run that is not told another.
+        End of a run that is given no other.
     source_path, source_text, notes
         File, its text, and what a reader assumed.
     labels
@@ -334,8 +334,8 @@ class Network(NetworkData):
         ------
         ModelError
             The equation is none, the name is taken, not one of `rate` and `law` is given, or a
-            limit of a `rate`. Names that no species or parameter has are found by `validate`, and
-            when a run starts.
+            limit of a `rate`. `validate`, and the start of a run, refuse names that no species or
+            parameter has.
         """
         name = name or f"R{len(self.reactions) + 1}"
         check_name(name, "the name of a reaction")
@@ -472,7 +472,7 @@ class Network(NetworkData):
         Returns
         -------
         str
-            The text, which libsbml has found valid.
+            The text, which libsbml has checked.
 
         Raises
         ------
@@ -581,7 +581,7 @@ class Network(NetworkData):
         check_exponents(tree, where)
 
     def _names(self) -> list[str]:
-        """What an expression may name, and the time."""
+        """Return the names that an expression may use, the time among them."""
         return [*self.species, *self.parameters, *self.rules, "time"]
 
     def _rule_depths(self) -> dict[str, int]:
@@ -598,7 +598,7 @@ class Network(NetworkData):
         return unfold({name: rule.expression for name, rule in self.rules.items()}, "rule")
 
     def counts_nothing(self) -> bool:
-        """Whether its species are quantities of equations alone: nothing reacts, nor is drawn."""
+        """Return whether all species are quantities of equations: nothing reacts, nor is drawn."""
         drawn = any(feature.kind == "draw" for feature in self.features)
         return bool(self.rates) and not self.reactions and not drawn
 

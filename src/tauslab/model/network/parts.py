@@ -1,4 +1,4 @@
-"""What a `Network` is made of: species, reactions, rules, events, and what an engine may refuse."""
+"""The parts of a `Network`: species, reactions, rules, events, and features that it needs."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Doubt(str):
 
 @dataclass(frozen=True)
 class Event:
-    """When `trigger` turns from false to true, the named species get new amounts, all at once.
+    """New amounts of species, set all at once when `trigger` turns from false to true.
 
     The meaning is that of SBML Level 3 Version 2, section 4.11.
 
@@ -202,7 +202,7 @@ def unit_in(message: str) -> tuple[str, str] | None:
 
 
 def draw_refused(tree: Expression) -> str:
-    """What to say of a formula that holds at all times: a draw in it would be another at each."""
+    """Return the message on a formula that draws although it holds at all times."""
     return (
         f"its math draws {min(draws_in(tree))!r}; assignments, delays and priorities of events, "
         "delays of reactions and initial values may"
@@ -213,7 +213,7 @@ def draw_refused(tree: Expression) -> str:
 class NetworkData:
     """The fields of a network, without the methods that build and check it.
 
-    `Network`, the class that users see, adds those and says what each field means.
+    `Network`, the class that users see, adds the methods and says what each field means.
     """
 
     name: str = "network"

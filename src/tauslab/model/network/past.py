@@ -65,7 +65,7 @@ def with_pasts(network: Network, varying: Collection[str] = ()) -> tuple[Network
 
 
 def unkept_past(network: Network) -> str | None:
-    """Why hidden species cannot hold the past that a network reads; None if they can.
+    """Return why hidden species cannot hold the past that a network reads; None if they can.
 
     They hold counts that events set, and reactions change at once, a constant delay ago.
     """
@@ -74,12 +74,12 @@ def unkept_past(network: Network) -> str | None:
     except _NotKeptError as error:
         return str(error)
     except ModelError:
-        return None  # a fault of the model, which is told of elsewhere
+        return None  # a fault of the model, which others report
     return None
 
 
 def pasts_read(network: Network) -> list[str]:
-    """What a network looks back at, as formulas; empty where hidden species cannot hold it."""
+    """Return the pasts that a network reads, as formulas; none where species cannot hold them."""
     try:
         _, pasts = with_pasts(network)
     except ModelError:
@@ -170,7 +170,7 @@ class _Pasts:
         return tree
 
     def _name(self, name: str, ago: Expression) -> Expression:
-        """What a name meant so long ago."""
+        """Return what stands for a name as it was so long ago."""
         network = self._network
         if name in network.rules:
             if (name, ago) not in self._rules_then:
@@ -215,7 +215,7 @@ class _Pasts:
             )
 
     def _is_count(self, name: str) -> bool:
-        """Whether what events set stays a whole number, as reactions need it."""
+        """Return whether what events set stays a whole number, as reactions need it."""
         one, network = self._network.species[name], self._network
         if network.counts_nothing() or (one.fixed and one.compartment is None):
             return False

@@ -86,7 +86,7 @@ def parse_property(text: str) -> Property:
 
 
 def horizon(formula: Property) -> float:
-    """How far beyond its own time a formula looks, in time units."""
+    """Return how far beyond its own time a formula looks, in time units."""
     if isinstance(formula, Atom):
         return 0.0
     if isinstance(formula, Not):
@@ -187,7 +187,7 @@ class _FormulaParser:
         return self.atom()
 
     def opens_formula(self) -> bool:
-        """Whether a bracket comes next that holds a formula, not a part of an expression."""
+        """Return whether a bracket comes next that holds a formula, not a part of an expression."""
         self.take("")
         if not self.text.startswith("(", self.at):
             return False

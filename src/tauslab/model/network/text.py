@@ -1,4 +1,4 @@
-"""How a network looks in a terminal and in a notebook: its reactions as equations, its numbers."""
+"""Text and HTML of a network for terminals and notebooks: equations of reactions, numbers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def event_lines(network: NetworkData, most: int) -> list[str]:
 
 
 def event_facts(event: TimedEvent | Event) -> dict[str, object]:
-    """What `event_lines` say of an event, for programs."""
+    """Return the facts of `event_lines` on an event, for programs."""
     sets = {name: short_text(tree) for name, tree in event.assignments.items()}
     if isinstance(event, TimedEvent):
         return {"name": event.name, "time": short_text(event.time), "assignments": sets}
@@ -122,7 +122,7 @@ def _listed(title: str, texts: Mapping[str, str], most: int) -> list[str]:
 
 
 def network_text(network: NetworkData) -> str:
-    """What `print` shows."""
+    """Return the text that `print` shows."""
     lines = [f"network {network.name}"]
     lines += _listed("species", _amounts(network.species), _MOST_LINES)
     lines += _listed("parameters", _expressions(network.parameters), _MOST_LINES)
@@ -132,7 +132,7 @@ def network_text(network: NetworkData) -> str:
 
 
 def network_html(network: NetworkData) -> str:
-    """What a notebook shows; every name and note is escaped."""
+    """Return the HTML that a notebook shows; every name and note is escaped."""
     count = len(network.species), len(network.reactions), len(network.parameters)
     facts = {
         "size": "{} species, {} reactions, {} parameters".format(*count),

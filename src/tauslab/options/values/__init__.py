@@ -1,4 +1,4 @@
-"""How values of options are declared, spelled, read and checked, on the command line and in Python.
+"""Declaration, spelling, reading and checks of options, on the command line and in Python.
 
-`definition` says what an option is; nothing here knows a particular option.
+`definition` says what an option is; no module of this package knows a particular option.
 """

@@ -46,7 +46,7 @@ def number(holds: Callable[[float], bool], what: str) -> Callable[[str, Any], No
 
 
 def word(*allowed: str) -> Callable[[str, Any], None]:
-    """A check of a word that is among those allowed."""
+    """A check of a word that is one of `allowed`."""
     return lambda option, value: one_of(option, value, allowed)
 
 

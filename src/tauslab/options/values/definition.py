@@ -1,4 +1,4 @@
-"""What an option is: its default, and what the command line, Python and the pages say of it.
+"""Options: a default, and what the command line, Python and the pages say of each.
 
 An option is a field of a frozen dataclass, made by `option`.  The parser of the command line, the
 keywords of `tauslab.run`, their documentation and the messages of errors all read its `Definition`,
@@ -30,7 +30,7 @@ _DEFAULT: Any = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """How a result file holds an option: as an attribute of its root.
+    """An option as an attribute of the root of a result file.
 
     An option that a new version brings is `Stored()`: a file holds it where it has not its default,
     and a file without it, as all of earlier versions are, has the default.
@@ -65,7 +65,7 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What is known of an option beside its name, type and default.
+    """The definition of an option beside its name, type and default.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def with_options(docstring: str, *classes: type) -> str:
 
 
 def declared(made: type[T]) -> type[T]:
-    """A dataclass of options, told in its docstring and known to messages; above ``@dataclass``.
+    """Name the options of a dataclass in its docstring and in messages; above ``@dataclass``.
 
     Where several classes have an option of one name, messages spell it as one does that Python has.
     """

@@ -35,7 +35,7 @@ class Prior:
 
     @classmethod
     def parse(cls, what: str, text: object) -> Prior:
-        """Of a text such as ``"loguniform(0.1,10)"``, for messages that begin by `what`.
+        """Read a text such as ``"loguniform(0.1,10)"``; messages begin by `what`.
 
         Raises
         ------
@@ -62,12 +62,12 @@ class Prior:
 
     @property
     def in_logs(self) -> bool:
-        """Whether the chain walks on the logarithm."""
+        """Return whether the chain walks on the logarithm."""
         return self.kind.startswith("log")
 
     @property
     def between_ends(self) -> bool:
-        """Whether the density is the same between two ends, and 0 beyond."""
+        """Return whether the density is the same between two ends, and 0 beyond."""
         return "uniform" in self.kind
 
     def log_density(self, place: float) -> float:
@@ -79,11 +79,11 @@ class Prior:
         return -0.5 * z * z - math.log(self.second) - 0.5 * math.log(2 * math.pi)
 
     def start(self) -> float:
-        """Its middle."""
+        """Return the middle of the distribution, on the scale of the walk."""
         return sum(self._ends()) / 2 if self.between_ends else self.first
 
     def spread(self) -> float:
-        """Its standard deviation."""
+        """Return the standard deviation, on the scale of the walk."""
         low, high = self._ends()
         return (high - low) / math.sqrt(12) if self.between_ends else self.second
 

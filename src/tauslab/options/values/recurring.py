@@ -12,7 +12,7 @@ from tauslab.options.values.texts import assignments, by_name
 
 
 def quiet_option() -> bool:
-    """Whether a job shows nothing: Python's way, where the command line shows progress."""
+    """Silence of a job: the default in Python, where the command line shows progress."""
     return option(
         True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
         command_default=False, doc="Show no progress.",
@@ -30,9 +30,9 @@ def comm_option() -> Any:
 
 
 def seed_option(*, python: bool = True) -> int | None:
-    """The seed of a job that writes no result file by default, and so tells it."""
+    """The seed of a job that writes no result file by default, and so prints it."""
     return option(
-        None, "64 bits; drawn and told by default", flag="--seed", group="sampling", type=int,
+        None, "64 bits; drawn and printed by default", flag="--seed", group="sampling", type=int,
         metavar="S", check=whole(0, 2**64 - 1), doc="64 bits; drawn by default.", python=python,
     )  # fmt: skip
 
@@ -48,9 +48,9 @@ def set_option(doc: str = "", *, python: bool = True) -> Mapping[str, float] | N
 def initial_option() -> Any:
     """Probability distributions of initial counts."""
     return option(
-        None, "law of an initial count: poisson(50), uniform(0,10)", flag="--initial",
-        group="model", action="append", metavar="NAME=LAW",
-        read=by_name("initial", 'NAME=LAW, such as "X=poisson(50)"', str),
+        None, "distribution of an initial count: poisson(50), uniform(0,10)", flag="--initial",
+        group="model", action="append", metavar="NAME=FORM",
+        read=by_name("initial", 'NAME=FORM, such as "X=poisson(50)"', str),
         doc="As of `tauslab.Ensemble`.",
     )  # fmt: skip
 

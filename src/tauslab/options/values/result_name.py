@@ -1,4 +1,4 @@
-"""Names that are not those of a result."""
+"""Refusal of names of tables and pictures for results."""
 
 from __future__ import annotations
 

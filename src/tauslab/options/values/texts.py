@@ -1,4 +1,4 @@
-"""What users write: whole numbers, lists of names, files of times."""
+"""Readers of texts of users: whole numbers, lists of names, values by name, files of times."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def drawn(text: str) -> tuple[str, ...]:
 
 
 def drawn_again(text: str, path: Path) -> tuple[str, ...]:
-    """As `drawn`, with a warning where `path` is an older file whose ``lognormal`` has a median."""
+    """Read as `drawn`, and warn if `path` is an older file whose ``lognormal`` has a median."""
     found = drawn(text)
     if "; ".join(found) != text:
         warn(

@@ -44,7 +44,7 @@ def unknown_keyword(
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:
-    """Which of the keywords that are known may be meant, the likeliest first.
+    """Return the known keywords that may be meant, the likeliest first.
 
     >>> nearest("t_end", ["n", "t"]), nearest("sede", ["seed", "n"]), nearest("xyz", ["n"])
     (['t'], ['seed'], [])

@@ -166,7 +166,7 @@ _OPENING = threading.Lock()
 
 def plan(task: Task, version: str) -> PilotPlan:
     """Choose method and selector, and order the network: pilots on this worker."""
-    with _telling_where():
+    with _naming_worker():
         _require_version(version)
         backend = _open(task)
         try:
@@ -190,14 +190,14 @@ def keep(job: Job) -> Job:
 
 def sizes(job: Job, block: int, share: int) -> tuple[int, int]:
     """Storage blocks of a launch, as `launch_blocks` gives them for this worker's device."""
-    with _telling_where():
+    with _naming_worker():
         engine = _station(job).engine
         return launch_blocks(job.task, engine, block, share, MOST_BYTES)
 
 
 def run_share(job: Job, first: int, end: int, rows: int) -> LaunchResult:
     """Trajectories ``first .. end - 1`` on this worker's device, which has room for `rows`."""
-    with _telling_where() as address:
+    with _naming_worker() as address:
         station = _station(job)
         delivery, compute, copy = station.run(first, end, rows)
         return LaunchResult(delivery, compute, copy, station.compile, station.device, address)
@@ -250,7 +250,7 @@ def _require_version(version: str) -> None:
 
 
 @contextlib.contextmanager
-def _telling_where() -> Iterator[str]:
+def _naming_worker() -> Iterator[str]:
     """Say on which worker an error came up, so that the client need not ask it again."""
     address = str(_worker().address)
     try:

@@ -18,7 +18,7 @@ from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
 from tauslab.options.ensemble import FloatArray, Options
-from tauslab.options.keywords import CommonChoices, EnsembleChoices
+from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.options.methods import (
     DEFAULT_METHOD,
     METHOD_CLASSES,
@@ -33,11 +33,14 @@ from tauslab.options.methods import (
 from tauslab.options.record import Record
 from tauslab.options.sweep import Sweep
 from tauslab.options.values.definition import definitions, taken
+from tauslab.options.values.texts import drawn_again
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
 from tauslab.store.writers.admission import existing_attributes, require_free
 
 _OF_METHODS = {one.name for one, _ in definitions(*METHOD_CLASSES)}
+_SAMPLE_TIMES = ("times", "t_end", "points")
+_POINTS = ("sweep", "design", "table")
 
 
 def require_output(options: Options, comm: Communicator) -> None:
@@ -120,3 +123,26 @@ def times_to_append(output: Path | None, *given: object) -> FloatArray | None:
         return None
     with open_result(output) as result:
         return result.times
+
+
+def taken_from_result(model: Path, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Sweep | None]:
+    """Read options that are not `asked` for from a result file, and the points of its sweep.
+
+    A file of another kind says nothing.
+    """
+    if model.suffix.lower() != ".h5":
+        return {}, None
+    with open_result(model) as result:
+        stored = result.attributes
+        found = taken(stored, asked, NetworkKeywords)
+        if asked.get("method", result.method) == result.method:
+            found |= taken(stored, asked, method_class(result.method))
+        if "sample" in found:
+            found["sample"] = drawn_again(str(stored["sample"]), model)
+        if not asked.keys() & set(_SAMPLE_TIMES):
+            found["times"] = result.times
+        if not asked.keys() & {"species", "record"}:
+            found["species"] = result.species + result.observables
+        if not result.swept or asked.keys() & set(_POINTS):
+            return found, None
+        return found, sweep_of(result)

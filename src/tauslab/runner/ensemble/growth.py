@@ -104,7 +104,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "append"))
         if not added:
             return agree(comm, lambda: open_result(path))
-        with _told_of(f"of the {added} trajectories to add; the same command adds to {path}"):
+        with _stop_reworded(f"of the {added} trajectories to add; the same command adds to {path}"):
             run_portion(setup, setup.task, comm, stop).close()
 
     def join() -> None:
@@ -133,7 +133,7 @@ def _missing(path: Path, options: Options, n: int) -> int:
 
 
 @contextmanager
-def _told_of(what: str, how: str = "") -> Iterator[None]:
+def _stop_reworded(what: str, how: str = "") -> Iterator[None]:
     """Tell of a stopped portion in words of the whole run: its file is not the user's."""
     try:
         yield
@@ -235,7 +235,7 @@ def _until(network: Network, options: Options, comm: Communicator, stop: Stop) -
                 run = str(pieces[0].attributes["run"]) if pieces else None
                 task = _next_task(setup.task, tests, path, run, comm)
                 n, how = task.options.n, "" if path is None else f"{opt('resume')} completes {path}"
-                with _told_of(f"of the next {n} trajectories, after {tests.done}", how):
+                with _stop_reworded(f"of the next {n} trajectories, after {tests.done}", how):
                     pieces.append(run_portion(setup, task, comm, stop))
                 size = task.options.portion.group
                 tests.test(_tested(pieces[-1], until, index), task.options.n, size)

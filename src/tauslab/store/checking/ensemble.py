@@ -1,4 +1,4 @@
-"""Whether the file of an ensemble holds what it says: attributes, types, shapes, one another."""
+"""Checks of the file of an ensemble: attributes, types and shapes, by themselves and together."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def checked_ensemble(
 
 
 def row_shapes(names: list[str], sizes: Mapping[str, int], *, real: bool) -> dict[str, Any]:
-    """Type and shape of a row of each array with a row per trajectory, of those named."""
+    """Type and shape of a row of each named array that has a row per trajectory."""
     count, number = np.dtype("<i4"), np.dtype("<f8")
     times, species, observables = (sizes[axis] for axis in ("time", "species", "observable"))
     known: dict[str, tuple[np.dtype[Any], Shape]] = {
@@ -148,9 +148,10 @@ def _wrong_rows(
     real = attributes["method"] == "ode"
     shapes = row_shapes(names, sizes, real=real)
     for name, (dtype, inner) in shapes.items():
-        found = file[name]
-        if found.shape != (*before, *inner) or np.dtype(found.dtype.str) != dtype:
-            yield f"/{name} is {found.dtype} {list(found.shape)}, not {dtype} {[*before, *inner]}"
+        dataset = file[name]
+        if dataset.shape != (*before, *inner) or np.dtype(dataset.dtype.str) != dtype:
+            is_now = f"{dataset.dtype} {list(dataset.shape)}"
+            yield f"/{name} is {is_now}, not {dtype} {[*before, *inner]}"
     # Equations may have observables alone.
     samples = {"amounts", "observables"} if real else {"counts"}
     if not samples & shapes.keys() and "trajectories" in str(attributes["record"]).split(","):

@@ -1,4 +1,4 @@
-"""Whether the file of a lattice run holds what it says, and what is read of it what was written.
+"""Checks of the file of a lattice run: that it holds what it says, and what was written.
 
 Samples have a checksum each, and so have the compressed chunks of frames; both are compared before
 the first of them is read.
@@ -23,7 +23,12 @@ from tauslab.base.files.seals import SealedFile
 from tauslab.kernels.fields import Field
 from tauslab.kernels.lattice.state import SAMPLED
 from tauslab.store.checking.ensemble import points_axis
-from tauslab.store.checking.opening import StoredData, ended_by_signals, known_attributes
+from tauslab.store.checking.opening import (
+    METHOD_OF_LATTICES,
+    StoredData,
+    ended_by_signals,
+    known_attributes,
+)
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -46,10 +51,10 @@ Array = npt.NDArray[Any]
 
 def sample_sum(replica: int, sample: int, values: Iterator[Array]) -> int:
     """CRC-32 of a sample: the numbers of replica and sample, and what is counted."""
-    found = zlib.crc32(replica.to_bytes(8, "little") + sample.to_bytes(8, "little"))
+    checksum = zlib.crc32(replica.to_bytes(8, "little") + sample.to_bytes(8, "little"))
     for value in values:
-        found = zlib.crc32(np.ascontiguousarray(value, "<i8").tobytes(), found)
-    return found
+        checksum = zlib.crc32(np.ascontiguousarray(value, "<i8").tobytes(), checksum)
+    return checksum
 
 
 def chunk_sum(data: bytes) -> int:
@@ -171,10 +176,11 @@ class CheckedLattice(StoredData):
         self._compared = False
         self._chunks: dict[str, VerifiedChunks] = {}
         with reading(path, kind), ended_by_signals():
-            found = known_attributes(path, file, kind)
-            if found.get("method") != "rdme":
-                raise kind(f"{path} is not a lattice result: its method is {found.get('method')!r}")
-            self._sealed = SealedFile(path, file, kind, attributes=found)
+            attributes = known_attributes(path, file, kind)
+            method = attributes.get("method")
+            if method != METHOD_OF_LATTICES:
+                raise kind(f"{path} is not a lattice result: its method is {method!r}")
+            self._sealed = SealedFile(path, file, kind, attributes=attributes)
             super().__init__(self._sealed.names)
             self.attributes: Mapping[str, Any] = self._sealed.attributes
             for wrong in self._wrong():
@@ -182,12 +188,12 @@ class CheckedLattice(StoredData):
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end."""
+        """Return whether the run came to its end."""
         return self._sealed.complete
 
     @property
     def sampled(self) -> tuple[Field, ...]:
-        """What it holds of every sample: an earlier version recorded less."""
+        """Fields of every sample in the file: an earlier version recorded fewer."""
         return tuple(each for each in SAMPLED if each.name in self)
 
     def __getitem__(self, name: str) -> Any:
@@ -227,19 +233,19 @@ class CheckedLattice(StoredData):
         """For each run, the number of samples before the first that is not what was written."""
         stored, marks = self._file[CHECKSUMS][()], self._file[MARKS][()]
         shape = self._file["counts"].shape[:-2]
-        found = []
+        whole = []
         for replica, done in enumerate(marks.tolist()):
             lead = tuple(map(int, np.unravel_index(replica, shape))) if shape else ()
-            found.append(self._whole_samples(replica, lead, done, stored[replica]))
-        return found
+            whole.append(self._whole_samples(replica, lead, done, stored[replica]))
+        return whole
 
     def _whole_samples(self, replica: int, lead: tuple[int, ...], done: int, stored: Array) -> int:
         for start in range(0, done, _READ):
             part = (*lead, slice(start, min(done, start + _READ)))
             columns = [self._file[each.name][part] for each in self.sampled]
             for at in range(len(columns[0])):
-                found = sample_sum(replica, start + at, (column[at] for column in columns))
-                if found != int(stored[start + at]):
+                checksum = sample_sum(replica, start + at, (column[at] for column in columns))
+                if checksum != int(stored[start + at]):
                     return start + at
         return done
 
@@ -272,11 +278,10 @@ class CheckedLattice(StoredData):
         lead = (*points, *((replicas,) if replicas > 1 else ()))
         runs = math.prod(lead)
         for each in self.sampled:
-            found, wanted = file[each.name], (*lead, *each.shape(sizes))
-            if found.shape != wanted or found.dtype != np.dtype(each.dtype):
-                yield (
-                    f"/{each.name} is {found.dtype} {list(found.shape)}, not {each.dtype} {wanted}"
-                )
+            dataset, wanted = file[each.name], (*lead, *each.shape(sizes))
+            if dataset.shape != wanted or dataset.dtype != np.dtype(each.dtype):
+                is_now = f"{dataset.dtype} {list(dataset.shape)}"
+                yield f"/{each.name} is {is_now}, not {each.dtype} {wanted}"
         yield from self._wrong_points(file, points)
         yield from self._wrong_marks(file, runs, samples)
         names = self._sealed.names
@@ -291,7 +296,7 @@ class CheckedLattice(StoredData):
                 yield f"/{name} has not a checksum for each chunk"
 
     def _wrong_marks(self, file: h5py.File, runs: int, samples: int) -> Iterator[str]:
-        """What says how far each run is, and the checksums of its samples."""
+        """Contradictions in the marks of the samples that are there, and in their checksums."""
         marks = file[MARKS][()]
         if (marks.dtype.kind, marks.shape) != ("i", (runs,)):
             yield f"/{MARKS} is {marks.dtype} {list(marks.shape)}, not a number for each run"
@@ -303,7 +308,7 @@ class CheckedLattice(StoredData):
             yield "it has not a checksum for each sample"
 
     def _wrong_points(self, file: h5py.File, points: tuple[int, ...]) -> Iterator[str]:
-        """What each point of a sweep must have of its own."""
+        """Contradictions in the datasets of the points of a sweep."""
         for name in (f"points/{one}" for one in OF_POINTS if points):
             if name not in self._sealed.names:
                 yield f"it has no /{name}"

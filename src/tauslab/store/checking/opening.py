@@ -26,10 +26,10 @@ CHAINS, CME = "pmmh", "cme"
 # What files hold that are no ensembles, by method.
 OTHER_KINDS = {
     METHOD_OF_LATTICES: "a lattice run", METHOD_OF_DBNS: "a dynamic Bayesian network",
-    WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered course",
-    FILTERS: "filtered courses", SENSITIVITY: "derivatives of means",
+    WEIGHTED: "a rare event", SPLITTING: "a rare event", FILTER: "a filtered trajectory",
+    FILTERS: "filtered trajectories", SENSITIVITY: "derivatives of means",
     POPULATION: "a population of cells", CHAINS: "chains of parameters",
-    CME: "the law of a network",
+    CME: "the distribution of a network",
 }  # fmt: skip
 # Formats of the files that `tauslab.store.state` writes.
 _CHECKPOINTS = ("tauslab particles", "tauslab chains", "tauslab rare events")
@@ -114,11 +114,11 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
         if not path.is_file():
             return None
         with reading(path, InputFileError), open_hdf5(path) as file, ended_by_signals():
-            found = safe_attributes(file)
+            attributes = safe_attributes(file)
     except OSError:
         return None
-    method = found.get("method")
-    return method if isinstance(method, str) and found.get("format") == FORMAT else None
+    method = attributes.get("method")
+    return method if isinstance(method, str) and attributes.get("format") == FORMAT else None
 
 
 def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> dict[str, Any]:
@@ -129,14 +129,14 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
     TauslabError
         A `kind`: it is of another program or another version.
     """
-    found = safe_attributes(file)
-    if found.get("format") in _CHECKPOINTS:
+    attributes = safe_attributes(file)
+    if attributes.get("format") in _CHECKPOINTS:
         raise kind(
             f"{path} is no result but a checkpoint: repeat the call that wrote it with "
             f"{opt('checkpoint', path)}, and it goes on"
         )
-    require_format(path, found, "a result", kind)
-    return found
+    require_format(path, attributes, "a result", kind)
+    return attributes
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _is_ours(handler: Any) -> bool:
-    """Whether it belongs to a run, or is what Python begins with; a user's own one stays."""
+    """Return whether it belongs to a run, or is what Python begins with; a user's own one stays."""
     if handler is signal.default_int_handler:
         return False
     return str(getattr(handler, "__module__", "")).partition(".")[0] == "tauslab"

@@ -1,4 +1,4 @@
 """The contents of a result file: datasets, types, axes, statistics as integers.
 
-A pure function of the job; nothing here writes.
+A pure function of the job; this package writes nothing.
 """

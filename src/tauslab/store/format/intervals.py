@@ -1,4 +1,4 @@
-"""Intervals of 95 %, which hold also where few samples tell something.
+"""Intervals of 95 %, which hold also where few samples are informative.
 
 Of n samples of which a few are far from all others, the mean is known as well as a count of these
 few. How many they are is the `informative` number, and `widening` lengthens the normal interval by
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import FloatArray
 
-Z = 1.959963984540054  # 97.5 % quantile of the normal law
+Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
 # Informative samples below which an interval is by chance itself, which a warning says.
 FEWEST_INFORMATIVE = 8
 _LARGEST = 600.0  # whose exponential is finite
@@ -58,8 +58,8 @@ def unequal_runs(runs: FloatArray) -> tuple[float, float]:
     Estimates of rare events are skewed, and what the largest would be no run may show; logarithms
     are not. So the ends are the mean times and over exp(t e), with its relative standard error e
     and Student's t; upwards with `widening`, and at least as far as the interval for a lognormal
-    law beside zeros reaches (Cox, in Land 1972, Technometrics 14, 145): log of the part that is
-    not 0, plus mean and half the variance of logarithms.
+    distribution beside zeros reaches (Cox, in Land 1972, Technometrics 14, 145): log of the part
+    that is not 0, plus mean and half the variance of logarithms.
 
     Returns
     -------

@@ -18,9 +18,9 @@ from tauslab.store.format.flat import Selection, selections
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Exact sums by name, all uint64: those of `kernels.ensemble.sums`, and histogram/SPECIES
-# ``[time, bin]``. A sweep puts an axis of points before theirs. Those of counts are added modulo
-# 2^64, those of real quantities, obs_..., are merged as `windows` says.
+# Exact sums by name, all uint64: as in `kernels.ensemble.sums`, and histogram/SPECIES
+# ``[time, bin]``. A sweep puts an axis of points before theirs. Sums of counts are added modulo
+# 2^64, sums of real quantities, obs_..., are merged as `windows` says.
 Accumulators = dict[str, npt.NDArray[np.uint64]]
 
 MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
@@ -95,7 +95,7 @@ class Layout:
     format_version
         Of the file: one that an earlier version began lacks what came later.
     amount_unit, time_unit
-        Their names, such as ``molecules`` and ``s``; empty where the model does not tell.
+        Their names, such as ``molecules`` and ``s``; empty where the model states none.
 
     Raises
     ------
@@ -160,7 +160,7 @@ class Layout:
 
     @property
     def real_groups(self) -> tuple[RealGroup, ...]:
-        """The arrays in which real quantities are stored; of those without any, none."""
+        """The arrays in which real quantities are stored; none where there are none."""
         species = len(self.species) if self.amounts else 0
         groups = (
             RealGroup("amounts", self.species, "species", slice(0, species)),
@@ -180,7 +180,7 @@ class Layout:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """Axes before those of a statistic: the points of a sweep, or none."""
+        """Axes in front of a statistic: the points of a sweep, or none."""
         return () if self.sweep is None else (self.points,)
 
     @property
@@ -190,12 +190,12 @@ class Layout:
 
     @property
     def wide(self) -> bool:
-        """Whether so many trajectories are summed that sums of counts need more than 64 bits."""
+        """Return whether sums of counts over the trajectories need more than 64 bits."""
         return bool(self.counted) and (self.per_sum or self.n) > MOST_NARROW
 
     @property
     def sum_lead(self) -> tuple[int, ...]:
-        """Axes before those of a sum: the points of a sweep, or groups, or none."""
+        """Axes in front of a sum: the points of a sweep, or groups, or none."""
         return (-(-self.total // self.per_sum),) if self.per_sum else ()
 
     @property
@@ -220,7 +220,7 @@ class Layout:
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Whether sums are recorded that no recorded samples can give back."""
+        """Return whether sums are recorded that no recorded samples can give back."""
         return not self.trajectories and bool(self.statistics or self.histograms)
 
     def block_rows(self, first: int, end: int) -> tuple[int, int]:

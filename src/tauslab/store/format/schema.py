@@ -1,4 +1,4 @@
-"""Which datasets a layout gives, with shapes, types, fill values and dimension scales."""
+"""Datasets of a layout, with shapes, types, fill values and dimension scales."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class DatasetSpec:
 
     @property
     def needs_filling(self) -> bool:
-        """Whether fill values have to be written: not over content, and not where they are zero."""
+        """Return whether fill values are to be written: they are not zero, over no content."""
         return self.prefill and self.data is None and self.fill != 0 and self.n_bytes > 0
 
     def filled(self, contents: Contents) -> DatasetSpec:
@@ -202,7 +202,7 @@ def row_spec(layout: Layout, array: RowArray) -> DatasetSpec:
         (*_lead_axes(layout), "trajectory", *array.axes),
         array.fill,
         chunks=chunk_shape(layout, array),
-        # The status is small, and tells what is missing wherever rows have no fill values.
+        # The status is small, and says what is missing wherever rows have no fill values.
         prefill=array.name == "status" or layout.payload_bytes <= PREFILL_BYTES,
         opened=True,
     )
@@ -215,7 +215,7 @@ def checksum_spec(layout: Layout, slots: int) -> DatasetSpec:
 
 
 def segment_specs(layout: Layout, slots: int) -> list[DatasetSpec]:
-    """Datasets of a part that has room for `slots` storage blocks, in any order.
+    """Datasets of a part for `slots` storage blocks, in any order.
 
     Contiguous, so that the data of slot i begins at i times the bytes of a block.
     """

@@ -25,7 +25,7 @@ Words = npt.NDArray[np.uint64]
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _CELLS_AT_ONCE = 1 << 16
-_GROUPS_AT_ONCE = 1 << 16  # of sums over groups, so that those of counts do not wrap
+_GROUPS_AT_ONCE = 1 << 16  # of sums over groups, so that sums of counts do not wrap
 _LARGEST = {field.name for field in REALS if field.merge == "max"}
 
 
@@ -65,7 +65,7 @@ Get = Callable[[str, int], npt.NDArray[Any]]
 
 
 def stored_fields(layout: Layout) -> Iterator[Field]:
-    """Datasets of /statistics but those of histograms, by their names there."""
+    """Datasets of /statistics but those of histograms, by their names in it."""
     if not layout.statistics:
         return
     yield Field("n", ("time",))
@@ -90,8 +90,8 @@ def add_accumulators(total: Accumulators, more: Accumulators, where: slice = sli
     """Add `more` to `total` in place; in a sweep, at the points `where`.
 
     The order of such additions does not matter. Sums of counts are added modulo 2^64. Where `total`
-    has room for more than 2^32 trajectories and `more` is of a launch, which has fewer, words of 64
-    bits are cut into halves that are added apart: those of 2^31 launches fit.
+    is for more than 2^32 trajectories and `more` is of a launch, which has fewer, words of 64
+    bits are cut into halves that are added apart: halves of 2^31 launches fit.
     """
     if "sum_high" in total and "sum_high" not in more:
         more = _halves(more)
@@ -126,7 +126,7 @@ def sum_over_ranks(comm: Communicator, sums: Accumulators) -> Accumulators:
 
 
 def _halves(sums: Accumulators) -> Accumulators:
-    """Sums of a launch as those of a layout with room for more trajectories."""
+    """Sums of a launch in the words of a layout for more trajectories."""
     halves: Accumulators = {}
     for power in (power for power in POWERS if power.words[0] in sums):
         words = [sums[name] for name in power.words[:-1]]
@@ -182,26 +182,26 @@ def cancelled(layout: Layout, totals: Accumulators) -> list[str]:
     mean, _ = windows.moments(n[lost], top[lost], sums[lost], squares[lost])
     rough = np.zeros_like(lost)
     rough[lost] = np.abs(mean) < np.ldexp(1.0, windows.exponents(top[lost]) + 40)
-    found = rough.reshape(-1, len(layout.reals)).any(axis=0)
-    return [layout.reals[index] for index in np.flatnonzero(found)]
+    somewhere = rough.reshape(-1, len(layout.reals)).any(axis=0)
+    return [layout.reals[index] for index in np.flatnonzero(somewhere)]
 
 
 def _counts(layout: Layout, totals: Accumulators) -> dict[str, npt.NDArray[Any]]:
-    found = {"n": totals["n"], **_packed_powers(layout.powers, totals)}
-    mean, variance = _count_moments(totals["n"][..., None], found)
-    return found | {"mean": mean, "variance": variance}
+    contents = {"n": totals["n"], **_packed_powers(layout.powers, totals)}
+    mean, variance = _count_moments(totals["n"][..., None], contents)
+    return contents | {"mean": mean, "variance": variance}
 
 
 def _packed_powers(
     powers: Sequence[Power], totals: Accumulators
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Datasets of sums of powers, by their names."""
-    found: dict[str, npt.NDArray[np.generic]] = {}
+    contents: dict[str, npt.NDArray[np.generic]] = {}
     for power in powers:
         words = _packed([totals[name] for name in power.words if name in totals])
         fields = power.fields(wide="sum_high" in totals)
-        found |= {f.name: word.view(f.dtype) for f, word in zip(fields, words, strict=True)}
-    return found
+        contents |= {f.name: word.view(f.dtype) for f, word in zip(fields, words, strict=True)}
+    return contents
 
 
 def count_moments(sums: Accumulators) -> tuple[FloatArray, FloatArray]:
@@ -248,7 +248,7 @@ def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators
 
     How a wide sum was cut into words does not matter: only what they add up to.
     """
-    found: Accumulators = {}
+    sums: Accumulators = {}
 
     def whole(name: str, axis: int = -1) -> npt.NDArray[Any]:
         del axis
@@ -259,33 +259,33 @@ def stored_accumulators(layout: Layout, data: Mapping[str, Any]) -> Accumulators
         return np.concatenate(parts, axis=axis)
 
     if layout.statistics and layout.counted:
-        found["n"] = whole("n").view(np.uint64)
-        found |= stored_powers(layout.powers, whole, wide="statistics/sum_hi" in data)
+        sums["n"] = whole("n").view(np.uint64)
+        sums |= stored_powers(layout.powers, whole, wide="statistics/sum_hi" in data)
     if layout.statistics and layout.reals:
-        found |= stored_reals(joined)
+        sums |= stored_reals(joined)
     for spec in layout.histograms:
         name = f"histogram/{spec.species}"
-        found[name] = whole(name).view(np.uint64)
-    return found
+        sums[name] = whole(name).view(np.uint64)
+    return sums
 
 
 def stored_powers(powers: Sequence[Power], get: Get, *, wide: bool) -> Accumulators:
     """Accumulators of sums of powers of counts, from their datasets."""
-    found: Accumulators = {}
+    sums: Accumulators = {}
     for power in powers:
         stored = [get(field.name, -1).view(np.uint64) for field in power.fields(wide=wide)]
         names = power.words if wide else power.words[:-1]
-        found |= dict(zip(names, _unpacked(stored, len(names)), strict=True))
-    return found
+        sums |= dict(zip(names, _unpacked(stored, len(names)), strict=True))
+    return sums
 
 
 def stored_reals(get: Get) -> Accumulators:
     """Accumulators of sums of real quantities, from their datasets."""
-    found: Accumulators = {}
+    sums: Accumulators = {}
     for each in _STORED_REALS:
         axis = 1 - len(_REALS[each.accumulator].axes)  # digits are the last
-        found[each.accumulator] = each.decode(get(each.name, axis)).view(np.uint64)
-    return found
+        sums[each.accumulator] = each.decode(get(each.name, axis)).view(np.uint64)
+    return sums
 
 
 def _packed(words: Sequence[Words]) -> list[Words]:
@@ -311,7 +311,7 @@ def _exact_moments(
     """Mean and variance from exact sums of 128 bits, each its high and low words.
 
     Numerators can pass 128 bits, so Python's integers divide them; a few cells at a time, since
-    those take much memory.
+    they take much memory.
     """
     mean, variance = np.full(n.size, np.nan), np.full(n.size, np.nan)
     words = [part.ravel() for part in (n, *total, *squares)]
@@ -327,7 +327,7 @@ def _exact_moments(
 
 
 def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int = 0) -> Accumulators:
-    """Accumulators of recorded samples, equal to those that a device adds up.
+    """Accumulators of recorded samples, equal to the sums of a device.
 
     Parameters
     ----------
@@ -335,11 +335,11 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
         ``counts`` i32 ``[m, time, species]`` or ``amounts`` f64; ``observables`` f64
         ``[m, time, observable]`` where there are any.
     start
-        Trajectory of the first row, which tells the points of a sweep.
+        Trajectory of the first row, which gives the points of a sweep.
 
     Returns
     -------
-    Those of the layout; in a sweep of the points only that the rows belong to.
+    Accumulators of the layout; in a sweep only of the points that the rows belong to.
     """
     rows = len(
         next(arrays[name] for name in ("counts", "amounts", "observables") if name in arrays)
@@ -373,15 +373,15 @@ def count_sums(
 
 def _limbs(values: Words, power: Power) -> list[Words]:
     """A power of numbers below 2^31 as limbs of 32 bits, the lowest first."""
-    found = [values]
-    while len(found) < len(power.words) - 1:
+    limbs = [values]
+    while len(limbs) < len(power.words) - 1:
         carry, product = np.zeros_like(values), list[Words]()
-        for limb in found:
+        for limb in limbs:
             whole = limb * values + carry  # below 2^63
             product.append(whole & _LOW)
             carry = whole >> _HALF
-        found = [*product, carry]
-    return found
+        limbs = [*product, carry]
+    return limbs
 
 
 def real_sums(values: FloatArray, cuts: npt.NDArray[np.intp]) -> Accumulators:

@@ -1,4 +1,4 @@
-"""Which versions of the program wrote a file: those that began, completed and enlarged it."""
+"""Versions of the program that wrote a file: that began, completed or enlarged it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def this_program() -> str:
 
 
 def writers_of(data: Any) -> tuple[str, ...]:
-    """Versions that wrote a result, the first one first; none in a file that does not tell."""
+    """Versions that wrote a result, the first one first; none in a file without a list of them."""
     if WRITERS not in data:
         return ()
-    found = np.asarray(data[WRITERS][()]).ravel().tolist()
-    return tuple(name.decode("utf-8", "replace") for name in found if name)
+    stored = np.asarray(data[WRITERS][()]).ravel().tolist()
+    return tuple(name.decode("utf-8", "replace") for name in stored if name)
 
 
 def with_this_program(*before: Sequence[str]) -> Names:
@@ -47,11 +47,11 @@ def other_bits(attributes: Mapping[str, Any], engine: str) -> str:
     engine
         A name of `BITS_SINCE`.
     """
-    found = int(attributes.get(BITS, 1))
-    if BITS_SINCE[engine] <= found <= BITS_VERSION:
+    bits = int(attributes.get(BITS, 1))
+    if BITS_SINCE[engine] <= bits <= BITS_VERSION:
         return ""
     program = attributes.get("tauslab_version", "?")
     return (
-        f"was begun by tauslab {program} with bits of version {found}, and {this_program()} gives "
+        f"was begun by tauslab {program} with bits of version {bits}, and {this_program()} gives "
         "other bits for the same seed"
     )

@@ -116,8 +116,8 @@ def whole(digits: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
 
 def loses(top: Words, low: Words) -> npt.NDArray[np.bool_]:
     """Mask of sums whose values have bits below the window; `low` is as `add_reals` gives it."""
-    found: npt.NDArray[np.bool_] = (low > 0) & (1024 - low.astype(np.int64) < exponents(top))
-    return found
+    lost: npt.NDArray[np.bool_] = (low > 0) & (1024 - low.astype(np.int64) < exponents(top))
+    return lost
 
 
 def add_reals(values: FloatArray, cuts: npt.NDArray[np.intp]) -> dict[str, Words]:
@@ -135,19 +135,19 @@ def add_reals(values: FloatArray, cuts: npt.NDArray[np.intp]) -> dict[str, Words
     shapes: dict[str, tuple[int, ...]]
     shapes = {k: (len(cuts), cells) for k in ("n", "infinite", "top", "low")}
     shapes |= {name: (count, len(cuts), cells) for name, count in digits.items()}
-    found = {name: np.zeros(shape, np.uint64) for name, shape in shapes.items()}
+    sums = {name: np.zeros(shape, np.uint64) for name, shape in shapes.items()}
     for rows, where, own in _pieces(flat, cuts):
         for name, part in _range(_Numbers(rows), own).items():
-            np.maximum(found[name][where], part, out=found[name][where])
+            np.maximum(sums[name][where], part, out=sums[name][where])
     for rows, where, own in _pieces(flat, cuts):
         size, lengths = _Numbers(rows), np.diff(own, append=len(rows))
-        top = np.repeat(found["top"][where], lengths, axis=0)
+        top = np.repeat(sums["top"][where], lengths, axis=0)
         for name, part in _digit_sums(size, top, own).items():
-            found[name][..., where, :] += part
+            sums[name][..., where, :] += part
     lead = (len(cuts), *values.shape[1:])
     return {
         name: np.moveaxis(part, 0, -1).reshape(*lead, -1) if name in digits else part.reshape(lead)
-        for name, part in found.items()
+        for name, part in sums.items()
     }
 
 
@@ -246,7 +246,7 @@ def _moved(high: Words, low: Words, shift: IntArray) -> tuple[Words, Words, Word
 def _digit(words: tuple[Words, Words, Words], k: int) -> Words:
     """Digit k."""
     first, bit = divmod(k * DIGIT_BITS, 64)
-    found = words[first] >> np.uint64(bit)
+    digit = words[first] >> np.uint64(bit)
     if bit > 64 - DIGIT_BITS:
-        found |= words[first + 1] << np.uint64(64 - bit)
-    return found & _DIGIT
+        digit |= words[first + 1] << np.uint64(64 - bit)
+    return digit & _DIGIT

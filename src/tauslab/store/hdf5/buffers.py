@@ -142,7 +142,7 @@ class _DiskBuffer(SparseBuffer):
 
 
 class Hdf5OnDisk:
-    """An HDF5 file that is being written, for a `with` statement; its end tells of a failed write.
+    """An HDF5 file that is written in a `with` statement, whose end raises that a write failed.
 
     Parameters
     ----------

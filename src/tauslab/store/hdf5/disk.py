@@ -13,7 +13,7 @@ from tauslab.base.files.drafts import create_new, draft_of, require_replaceable
 from tauslab.base.files.opening import could_not_read
 from tauslab.base.option_names import opt
 
-_ERRNO = re.compile(r"errno = (\d+)")  # in what HDF5 tells
+_ERRNO = re.compile(r"errno = (\d+)")  # in the errors of HDF5
 
 
 class Disk:
@@ -45,15 +45,15 @@ class Disk:
 
     def free_bytes(self, folder: Path) -> int:
         """Bytes that may still be written to the file system of `folder`."""
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize
+        stated = os.statvfs(folder)
+        return stated.f_bavail * stated.f_frsize
 
 
 def write_error(path: Path, error: BaseException) -> OutputError:
     """One sentence for a failed write."""
     number = getattr(error, "errno", None)
-    if not number and (told := _ERRNO.search(str(error))):
-        number = int(told[1])
+    if not number and (match := _ERRNO.search(str(error))):
+        number = int(match[1])
     reason = getattr(error, "strerror", None) or (os.strerror(number) if number else str(error))
     advice = ""
     if number in (errno.ENOSPC, errno.EDQUOT):

@@ -189,7 +189,7 @@ class RawFile:
 
 
 def stored_writers(path: Path) -> tuple[str, ...]:
-    """Versions of the program that wrote a result; none where a file does not tell."""
+    """Versions of the program that wrote a result; none where a file has no list of them."""
     with reading_back(path) as file:
         return writers_of(file)
 

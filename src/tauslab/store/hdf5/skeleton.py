@@ -1,10 +1,10 @@
 """New HDF5 files, built in memory and then written by us.
 
 HDF5 cannot recover from a failed write: its library state is damaged, and the process may crash at
-exit. So HDF5 never writes to a disk here. It lays a file out in memory, where the large arrays are
+exit. So HDF5 never writes to a disk. It lays a file out in memory, where the large arrays are
 holes, and a full disk or a used-up quota shows as a plain error of our own writes. What is too
 large for that is written by HDF5 through `buffers.Hdf5OnDisk`. Rows that lie in several files are
-shown as those of one by virtual datasets.
+shown as one by virtual datasets.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def build_file(
     extend
         Adds more to the file, which may not be large.
     opened
-        Names of the datasets among those whose values are not sealed.
+        Names of datasets whose values are not sealed.
     shared
         Lay it out for many writers through HDF5: large arrays begin at whole mebibytes, and its
         format has no note of a writer in its head, which a killed one would leave there.
@@ -68,8 +68,8 @@ def build_file(
 
     needed = sum(spec.n_bytes for spec in specs) + _METADATA_BYTES
     if needed > (free := disk.free_bytes(path.parent)):
-        told = f"the file takes {in_bytes(needed)}, and {in_bytes(free)} are free"
-        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({told})")
+        sizes = f"the file takes {in_bytes(needed)}, and {in_bytes(free)} are free"
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({sizes})")
     image = SparseBuffer()
     # 1.10 is the first format with virtual datasets and with an index of fixed size for chunks.
     made: dict[str, Any] = {"libver": ("v110", "v110")}
@@ -197,7 +197,7 @@ class Mapped:
 
 
 def create_view(file: h5py.File, spec: DatasetSpec, fill: Any, mappings: Iterable[Mapped]) -> None:
-    """A dataset whose boxes are those of datasets of the same name; elsewhere it is `fill`.
+    """A dataset whose boxes are of datasets of the same name in other files, and `fill` elsewhere.
 
     Through HDF5's own calls: of runs on many ranks there are thousands of boxes, and h5py's
     `VirtualLayout` takes most of a millisecond for each.

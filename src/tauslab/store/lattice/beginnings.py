@@ -1,4 +1,4 @@
-"""Where each replica of an unfinished lattice run goes on: nothing before it may be missing.
+"""The place where each replica of an unfinished lattice run goes on, with nothing missing before.
 
 What a write error, a crash or a hand took of frames and samples is computed again: a replica goes
 on from its last state before the first gap.
@@ -46,7 +46,7 @@ def beginnings(
     samples
         For each run, how many samples from the first on are whole.
     parts, damaged
-        Parts that are whole, and those that are not.
+        Parts that are whole, and parts that are not.
     """
     states = whole_states(parts, task.lattice.shape[0])
     begun: dict[int, Begun] = {}

@@ -96,8 +96,8 @@ def join_frames(
             opened.check()
     _attach_axes(file, particles, sites, time if changed else None)
     stored = np.zeros(chunk_grid(particles), "<u4")
-    for where, found in sums.items():
-        stored[where] = np.reshape(found, stored.shape[len(where) :])
+    for where, own in sums.items():
+        stored[where] = np.reshape(own, stored.shape[len(where) :])
     file["lattice/checksums"] = stored
     file["lattice/site_checksums"] = chunk_sums(sites)
 
@@ -107,7 +107,7 @@ def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...
     of_frame: dict[tuple[int, int], list[PartName]] = {}
     for part in parts:
         of_frame.setdefault((part.replica, part.number), []).append(part)
-    found: dict[tuple[int, ...], Cover] = {}
+    covers: dict[tuple[int, ...], Cover] = {}
     for run in range(task.runs):
         for number in range(len(task.frame_times)):
             cover = covering(of_frame.get((run, number), ()), task.lattice.shape[0])
@@ -116,8 +116,8 @@ def _covers(task: LatticeTask, parts: Sequence[PartName]) -> dict[tuple[int, ...
                     f"frame {number} of replica {run} lacks planes, of which a part was removed: "
                     f"{opt('resume')} computes it again"
                 )
-            found[(*place_of(task, run), number)] = cover
-    return found
+            covers[(*place_of(task, run), number)] = cover
+    return covers
 
 
 def _join_sites(
@@ -127,7 +127,7 @@ def _join_sites(
     lattice: LoweredLattice,
     chunk: int,
 ) -> None:
-    """Write site types: the model's, and then those of parts in which hooks have changed some."""
+    """Write site types: the model's, and then those that hooks changed, which parts hold."""
     for z in range(0, lattice.shape[0], chunk):
         end = min(z + chunk, lattice.shape[0])
         sites[(*where, slice(z, end))] = lattice.sites(z, end)
@@ -147,7 +147,7 @@ def _join_frame(
     chunk: int,
     sums: list[int],
 ) -> bool:
-    """Copy a frame: whole chunks as they are, those that slabs share put together anew.
+    """Copy a frame: whole chunks as they are, chunks that slabs share put together anew.
 
     Returns whether hooks had changed site types; `sums` gets the checksums of the chunks.
     """

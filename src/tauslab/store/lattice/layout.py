@@ -62,15 +62,15 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
 
 
 def _sweep_attributes(task: LatticeTask) -> dict[str, Any]:
-    """What is swept; the values are datasets, and are hashed here to be compared."""
+    """Attributes of a sweep; its values are datasets, and their hash is compared."""
     if task.sweep is None:
         return {}
     grid = task.sweep.grid
-    found = {
+    attributes = {
         "sweep": ",".join(task.sweep.names),
         "sweep_sha256": hashlib.sha256(task.sweep.values.astype("<f8").tobytes()).hexdigest(),
     }
-    return found if grid is None else found | {"grid": ",".join(map(str, grid))}
+    return attributes if grid is None else attributes | {"grid": ",".join(map(str, grid))}
 
 
 def lead_of(task: LatticeTask) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ def place_of(task: LatticeTask, run: int) -> tuple[int, ...]:
 
 
 def point_specs(task: LatticeTask) -> list[DatasetSpec]:
-    """What is swept ``[point]``, and what each point has of its own."""
+    """Datasets of swept values ``[point]``, and of what each point has of its own."""
     if task.sweep is None:
         return []
     points = task.sweep.points

@@ -51,7 +51,7 @@ class DamagedPartError(InputFileError):
 
 @dataclass(frozen=True)
 class HookState:
-    """What hooks changed: stochastic constants ``[reaction, site type]``, and what they noted.
+    """Changes by hooks: stochastic constants ``[reaction, site type]``, and what they noted.
 
     `sites` are the site types ``[plane, y, x]`` of the same planes as the particles; None where no
     hook changed any.
@@ -66,9 +66,9 @@ class HookState:
 class Piece:
     """Planes ``begin .. end - 1`` of a state: of a frame, or (`number` -1) only to go on from.
 
-    `replica` counts those of all points of a sweep as one row, as `LatticeTask` does. `state` has
-    the particles of these planes and those that wait there; what it counts since the start is that
-    of the whole lattice.
+    `replica` counts the replicas of all points of a sweep as one row, as `LatticeTask` does.
+    `state` has the particles of these planes, and the particles that wait there; its counts since
+    the start are of the whole lattice.
     """
 
     replica: int
@@ -95,7 +95,7 @@ class PartName:
 class Begun:
     """The state from which a replica continues: parts and their planes, in ascending order.
 
-    `hooked` tells whether the hooks of that step have been called.
+    `hooked` says whether the hooks of that step have been called.
     """
 
     step: int
@@ -124,19 +124,19 @@ def list_parts(folder: Path, steps_of_a_frame: Callable[[int], int]) -> list[Par
     InputFileError
         Another file lies among them.
     """
-    found = []
+    parts = []
     for path in part_files(folder):
         match = _NAME.fullmatch(path.name)
         if match is None:
             raise InputFileError(f"{path} is not a part of a lattice run of this version")
         replica, number, begin, end = (int(match[k]) for k in (1, 3, 4, 5))
         if match[2] == "frame":
-            found.append(
+            parts.append(
                 PartName(path, replica, number, number * steps_of_a_frame(replica), begin, end)
             )
         else:
-            found.append(PartName(path, replica, CHECKPOINT, number, begin, end))
-    return found
+            parts.append(PartName(path, replica, CHECKPOINT, number, begin, end))
+    return parts
 
 
 def covering(parts: Iterable[PartName], planes: int) -> list[tuple[Path, int, int]] | None:
@@ -167,12 +167,12 @@ def whole_states(parts: Iterable[PartName], planes: int) -> dict[int, list[Begun
     for part in parts:
         key = (part.replica, part.step, part.number == CHECKPOINT)
         by_state.setdefault(key, []).append(part)
-    found: dict[int, list[Begun]] = {}
+    states: dict[int, list[Begun]] = {}
     for (replica, step, hooked), alike in sorted(by_state.items()):
         cover = covering(alike, planes)
         if cover is not None:
-            found.setdefault(replica, []).append(Begun(step, hooked, cover))
-    return found
+            states.setdefault(replica, []).append(Begun(step, hooked, cover))
+    return states
 
 
 # -------------------------------------------------------------------- one file
@@ -207,7 +207,7 @@ def write_part(
     chunks: Sequence[bytes],
     identity: Mapping[str, Any],
 ) -> None:
-    """Write a piece whose chunks of `planes` planes are compressed; `identity` tells its run."""
+    """Write a piece whose chunks of `planes` planes are compressed; `identity` names its run."""
     state = piece.state
     with Hdf5OnDisk(path, disk, libver=("v110", "v110")) as opened:
         file = opened.file
@@ -254,7 +254,7 @@ def is_whole(path: Path, identity: Mapping[str, Any]) -> bool:
 def read_planes(
     part: tuple[Path, int, int], plane_sites: int, identity: Mapping[str, Any]
 ) -> tuple[LatticeState, HookState]:
-    """Some planes of a part, and those that wait there; the sums are of the whole lattice.
+    """Some planes of a part, and the particles that wait there; sums are of the whole lattice.
 
     Raises
     ------
@@ -263,8 +263,8 @@ def read_planes(
     """
     path, begin, end = part
 
-    def read(found: OpenPart) -> tuple[LatticeState, HookState]:
-        file, attributes = found.file, found.attributes
+    def read(opened: OpenPart) -> tuple[LatticeState, HookState]:
+        file, attributes = opened.file, opened.attributes
         waiting = np.zeros(len(file["waiting/site"]), WAITING)
         for name in ("site", "age", "particle"):
             waiting[name] = file[f"waiting/{name}"][...]
@@ -273,12 +273,12 @@ def read_planes(
         if not attributes["begin"] <= begin < end <= attributes["end"]:
             raise KeyError(f"planes {begin} to {end - 1}")
         state = LatticeState(
-            found.particles[begin - first : end - first],
+            opened.particles[begin - first : end - first],
             waiting[(plane >= begin) & (plane < end)], int(attributes["step"]),
             file["fired"][...], **{name: int(attributes.get(name, 0)) for name in SINCE_START},
         )  # fmt: skip
         own = slice(begin - int(attributes["begin"]), end - int(attributes["begin"]))
-        sites = None if found.sites is None else found.sites[own]
+        sites = None if opened.sites is None else opened.sites[own]
         return state, HookState(file["rates"][...], json.loads(file["memory"][()]), sites)
 
     return _reading(path, identity, read)
@@ -331,13 +331,13 @@ def _reading(path: Path, identity: Mapping[str, Any], read: Callable[[OpenPart],
         raise DamagedPartError(f"{path} is not a whole part of a lattice run: {error}") from None
 
 
-def _check_identity(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    if found.get("kind") != _KIND:
+def _check_identity(path: Path, attributes: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    if attributes.get("kind") != _KIND:
         raise InputFileError(f"{path} is not a part of a lattice run")
     for name, wanted in identity.items():
-        if found.get(name) != wanted:
+        if attributes.get(name) != wanted:
             raise InputFileError(
-                f"{path} is of another run: its {name} is {found.get(name)}, not {wanted}"
+                f"{path} is of another run: its {name} is {attributes.get(name)}, not {wanted}"
             )
 
 

@@ -119,8 +119,8 @@ class LatticeWriter:
             checked = CheckedLattice(self.path, file)
             complete = checked.complete
             engine = "lattice with reactions" if self._task.lattice.reactions else "lattice"
-            if not complete and (told := other_bits(checked.attributes, engine)):
-                raise InputFileError(f"{self.path} {told}: run it again ({opt('overwrite')})")
+            if not complete and (difference := other_bits(checked.attributes, engine)):
+                raise InputFileError(f"{self.path} {difference}: run it again ({opt('overwrite')})")
             if not complete and "truncated_passes" not in checked:
                 raise InputFileError(
                     f"{self.path} was begun by tauslab {checked.attributes['tauslab_version']}, "
@@ -135,10 +135,10 @@ class LatticeWriter:
                     f"{opt('resume')} goes on with the same"
                 )
             for name in sorted(names - MAY_DIFFER):
-                found, wanted = checked.attributes.get(name), wanted_attributes.get(name)
-                if found != wanted:
+                stored, wanted = checked.attributes.get(name), wanted_attributes.get(name)
+                if stored != wanted:
                     raise InputFileError(
-                        f"{self.path} was begun with {name} = {found}, not {wanted}: "
+                        f"{self.path} was begun with {name} = {stored}, not {wanted}: "
                         f"{opt('resume')} goes on with the same model and options only"
                     )
             if complete:

@@ -1,4 +1,4 @@
-"""What analyses give: arrays and a few numbers, which are all of a result and all of its file."""
+"""Results of analyses: arrays and a few numbers, which are all of a result and of its file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ArrayResult(ABC):
     _METHODS: ClassVar[tuple[str, ...]]
     _AXES: ClassVar[Mapping[str, str]]
     _OPTIONAL: ClassVar[tuple[str, ...]] = ()
-    _absent: Collection[str] = ()  # those that the file lacks from which this was read
+    _absent: Collection[str] = ()  # arrays that the file lacks from which this was read
 
     @abstractmethod
     def arrays(self) -> dict[str, Array]:
@@ -67,7 +67,7 @@ class ArrayResult(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What ``tauslab info --json`` tells; None for what is no number."""
+        """Facts that ``tauslab info --json`` prints; None for a number that is not finite."""
 
     @abstractmethod
     def lines(self) -> list[str]:
@@ -79,7 +79,7 @@ class ArrayResult(ABC):
 
     @abstractmethod
     def _attributes(self) -> dict[str, Any]:
-        """What a file says at its root; ``method`` is one of `_METHODS`."""
+        """Attributes of the root of a file; ``method`` is one of `_METHODS`."""
 
     @classmethod
     @abstractmethod
@@ -141,15 +141,15 @@ class ArrayResult(ABC):
                 if name not in sealed.names and name not in cls._OPTIONAL:
                     raise sealed.damaged(f"it has no /{name}")
             arrays = {name: _values(file[name]) for name in cls._AXES if name in sealed.names}
-        found = cls._of(State(path, attributes, arrays))
-        object.__setattr__(found, "_absent", cls._AXES.keys() - arrays)  # classes are frozen
-        return found
+        result = cls._of(State(path, attributes, arrays))
+        object.__setattr__(result, "_absent", cls._AXES.keys() - arrays)  # classes are frozen
+        return result
 
     def _recorded(self) -> dict[str, Array]:
         return {name: array for name, array in self.arrays().items() if name not in self._absent}
 
     def digest_lines(self) -> Lines:
-        """Name and SHA-256 of every array, but for those that an earlier version did not record."""
+        """Name and SHA-256 of every array that the version of the file recorded."""
         return digest_of(self._recorded())
 
     def digest(self) -> str:
@@ -179,7 +179,7 @@ class ArrayResult(ABC):
         )
 
     def _numbers(self) -> dict[str, str | int | float]:
-        """Those of `facts` that are one number or text."""
+        """Facts that are one number or text."""
         return {k: v for k, v in self.facts().items() if isinstance(v, str | int | float)}
 
     def _repr_html_(self) -> str:
@@ -188,10 +188,10 @@ class ArrayResult(ABC):
         rows = [
             [_cell(column[i]) for column in columns] for i in range(len(columns[0]))[:_MOST_ROWS]
         ]
-        told = f"<pre>{escape(chr(10).join(self.lines()))}</pre>"
+        lines = f"<pre>{escape(chr(10).join(self.lines()))}</pre>"
         more = len(columns[0]) - _MOST_ROWS
         facts = {name: _cell(value) for name, value in self._numbers().items()}
-        return card(type(self).__name__, facts, [told, table(shown.header, rows, more=more)])
+        return card(type(self).__name__, facts, [lines, table(shown.header, rows, more=more)])
 
 
 def head_of_file() -> dict[str, Any]:
@@ -226,8 +226,8 @@ def digest_of(arrays: Mapping[str, Array]) -> Lines:
 
 def numbers_or_none(values: npt.ArrayLike) -> Any:
     """Numbers as JSON has them, in lists as the array is: None for what is no number."""
-    found = np.asarray(values)
-    return np.where(np.isfinite(found), found.astype(object), np.array(None)).tolist()
+    array = np.asarray(values)
+    return np.where(np.isfinite(array), array.astype(object), np.array(None)).tolist()
 
 
 def _axes(names: str, array: Array) -> list[str]:

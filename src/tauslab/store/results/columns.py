@@ -1,6 +1,6 @@
 """One quantity of a result (a species or an observable), streamed over its trajectories.
 
-A result may be larger than memory, so everything here reads a run of trajectories at a time.
+A result may be larger than memory, so every function reads a run of trajectories at a time.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def quantile_levels(q: float | Sequence[float]) -> list[float]:
         raise ConfigError(f"quantile levels are a number or a list of some, not {q!r}")
     if levels.dtype.kind not in "iuf" or not ((levels >= 0) & (levels <= 1)).all():
         raise ConfigError(f"quantile levels must lie between 0 and 1, not {q!r}")
-    found: list[float] = levels.tolist()
-    return found
+    listed: list[float] = levels.tolist()
+    return listed
 
 
 def quantiles(column: Column, levels: Sequence[float]) -> npt.NDArray[Any]:
@@ -151,8 +151,8 @@ def sorted_quantiles(samples: npt.NDArray[Any], levels: Sequence[float]) -> Floa
     values.sort(axis=-2)
     n = there.sum(-2)
     ranks = [np.maximum(_rank(n, level), 1) - 1 for level in levels]
-    found = np.take_along_axis(values, np.stack(ranks, axis=-2), axis=-2)
-    return np.where(n[..., None, :] > 0, found, np.nan)
+    quantiles_there = np.take_along_axis(values, np.stack(ranks, axis=-2), axis=-2)
+    return np.where(n[..., None, :] > 0, quantiles_there, np.nan)
 
 
 def _table_quantile(counted: UintArray, low: float, level: float) -> FloatArray:
@@ -175,20 +175,20 @@ def _valid(values: npt.NDArray[Any]) -> BoolArray:
 
 
 def apart(names: Sequence[str], taken: Collection[str], suffix: str) -> tuple[str, ...]:
-    """Names beside those that are taken: what has a taken one is called ``NAME_suffix``.
+    """Names beside the taken ones: a name that is taken becomes ``NAME_suffix``.
 
     >>> apart(("X", "time"), ("trajectory", "time"), "species")
     ('X', 'time_species')
     """
-    used, found = {*taken, *names}, []
+    used, chosen = {*taken, *names}, []
     for name in names:
         if name in taken:
             name = f"{name}_{suffix}"  # noqa: PLW2901
             while name in used:
                 name += "_"  # noqa: PLW2901
         used.add(name)
-        found.append(name)
-    return tuple(found)
+        chosen.append(name)
+    return tuple(chosen)
 
 
 def texts(dataset: Any) -> tuple[str, ...]:

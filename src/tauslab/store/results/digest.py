@@ -24,7 +24,7 @@ from tauslab.store.results import columns
 from tauslab.store.results.columns import texts
 from tauslab.store.results.result import Result
 
-# The version of the file format whose fields are covered: those that came later are not, so that
+# The version of the file format whose fields are covered: later ones are not, so that
 # the digest of a run stays what it was.
 COVERED = 2
 

@@ -33,7 +33,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Moments(NamedTuple):
-    """Of a summary over the trajectories for which it is a number: how many, mean, deviation.
+    """Number of trajectories for which a summary is a number, and its mean and deviation there.
 
     `n`, `mean` and `std` are arrays ``[point]``, without a sweep single numbers.
     """
@@ -60,8 +60,8 @@ class EnsembleData(Recorded):
         Returns
         -------
         int32 ``[trajectory, time, species]``; ``[trajectory, time]`` for a single name. -1 after
-        the end of a trajectory that overflowed, met a NaN or reached its limit of steps, which a
-        warning tells of a file. An unfinished run gives the trajectories that are there.
+        the end of a trajectory that overflowed, met a NaN or reached its limit of steps; of a file
+        there is a warning then. An unfinished run gives the trajectories that are there.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class EnsembleData(Recorded):
     def final(self, name: str) -> npt.NDArray[np.int32] | FloatArray:
         """Counts or amounts of a species at the last sample time ``[trajectory]``.
 
-        -1, of amounts NaN, where a trajectory ended early, which a warning tells of a file. An
+        -1, of amounts NaN, where a trajectory ended early; of a file there is a warning then. An
         unfinished run gives the trajectories that are there.
 
         Raises
@@ -115,10 +115,10 @@ class EnsembleData(Recorded):
         stored = "final" if "final" in self.data else place_of(self, name)[0]
         dataset = dataset_of(self, stored, "final")
         place = (index,) if stored == "final" else (-1, index)
-        found = rows_there(self, dataset, place, missing=math.nan if self.continuous else None)
+        values = rows_there(self, dataset, place, missing=math.nan if self.continuous else None)
         if not self.continuous:
             self._warn_of_ends()
-        return found
+        return values
 
     def summary(self, name: str) -> FloatArray:
         """A recorded number per trajectory, f64 ``[trajectory]``.
@@ -202,8 +202,8 @@ class EnsembleData(Recorded):
                 f"{self.name} has no /statistics/sumcube_lo: an earlier version of tauslab wrote "
                 "it, which summed no third powers: run it again"
             )
-        found = sums.skewness(self, name)
-        return found if self.swept else found[0]
+        values = sums.skewness(self, name)
+        return values if self.swept else values[0]
 
     def quantile(self, name: str, q: float | Sequence[float]) -> FloatArray:
         """Quantile over the trajectories, from recorded samples.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _SUMMARIES = "summary/"
-_COUNTS = ("counts", "final")  # whole numbers, of which those below 0 stand for what is not there
+_COUNTS = ("counts", "final")  # whole numbers; one below 0 stands for a sample that is not there
 _MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
 _DIMENSIONS = {
     "counts": ("trajectory", "time", "species"),
@@ -100,7 +100,7 @@ def to_dask(result: Recorded, name: str, blocks: int | None = None) -> dask.arra
 
 
 def _there(result: Recorded, name: str, array: dask.array.Array) -> dask.array.Array:
-    """Without trajectories of unfinished blocks; NaN for counts of those that ended early."""
+    """Drop trajectories of unfinished blocks; NaN for counts of trajectories that ended early."""
     import dask.array
 
     if dimensions(name)[:1] != ("trajectory",):
@@ -158,7 +158,7 @@ def to_xarray(result: Recorded, *, chunked: bool = False) -> xarray.Dataset:
 
 
 def _values(result: Recorded, name: str, *, chunked: bool) -> Any:
-    """What a dataset holds of finished blocks; NaN for counts of trajectories that ended early."""
+    """A dataset of finished blocks; NaN for counts of trajectories that ended early."""
     rows = dimensions(name)[:1] == ("trajectory",)
     if chunked and rows and result.path is not None:
         return to_dask(result, name)
@@ -178,7 +178,7 @@ def _with_units(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
 
 
 def _in_chunks(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
-    """With dask arrays in place of those that have a row per trajectory."""
+    """With dask arrays in place of arrays that have a row per trajectory."""
     paths = [name for name, dims in _DIMENSIONS.items() if dims[0] == "trajectory"]
     paths += [_SUMMARIES + name for name in result.summaries]
     for path in paths:

@@ -19,8 +19,8 @@ from tauslab.store.results.samples import foremost
 from tauslab.store.results.validity import numbers_of_ends
 from tauslab.store.targets import parts_folder
 
-# Root attributes that a line of their own tells, or that only programs need.
-_TOLD = {
+# Root attributes that have a line of their own, or that only programs need.
+_SAID = {
     "format", "format_version", "tauslab_version", "method", "seed", "model_sha256", "command",
     "created", "approximate", "n", "block", "record", "storage", "run", "sweep", "grid",
     "amount_unit", "time_unit", BITS,
@@ -58,7 +58,7 @@ def described(result: EnsembleData) -> Iterator[tuple[str, str]]:
     yield "recorded", ", ".join(_recorded(result)) or "nothing"
     if result.complete:
         yield "status", _statuses(result)
-    choices = [f"{k} = {v}" for k, v in sorted(attributes.items()) if k not in _TOLD]
+    choices = [f"{k} = {v}" for k, v in sorted(attributes.items()) if k not in _SAID]
     if choices:
         yield "choices", ", ".join(choices)
     if "command" in attributes:
@@ -137,11 +137,11 @@ def _recorded(result: EnsembleData) -> list[str]:
         ("final", "final"),
         ("statistics/n", "statistics"),
     )
-    found = list(dict.fromkeys(option for name, option in known if name in result.data))
+    listed = list(dict.fromkeys(option for name, option in known if name in result.data))
     prefix = "statistics/histogram/"
     names = [key.removeprefix(prefix) for key in result.data if key.startswith(prefix)]
-    found += [f"histogram of {name}" for name in names if f"{name}_edges" in names]
-    return found + [f"summary {name}" for name in result.summaries]
+    listed += [f"histogram of {name}" for name in names if f"{name}_edges" in names]
+    return listed + [f"summary {name}" for name in result.summaries]
 
 
 def _statuses(result: EnsembleData) -> str:

@@ -4,9 +4,9 @@ Around the sample's distribution function F_n lies a tube of half-width e, where
 Dvoretzky, Kiefer and Wolfowitz with Massart's constant (1990), P(sup |F_n - F| > e) <=
 2 exp(-2 n e^2), holds the true distribution function F with probability 1 - alpha. The taut string
 through the tube is, of all functions in it, one whose derivative has the fewest local maxima
-(Davies and Kovac 2001, 2004). So the number of modes found is at most that of the true
-distribution, but for a chance of alpha: sampling noise makes none. Modes that hold less than about
-e of the trajectories are not seen.
+(Davies and Kovac 2001, 2004). So it has at most as many modes as the true distribution, but for a
+chance of alpha: sampling noise makes none. Modes that hold less than about e of the trajectories
+are not seen.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def modes_at(result: EnsembleData, name: str, t: float, alpha: float) -> Modes:
         modes_of(row, edges, alpha, float(under), float(over))
         for row, (under, over) in zip(rows, beyond, strict=True)
     ]
-    found = _stacked(each)
+    modes = _stacked(each)
     if result.swept:
-        return found
-    return Modes(found.count[0], found.positions[0], found.weights[0])
+        return modes
+    return Modes(modes.count[0], modes.positions[0], modes.weights[0])
 
 
 def modes_of(
@@ -92,7 +92,7 @@ def modes_of(
     edges
         Edges of the bins ``[bin + 1]``.
     alpha
-        Chance with which more modes than there are may be found.
+        Chance with which there are more modes in the string than in the distribution.
     under, over
         Numbers below the first edge and above the last.
     """
@@ -131,7 +131,7 @@ def taut_string(x: FloatArray, low: FloatArray, high: FloatArray) -> list[tuple[
 
 
 def _extend(chain: list[tuple[float, float]], point: tuple[float, float], *, convex: bool) -> None:
-    """Append a point and drop those that it hides."""
+    """Append a point and drop the points that it hides."""
     while len(chain) > 1:
         (x0, y0), (x1, y1) = chain[-2:]
         turn = (y1 - y0) * (point[0] - x1) - (point[1] - y1) * (x1 - x0)
@@ -173,9 +173,9 @@ def _peaks(
 
 def _stacked(each: list[list[tuple[float, float]]]) -> Modes:
     """Modes of several points, padded with NaN."""
-    count = np.array([len(found) for found in each], np.int64)
+    count = np.array([len(modes) for modes in each], np.int64)
     table = np.full((2, len(each), max(1, int(count.max(initial=0)))), np.nan)
-    for point, found in enumerate(each):
-        for mode, pair in enumerate(found):
+    for point, modes in enumerate(each):
+        for mode, pair in enumerate(modes):
             table[:, point, mode] = pair
     return Modes(count, table[0], table[1])

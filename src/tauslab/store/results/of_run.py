@@ -1,4 +1,4 @@
-"""What the results of ensembles and of lattices have in common."""
+"""The base of the results of ensembles and of lattices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunResult(ABC):
     @property
     @abstractmethod
     def _in_memory(self) -> bool:
-        """Whether it has no file that stays."""
+        """Return whether it has no file that stays."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class RunResult(ABC):
 
     @property
     def state(self) -> str:
-        """Whether the run is complete, or how much of it is there, in words."""
+        """Return whether the run is complete, or how much of it is there, in words."""
         if self.complete:
             return "complete"
         return f"unfinished: {self.unfinished}; {opt('resume')} completes it"
@@ -65,12 +65,12 @@ class RunResult(ABC):
 
     @property
     def swept(self) -> bool:
-        """Whether the run has an axis of points."""
+        """Return whether the run has an axis of points."""
         return "sweep" in self.attributes
 
     @property
     def profile(self) -> list[dict[str, Any]]:
-        """What each rank did: its device, its speed, its planes; empty in old files."""
+        """A row for each rank: its device, its speed, its planes; empty in old files."""
         prefix = "profile/"
         names = [name for name in self.data if name.startswith(prefix)]
         columns = {name.removeprefix(prefix): self.data[name][()] for name in names}
@@ -116,7 +116,7 @@ class RunResult(ABC):
         return iter(self.keys())
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``result[name]`` is known."""
+        """Return whether ``result[name]`` is known."""
         return name in self.keys()
 
     @abstractmethod
@@ -154,6 +154,6 @@ def require_some(result: RunResult, unit: str, *, there: bool) -> None:
     if not result.warned:
         result.warned = True
         warn(
-            f"{result.name} is unfinished: its numbers are those of {result.unfinished}; "
+            f"{result.name} is unfinished: its numbers are of {result.unfinished}; "
             f"{opt('resume')} completes it"
         )

@@ -76,13 +76,13 @@ class FileData(StoredData):
     def verify(self) -> None:
         """Compare all that was not compared yet."""
         for name in self._names:
-            found = self[name]
-            if isinstance(found, VerifiedRows):
-                found.verify()
+            dataset = self[name]
+            if isinstance(dataset, VerifiedRows):
+                dataset.verify()
 
     @property
     def closed(self) -> bool:
-        """Whether there is nothing more to read."""
+        """Return whether there is nothing more to read."""
         return not self._file
 
     def show_unfinished(self, finished: FinishedBlocks) -> None:
@@ -91,17 +91,17 @@ class FileData(StoredData):
 
 
 def is_row_name(name: str) -> bool:
-    """Whether a dataset has a row per trajectory."""
+    """Return whether a dataset has a row per trajectory."""
     return name in _ROWS or name.startswith("summary/")
 
 
 def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Result:
     """Open a result file for reading; of large arrays nothing is read yet.
 
-    What the file says of itself is compared with what it holds, and whatever is at most 1 MiB with
-    its checksum; larger arrays are compared as they are read, those with a row per trajectory block
-    by block. An unfinished file opens too: `Result.complete` is False and `Result.completed_blocks`
-    tells what is there.
+    The file's attributes are compared with its datasets, and whatever has at most 1 MiB with its
+    checksum; larger arrays are compared as they are read, arrays with a row per trajectory block by
+    block. An unfinished file opens too: `Result.complete` is False and `Result.completed_blocks` is
+    a mask of the blocks that are there.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def allow_parts(path: Path) -> None:
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise InputFileError(
             f"{path} is spread over {parts} files, and to read them a process must open {needed}, "
-            f"but may open {hard} here (ulimit -Hn): open it, or merge it, where more are allowed"
+            f"but may open {hard} (ulimit -Hn): open it, or merge it, where more are allowed"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
@@ -160,19 +160,19 @@ Shape = tuple[int, ...]
 
 
 def _is_shown(file: h5py.File, name: str, shown: tuple[Shape, np.dtype[Any]]) -> bool:
-    """Whether a dataset of a part has the rows and the type that are shown, and its own data."""
+    """Return whether a dataset of a part has the shown rows and type, and its own data."""
     import h5py
 
     if not isinstance(file.get(name, getlink=True), h5py.HardLink):
         return False
-    found = file[name]
-    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
+    dataset = file[name]
+    if not isinstance(dataset, h5py.Dataset) or dataset.external or dataset.is_virtual:
         return False
     shape, dtype = shown
-    if found.dtype != dtype:
+    if dataset.dtype != dtype:
         return False
     # HDF5 keeps of a part's shape how many axes it has and how far what is shown reaches.
-    reaches = len(found.shape) == len(shape) and all(map(operator.ge, found.shape, shape))
+    reaches = len(dataset.shape) == len(shape) and all(map(operator.ge, dataset.shape, shape))
     return reaches or not shape
 
 
@@ -199,14 +199,14 @@ def _check_parts(path: Path, file: h5py.File, data: FileData, sealed: SealedFile
             )
         try:
             with open_hdf5(where) as opened, ended_by_signals():
-                found = safe_attributes(opened).get("run")
+                part_run = safe_attributes(opened).get("run")
                 other = [k for k, shown in parts[part].items() if not _is_shown(opened, k, shown)]
         except OSError as error:
             raise InputFileError(
                 f"{path} is spread over several files and one of them, {part}, "
                 f"cannot be opened: {error}"
             ) from None
-        if found != run:
+        if part_run != run:
             raise InputFileError(
                 f"{path} is spread over several files and one of them, {part}, "
                 "belongs to another run"

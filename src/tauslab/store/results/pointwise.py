@@ -24,13 +24,13 @@ _MOST_WHOLE_BINS = 1 << 22
 
 def quantiles(result: Recorded, name: str, levels: Sequence[float]) -> FloatArray:
     """Quantiles ``[point, level, time]`` from samples."""
-    found = np.empty((result.n_points, len(levels), len(result.times)))
+    values_of = np.empty((result.n_points, len(levels), len(result.times)))
     for points, values in _points(result, name):
         if values is None:
-            found[points] = columns.quantiles(column_of(result, name, points.start), levels)
+            values_of[points] = columns.quantiles(column_of(result, name, points.start), levels)
         else:
-            found[points] = columns.sorted_quantiles(values, levels)
-    return found
+            values_of[points] = columns.sorted_quantiles(values, levels)
+    return values_of
 
 
 def _points(result: Recorded, name: str) -> Iterator[tuple[slice, npt.NDArray[Any] | None]]:

@@ -1,4 +1,4 @@
-"""What a run recorded: settings, points of a sweep, and samples that may not fit in memory."""
+"""Records of an ensemble: settings, points of a sweep, and samples that may not fit in memory."""
 
 from __future__ import annotations
 
@@ -69,20 +69,20 @@ class Recorded(RunResult):
 
     @property
     def approximate(self) -> str:
-        """What is approximate in the numbers of the run; empty where they are exact.
+        """The approximation in the numbers of the run, in words; empty where they are exact.
 
         Leaps err by more than sampling does, however many trajectories there are. (The error of
         differential equations is that of their tolerances, see docs/ode.md.)
         """
         if self.method != "tau":
             return ""
-        told = approximation(float(self.attributes["epsilon"]))
+        text = approximation(float(self.attributes["epsilon"]))
         tested = str(self.attributes.get("approximate", "")).endswith(OF_SAMPLING)
-        return f"{told}; {OF_SAMPLING}" if tested else told
+        return f"{text}; {OF_SAMPLING}" if tested else text
 
     @property
     def continuous(self) -> bool:
-        """Whether species are real amounts, of ordinary differential equations, not counts."""
+        """Return whether species are real amounts, of differential equations, not counts."""
         return self.method == "ode"
 
     @property
@@ -130,8 +130,8 @@ class Recorded(RunResult):
     def summaries(self) -> tuple[str, ...]:
         """Names of the recorded summaries, in alphabetical order."""
         prefix = "summary/"
-        found = [key.removeprefix(prefix) for key in self.data if key.startswith(prefix)]
-        return tuple(sorted(found))
+        names = [key.removeprefix(prefix) for key in self.data if key.startswith(prefix)]
+        return tuple(sorted(names))
 
     def time_index(self, t: float) -> int:
         """Index of a sample time.
@@ -154,12 +154,12 @@ class Recorded(RunResult):
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end."""
+        """Return whether the run came to its end."""
         return "progress/complete" not in self.data or int(self.data["progress/complete"][()]) == 1
 
     @cached_property
     def completed_blocks(self) -> BoolArray:
-        """Which storage blocks are there, ``[block]``."""
+        """Mask of the storage blocks that are there, ``[block]``."""
         if "progress/blocks" not in self.data:
             return np.ones(-(-self.n_points * self.n // self.block), np.bool_)
         return np.asarray(self.data["progress/blocks"][()] == 1, np.bool_)

@@ -1,4 +1,4 @@
-"""What a run gives back: the same object for a file and for a run kept in memory."""
+"""The result of an ensemble: one class for a file and for a run kept in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Result(EnsembleData):
         """Modes of the distribution at sample time `t` (by default the last): one, two, ...
 
         From samples, or a recorded histogram. Noise makes no modes: with probability 1 - `alpha`
-        the distribution has at least as many as are found (taut string, docs/summaries.md).
+        the distribution has at least as many as are returned (taut string, docs/summaries.md).
 
         Returns
         -------
@@ -111,8 +111,8 @@ class Result(EnsembleData):
     ) -> Figure:
         """Draw species, observables or summaries, each in a panel; needs matplotlib.
 
-        A notebook shows what is returned. Courses of differential equations share one panel; of a
-        species that is only ever 0 or 1, the share of trajectories with 1 is drawn.
+        A notebook shows what is returned. Trajectories of differential equations share one panel;
+        of a species that is only ever 0 or 1, the share of trajectories with 1 is drawn.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class Result(EnsembleData):
         place = "in memory" if self.path is None else self.name
         number = f"{self.n} trajector{'y' if self.n == 1 else 'ies'}"
         return (
-            f"<Result {place}: {self._method_told()}, {number}{where}, "
+            f"<Result {place}: {self._method_text()}, {number}{where}, "
             f"{len(self.times)} times, {len(self.species)} species ({shown}), "
             f"seed {self.seed}{state}>"
         )
@@ -235,7 +235,7 @@ class Result(EnsembleData):
 
     # --- helpers ---
 
-    def _method_told(self) -> str:
+    def _method_text(self) -> str:
         """The method, and whether it is approximate."""
         if not self.approximate:
             return self.method

@@ -32,7 +32,7 @@ def place_of(result: Recorded, name: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def is_whole(result: Recorded, name: str) -> bool:
-    """Whether a quantity is a count."""
+    """Return whether a quantity is a count."""
     return name in result.species and not result.continuous
 
 
@@ -54,13 +54,13 @@ def summary_name(result: Recorded, name: str) -> str:
     ConfigError
         No summary, or more than one, has this name.
     """
-    found = [name] if name in result.summaries else []
-    found = found or [full for full in result.summaries if full.startswith(f"{name}:")]
-    if len(found) != 1:
+    matching = [name] if name in result.summaries else []
+    matching = matching or [full for full in result.summaries if full.startswith(f"{name}:")]
+    if len(matching) != 1:
         listed = ", ".join(result.summaries) or "none"
-        which = "not one" if found else "no"
+        which = "not one" if matching else "no"
         raise ConfigError(f"{name!r} is {which} summary of {result.name}; it has {listed}")
-    return found[0]
+    return matching[0]
 
 
 def require_some(result: Recorded) -> None:
@@ -168,7 +168,7 @@ def samples_at_points(result: Recorded, name: str, points: slice) -> npt.NDArray
 
 
 def has_samples(result: Recorded, name: str) -> bool:
-    """Whether every sample of a species or observable was recorded."""
+    """Return whether every sample of a species or observable was recorded."""
     require_known(result, name)
     return place_of(result, name)[0] in result.data
 
@@ -202,11 +202,11 @@ def _numbered(
 
 def _pieces(result: Recorded, dataset: Any, index: int, part: slice) -> Iterator[npt.NDArray[Any]]:
     """Samples without their numbers; a single row that does not count where there are none."""
-    found = False
+    some_there = False
     for _, piece in _numbered(result, dataset, index, part):
-        found = True
+        some_there = True
         yield piece
-    if not found:
+    if not some_there:
         missing = -1 if dataset.dtype.kind == "i" else math.nan
         yield np.full((1, len(result.times)), missing, dataset.dtype)
 
@@ -246,7 +246,7 @@ def require_known(result: Recorded, name: str) -> None:
 
 
 def index_of(result: Recorded, name: str, names: Sequence[str]) -> int:
-    """Place of a name in an axis; a `ConfigError` that tells the names where it is not there."""
+    """Place of a name in an axis; a `ConfigError` that lists the names where it is not there."""
     if name in result.observables and name not in names:
         raise ConfigError(
             f"{name!r} is an observable, and this is of species: result[{name!r}][..., -1] is "

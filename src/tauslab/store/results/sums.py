@@ -47,13 +47,13 @@ def skewness(result: Recorded, name: str) -> FloatArray:
 
     Within 4 units in the last place; NaN where all samples are equal, or there is none.
     """
-    sums = _sums(result, name, POWERS)
-    n, (s, q, c) = sums["n"].astype(object), (_whole(sums, power) for power in POWERS)
+    sums = _sums(result, name, POWERS[:3])
+    n, (s, q, c) = sums["n"].astype(object), (_whole(sums, power) for power in POWERS[:3])
     second, third = n * q - s * s, n * n * c - 3 * n * s * q + 2 * s**3
-    found = np.full(n.shape, np.nan)
+    values = np.full(n.shape, np.nan)
     for cell in zip(*np.nonzero(second > 0), strict=True):  # n^2 and n^3 times the moments
-        found[cell] = float(third[cell]) / (float(second[cell]) * math.sqrt(second[cell]))
-    return found
+        values[cell] = float(third[cell]) / (float(second[cell]) * math.sqrt(second[cell]))
+    return values
 
 
 def _whole(sums: Accumulators, power: Power) -> npt.NDArray[np.object_]:

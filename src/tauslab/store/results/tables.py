@@ -171,7 +171,7 @@ def _rows(result: EnsembleData, row_bytes: int) -> Iterator[slice]:
 def _header(
     result: EnsembleData, own: tuple[str, ...], names: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Names of columns, each once: what was swept, then those of the table, then `names`.
+    """Names of columns, each once: swept names, then the columns of the table, then `names`.
 
     What was swept is called ``NAME_swept`` where NAME is a column, and a species or observable that
     has the name of one of the table's own columns ``NAME_species``.
@@ -208,11 +208,11 @@ def _trajectories(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
 
 
 def _statistics(result: EnsembleData, names: tuple[str, ...]) -> ResultTable:
-    found = [(result.mean(name), result.std(name)) for name in names]
+    moments = [(result.mean(name), result.std(name)) for name in names]
     times, points = result.times, result.n_points
     piece = [np.repeat(values, len(times)) for values in result.points.values()]
     piece.append(np.tile(times, points))
-    for mean, std in found:
+    for mean, std in moments:
         piece += [np.ravel(mean), np.ravel(std)]
     both = [f"{name}_{kind}" for name in names for kind in ("mean", "sd")]
     return ResultTable(_header(result, ("time",), both), iter([piece]))

@@ -1,4 +1,4 @@
-"""What an unfinished run has on disk: which blocks count, and the sums over their trajectories."""
+"""An unfinished run on disk: the blocks that count, and the sums over their trajectories."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _HISTOGRAMS, _EDGES = "statistics/histogram/", "_edges"
 
 def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
     """Axes and recorded data of a file, which was checked."""
-    found, names = sealed.attributes, sealed.names
-    swept = str(found["sweep"]).split(",") if "sweep" in found else []
+    attributes, names = sealed.attributes, sealed.names
+    swept = str(attributes["sweep"]).split(",") if "sweep" in attributes else []
     recorded = [n[len(_HISTOGRAMS) : -len(_EDGES)] for n in names if n.endswith(_EDGES)]
     edges = {name: file[f"{_HISTOGRAMS}{name}{_EDGES}"][()] for name in recorded}
     return Layout(
-        n=int(found["n"]),
+        n=int(attributes["n"]),
         times=file["time"][()],
         species=_texts(file["species"]) if "species" in names else (),
         observables=_texts(file["observable"]) if "observable" in names else (),
@@ -45,11 +45,11 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
             HistogramSpec(name, float(e[0]), float(e[-1]), len(e) - 1) for name, e in edges.items()
         ),
         summaries=tuple(n.removeprefix("summary/") for n in names if n.startswith("summary/")),
-        block=int(found["block"]),
+        block=int(attributes["block"]),
         sweep={name: file[f"sweep/{name}"][()] for name in swept} or None,
-        group=int(found.get("group", 0)),
-        amounts=found["method"] == "ode",
-        format_version=int(found["format_version"]),
+        group=int(attributes.get("group", 0)),
+        amounts=attributes["method"] == "ode",
+        format_version=int(attributes["format_version"]),
     )
 
 
@@ -74,9 +74,9 @@ class FinishedBlocks:
         sources = list(self._sources())
         samples = replace(self._layout, statistics=False, histograms=())
         needs = self._layout.needs_checkpoint
-        found = progress(self._layout if needs else samples, sources)
-        self.done: BoolArray = found.completed
-        self._restored = found.restored
+        stored = progress(self._layout if needs else samples, sources)
+        self.done: BoolArray = stored.completed
+        self._restored = stored.restored
 
     def _sources(self, *, verify: bool = False) -> Iterator[Source]:
         plain = self._sealed.attributes["storage"] == "plain"
@@ -85,19 +85,19 @@ class FinishedBlocks:
             try:
                 with ended_by_signals():
                     run = str(self._sealed.attributes["run"])
-                    found = read_source(where, self._layout, run, verify=verify)
+                    source = read_source(where, self._layout, run, verify=verify)
             except OutputError as error:
                 if plain:
                     raise InputFileError(str(error)) from None
                 warn(f"{error}; {opt('resume')} runs the blocks of {where} again")
                 continue
-            if found is not None and found.damaged:
+            if source is not None and source.damaged:
                 raise InputFileError(
                     f"{where} is damaged, or was changed after it had been written: "
-                    f"{len(found.damaged)} of its blocks do not agree with their checksums"
+                    f"{len(source.damaged)} of its blocks do not agree with their checksums"
                 )
-            if found is not None:
-                yield found
+            if source is not None:
+                yield source
 
     @cached_property
     def statistics(self) -> dict[str, npt.NDArray[Any]]:

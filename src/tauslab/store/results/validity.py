@@ -1,4 +1,4 @@
-"""Whether a run gave anything: trajectories that reached their last sample time.
+"""Validity of a run: trajectories that reached their last sample time.
 
 One that overflowed, met a value that is not a number or used up its steps has no samples from then
 on. A run of which none got to its end is a failure, which nobody should have to find in a file.
@@ -38,29 +38,29 @@ def warning_of(result: Recorded) -> str:
     lost = np.asarray(~np.any(status <= _LAST_VALID, axis=-1))
     if not np.any(lost):
         return ""
-    found = _ends(status[lost], result)
+    ends = _ends(status[lost], result)
     if lost.all():
-        raise NoValidTrajectory(f"{result.name}: no trajectory is valid: {found}")
+        raise NoValidTrajectory(f"{result.name}: no trajectory is valid: {ends}")
     points = np.flatnonzero(lost)
     named = [_point(result, int(point)) for point in points[:_MOST_POINTS]]
     more = ", ..." if len(points) > _MOST_POINTS else ""
     return (
         f"{result.name}: no trajectory is valid at {len(points)} of {len(lost)} points "
-        f"({', '.join(named)}{more}): {found}"
+        f"({', '.join(named)}{more}): {ends}"
     )
 
 
 def ended_early(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Which trajectories have fill values from some sample time on."""
+    """Mask of trajectories that have fill values from some sample time on."""
     early: npt.NDArray[np.bool_] = (status > _LAST_VALID) & (status != STATUS_VALUES["missing"])
     return early
 
 
-def told_of_early_ends(result: Recorded) -> str:
-    """What is said where some trajectories ended early, and others did not; else nothing.
+def text_of_early_ends(result: Recorded) -> str:
+    """A sentence where some trajectories ended early, and others did not; else nothing.
 
     Means at later times are of the others, which are not like all. Points of a sweep where all
-    ended are told by `warning_of`.
+    ended are named by `warning_of`.
     """
     status = np.atleast_2d(status_of(result))
     early = status[ended_early(status)]
@@ -103,9 +103,9 @@ def numbers_of_ends(status: npt.NDArray[np.uint8]) -> dict[str, int]:
 
 def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:
     """How many ended how, and what may help against that which is most frequent."""
-    found = {name: count for name, count in numbers_of_ends(status).items() if count}
-    told = ", ".join(f"{count} ended by {name}" for name, count in found.items())
-    return f"{told}; {_hint(max(found, key=lambda name: found[name]), result)}"
+    numbers = {name: count for name, count in numbers_of_ends(status).items() if count}
+    counted = ", ".join(f"{count} ended by {name}" for name, count in numbers.items())
+    return f"{counted}; {_hint(max(numbers, key=lambda name: numbers[name]), result)}"
 
 
 def _hint(end: str, result: Recorded) -> str:
@@ -136,7 +136,7 @@ def _hint(end: str, result: Recorded) -> str:
     if end == "event_cascade":
         return "events fire each other for ever at one time: look at their triggers"
     event = "an event set a count below 0, or " if "[[events]]" in _model(result) else ""
-    return f"{event}a propensity is negative or not a number: look at the laws"
+    return f"{event}a propensity is negative or not a number: look at the rate laws"
 
 
 def _why_nan(result: Recorded) -> str:
@@ -180,9 +180,11 @@ def _hint_of_equations(end: str, result: Recorded) -> str:
     followed = result.attributes.get("ode_solver") == "rosenbrock"
     if end == "nan":
         other = "" if followed else f", or try {opt('solver', 'rosenbrock')}"
-        return f"a rate is not a number, or rates change too fast: look at the laws{other}"
+        return f"a rate is not a number, or rates change too fast: look at the rate laws{other}"
     if followed:
-        return f"look at the laws and their parameters, or allow more steps ({opt('max_steps')})"
+        return (
+            f"look at the rate laws and their parameters, or allow more steps ({opt('max_steps')})"
+        )
     return f"the model may be stiff: {opt('solver', 'rosenbrock')}"
 
 
@@ -194,5 +196,5 @@ def _model(result: Recorded) -> str:
 
 def _set_of(result: Recorded) -> str:
     """How the size of a compartment is set; by the model's own name for it, where it has one."""
-    found = re.search(r'(?m)\bcompartment = "(\w+)"', _model(result))
-    return f"{assigned('set', key=found[1] if found else 'NAME')}SIZE"
+    match = re.search(r'(?m)\bcompartment = "(\w+)"', _model(result))
+    return f"{assigned('set', key=match[1] if match else 'NAME')}SIZE"

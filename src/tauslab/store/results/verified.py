@@ -96,7 +96,7 @@ class VerifiedRows:
     # --- which rows
 
     def _is_whole_rows(self, key: Any) -> bool:
-        """Whether the rows are read whole, and follow each other."""
+        """Return whether the rows are read whole, and follow each other."""
         if isinstance(key, tuple) and not key:
             return True
         keys = key if isinstance(key, tuple) else (key,)
@@ -162,7 +162,7 @@ class VerifiedRows:
 
 
 def _extent(index: Any, size: int) -> Span | None:
-    """First and last place, plus 1, of those an index selects; None for none."""
+    """First place that an index selects, and the last plus 1; None for none."""
     if isinstance(index, slice):
         chosen = range(*index.indices(size))
         return (min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1]) + 1) if chosen else None

@@ -44,7 +44,7 @@ _FIRST_WITH_WRITERS = 3  # version of HDF5's superblock from which on it notes a
 class Existing:
     """A result that a run goes on from; `storage` and `run` as in `schema.root_attributes`.
 
-    `shared` tells that its format bears being opened for writing by a process that is killed;
+    `shared` says that its format bears being opened for writing by a process that is killed;
     `format_version` is its own.
     """
 
@@ -84,8 +84,8 @@ def examine(path: Path, layout: Layout, *, overwrite: bool, resume: bool) -> Exi
 
 def warn_of_other_bits(path: Path, attributes: Mapping[str, Any]) -> None:
     """Warn where what is there has other bits than what this program adds."""
-    if told := other_bits(attributes, "ensemble"):
-        warn(f"{path} {told}: its trajectories are of both")
+    if difference := other_bits(attributes, "ensemble"):
+        warn(f"{path} {difference}: its trajectories are of both")
 
 
 def require_free(path: Path, *, overwrite: bool, resume: bool) -> None:
@@ -121,9 +121,9 @@ def require_same_run(path: Path, layout: Layout, option: str) -> None:
 def _require_same(
     file: h5py.File, attributes: Mapping[str, Any], path: Path, layout: Layout, option: str
 ) -> None:
-    for name, found, wanted in _differences(file, attributes, layout):
+    for name, stored, wanted in _differences(file, attributes, layout):
         raise ConfigError(
-            f"{path} holds another run: its {name} is {_short(found)}, "
+            f"{path} holds another run: its {name} is {_short(stored)}, "
             f"not {_short(wanted)}; {opt(option)} needs the same job"
         )
 
@@ -158,13 +158,13 @@ def _differences(
     wanted = {key: layout.attributes.get(key) for key in _IDENTITY}
     wanted |= {"n": layout.n, "record": layout.record, "block": layout.block}
     for key, value in wanted.items():
-        found = attributes.get(key)
-        if found != value and key == "model_sha256":
-            yield _model_difference(file, layout) or (key, found, value)
-        elif found != value and key == "before":
-            yield "first trajectory", found or 0, value or 0
-        elif found != value:
-            yield key, found, value
+        stored = attributes.get(key)
+        if stored != value and key == "model_sha256":
+            yield _model_difference(file, layout) or (key, stored, value)
+        elif stored != value and key == "before":
+            yield "first trajectory", stored or 0, value or 0
+        elif stored != value:
+            yield key, stored, value
     times = file["time"][()]
     if not np.array_equal(times, layout.times):
         if len(times) != len(layout.times):
@@ -175,9 +175,9 @@ def _differences(
             yield name, float(times[index]), float(layout.times[index])
     texts = {"species": layout.species, "observable": layout.observables}
     for key, names in texts.items():
-        found = tuple(v.decode() for v in file[key][()]) if key in file else ()
-        if found != names:
-            yield f"list of {key}", ", ".join(found), ", ".join(names)
+        stored = tuple(v.decode() for v in file[key][()]) if key in file else ()
+        if stored != names:
+            yield f"list of {key}", ", ".join(stored), ", ".join(names)
     # Files of versions that rounded these amounts have no such list.
     kept, keeps = (str(one.get("unrounded", "")) for one in (attributes, layout.attributes))
     if kept != keeps:
@@ -185,17 +185,17 @@ def _differences(
 
 
 def _draws_differ(attributes: Mapping[str, Any], layout: Layout) -> Iterator[tuple[str, str, str]]:
-    """What is drawn, with the numbers of an older file's ``lognormal`` by name."""
+    """Differences in what is drawn, with the numbers of an older file's ``lognormal`` by name."""
     stored = str(attributes.get("sample", ""))
-    found, wanted = drawn(stored), drawn(str(layout.attributes.get("sample", "")))
-    if found != wanted:
-        older = "; ".join(found) != stored
+    drawn_before, wanted = drawn(stored), drawn(str(layout.attributes.get("sample", "")))
+    if drawn_before != wanted:
+        older = "; ".join(drawn_before) != stored
         name = "sample, from when lognormal began by the median," if older else "sample"
-        yield name, "; ".join(found) or "empty", "; ".join(wanted) or "empty"
+        yield name, "; ".join(drawn_before) or "empty", "; ".join(wanted) or "empty"
 
 
 def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] | None:
-    """The first lines in which two models differ; None where their texts do not tell it."""
+    """The first lines in which two models differ; None where their texts do not show it."""
     stored = file["model/canonical"][()].decode() if "model/canonical" in file else ""
     each, has = (_OF_EACH in text for text in (stored, layout.model_canonical))
     if each != has or (each and stored == layout.model_canonical):
@@ -203,9 +203,9 @@ def _model_difference(file: h5py.File, layout: Layout) -> tuple[str, str, str] |
         wanted = "that of this run" if has else "empty"
         return "list of values per trajectory", there if each else "empty", wanted
     pairs = zip_longest(stored.splitlines(), layout.model_canonical.splitlines(), fillvalue="")
-    for found, wanted in pairs if stored else ():
-        if found != wanted:
-            return "model", found or "shorter", wanted or "shorter"
+    for line, wanted in pairs if stored else ():
+        if line != wanted:
+            return "model", line or "shorter", wanted or "shorter"
     return None
 
 
@@ -213,9 +213,9 @@ def _sweep_differences(
     file: h5py.File, attributes: Mapping[str, Any], layout: Layout
 ) -> Iterator[tuple[str, Any, Any]]:
     sweep = layout.sweep or {}
-    found = str(attributes.get("sweep", ""))
-    if found != ",".join(sweep):
-        yield "sweep", found or "of no name", ",".join(sweep) or "of no name"
+    swept = str(attributes.get("sweep", ""))
+    if swept != ",".join(sweep):
+        yield "sweep", swept or "of no name", ",".join(sweep) or "of no name"
         return
     for name, values in sweep.items():
         stored = file[f"sweep/{name}"][()]

@@ -99,8 +99,8 @@ def join_files(
     folder of parts. Pieces elsewhere are left alone. With `whole` it is one file in any case.
     """
     contents = joined_contents(layout, pieces, totals)
-    room = min(MERGE_BYTES, disk.free_bytes(path.parent))
-    if whole or compress or layout.payload_bytes < room:
+    limit = min(MERGE_BYTES, disk.free_bytes(path.parent))
+    if whole or compress or layout.payload_bytes < limit:
         attributes = root_attributes(layout, "plain", run)
         rows = _all_rows(layout, pieces)
         publish_rows(path, layout, rows, contents, attributes, disk, compress)
@@ -163,9 +163,9 @@ def _adopt(path: Path, start: int, piece: ResultPiece, disk: Disk) -> dict[str, 
     files = [piece.path] if piece.storage == "plain" else part_files(theirs)
     renamed = {}
     for file in files:
-        here = file.parent == folder
-        name = file.name if here else f"{start}-{piece.rows}-{file.name.removesuffix('.h5')}.h5"
-        if not here:
+        inside = file.parent == folder
+        name = file.name if inside else f"{start}-{piece.rows}-{file.name.removesuffix('.h5')}.h5"
+        if not inside:
             disk.remove(folder / name)
             disk.link(file, folder / name)
         renamed["" if file == piece.path else f"{theirs.name}/{file.name}"] = (

@@ -37,7 +37,7 @@ class MemoryWriter:
     Raises
     ------
     ConfigError
-        Memory lacks room for all rows.
+        Memory is too small for all rows.
     """
 
     def __init__(self, layout: Layout, comm: Communicator, run: str) -> None:
@@ -116,6 +116,6 @@ def _require_room(layout: Layout) -> None:
     if needed > free:
         raise ConfigError(
             f"results of {layout.total} trajectories need {host.in_bytes(needed)} of memory "
-            f"and {host.in_bytes(free)} can be taken here: give a file ({opt('output')}), "
+            f"and {host.in_bytes(free)} can be taken: give a file ({opt('output')}), "
             f"or keep sums only ({opt('record', 'statistics')})"
         )

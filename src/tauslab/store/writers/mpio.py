@@ -1,7 +1,7 @@
 """One file that all ranks write together, through an h5py that was built with MPI.
 
 Ranks finish launches at different times, but a collective write needs all of them. So a thread of
-each rank meets the others' every few hundredths of a second: they tell how much each has, and then
+each rank meets the others' every few hundredths of a second: they say how much each has, and then
 write together; ranks with nothing take part with empty selections. The file was laid out whole
 before, so no HDF5 metadata changes and a killed rank leaves a file that opens.
 """
@@ -156,11 +156,11 @@ class MpioWriter(PartsWriter):
             self._check_own(run)
         if layout.needs_checkpoint:
             make_own_folder(self._folder)
-        found = progress(layout, self._sources(run))
+        done = progress(layout, self._sources(run))
         if existing is not None:
-            self.restored = found.restored
+            self.restored = done.restored
         names = tuple(p.name for p in self._folder.glob("*.h5"))
-        return AttemptStart(run, names, found.completed, found.generation)
+        return AttemptStart(run, names, done.completed, done.generation)
 
     def _check_own(self, run: str) -> None:
         """Take marks of damaged blocks of an earlier attempt away."""

@@ -165,17 +165,17 @@ class PartsWriter:
             remove_parts(self._path, self._disk)
         make_own_folder(self._folder)
         sources = self._sources(run)
-        found = progress(self._layout, sources)
+        done = progress(self._layout, sources)
         if existing is not None:
-            self.restored = found.restored
+            self.restored = done.restored
         names = tuple(source.path.name for source in sources)
-        return AttemptStart(run, names, found.completed, found.generation)
+        return AttemptStart(run, names, done.completed, done.generation)
 
     def _drop_damaged_together(self, run: str) -> None:
         """Each rank looks at some of the parts: all that was written is read. Collective."""
         comm = self._comm
-        found = on_root(comm, lambda: part_files(self._folder))
-        agree(comm, lambda: self._drop_damaged(run, found[comm.rank :: comm.size]))
+        paths = on_root(comm, lambda: part_files(self._folder))
+        agree(comm, lambda: self._drop_damaged(run, paths[comm.rank :: comm.size]))
 
     def _drop_damaged(self, run: str, paths: Sequence[Path]) -> None:
         """Remove parts that cannot be read, and marks of blocks that are not what was written."""
@@ -194,8 +194,8 @@ class PartsWriter:
                     distrust(source, self._disk)
 
     def _sources(self, run: str) -> list[Source]:
-        found = [read_source(p, self._layout, run) for p in part_files(self._folder)]
-        return [source for source in found if source is not None]
+        read = [read_source(p, self._layout, run) for p in part_files(self._folder)]
+        return [source for source in read if source is not None]
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks into free slots and mark them."""
@@ -222,7 +222,7 @@ class PartsWriter:
         write_marks(segment.file, slot, count)
 
     def _new_segment(self) -> _Segment:
-        """A part with room for this rank's share of the job, or for as much as a part may hold."""
+        """A part for this rank's share of the job, or for as much as a part may hold."""
         self._close_segment()
         layout = self._layout
         block_bytes = layout.block * sum(array.row_bytes for array in layout.row_arrays())
@@ -297,9 +297,9 @@ class PartsWriter:
 
     def _assemble(self, sources: list[Source], contents: dict[str, npt.NDArray[Any]]) -> None:
         layout = self._layout
-        room = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
+        limit = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
         compress = self._options.compress
-        merged = compress > 0 or layout.payload_bytes < room
+        merged = compress > 0 or layout.payload_bytes < limit
         attributes = root_attributes(layout, "plain" if merged else "virtual", self._run)
         if merged:
             rows = rows_of_parts(layout, sources)

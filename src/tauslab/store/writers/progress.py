@@ -105,17 +105,19 @@ def read_source(path: Path, layout: Layout, run: str, *, verify: bool = False) -
             rows = tuple(file["status"].shape) if "status" in names else (0,)
             damaged = _damaged(path, file, layout, blocks) if verify else ()
             blocks[list(damaged)] = -1
-            found = [decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in names]
+            checkpoints = [
+                decode(layout, file[name][()]) for name in CHECKPOINT_SLOTS if name in names
+            ]
     except OutputError:  # an OSError too, and a sentence already
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise OutputError(f"{path} cannot be read: {error}") from error
-    valid = sorted((c for c in found if c is not None), key=lambda c: -c.generation)
+    valid = sorted((c for c in checkpoints if c is not None), key=lambda c: -c.generation)
     return Source(path, blocks, rows, tuple(valid), damaged, sums)
 
 
 def belongs_to(path: Path, run: str) -> bool:
-    """Whether a file is that of a run, which has just made it."""
+    """Return whether a file is that of a run, which has just made it."""
     with reading_back(path) as file:
         return safe_attributes(file).get("run") == run
 
@@ -123,19 +125,19 @@ def belongs_to(path: Path, run: str) -> bool:
 def _numbers(file: Any, names: Sequence[str], layout: Layout) -> npt.NDArray[np.int64]:
     """The block in each slot ``[slot]``; -1 for none that is marked, or that there can be."""
     marks = file[MARKS][()] == 1
-    found = np.arange(len(marks))
+    numbers = np.arange(len(marks))
     if "progress/block_ids" in names:
-        found = file["progress/block_ids"][()]
-    return np.where(marks & (found >= 0) & (found < layout.n_blocks), found, -1)
+        numbers = file["progress/block_ids"][()]
+    return np.where(marks & (numbers >= 0) & (numbers < layout.n_blocks), numbers, -1)
 
 
 def _damaged(
     path: Path, file: Any, layout: Layout, blocks: npt.NDArray[np.int64]
 ) -> tuple[int, ...]:
-    """Marked slots whose rows are not those that were written."""
+    """Marked slots whose rows are not what was written."""
     if MARKS not in file:
         return ()
-    found, stored = [], file[CHECKSUMS][()]
+    damaged, stored = [], file[CHECKSUMS][()]
     arrays = sorted(layout.row_arrays(), key=lambda array: array.name)
     places = {array.name: locate(file[array.name]) for array in arrays}
     with path.open("rb") as raw:
@@ -147,9 +149,9 @@ def _damaged(
                 length = (stop - start) * array.row_bytes
                 cells = read_cells(raw, places[array.name], first, length)
                 if checksum(block, cells) != stored[slot, column]:
-                    found.append(slot)
+                    damaged.append(slot)
                     break
-    return tuple(found)
+    return tuple(damaged)
 
 
 def read_cells(raw: BinaryIO, place: Location, first: int, length: int) -> npt.NDArray[np.uint8]:
@@ -216,20 +218,20 @@ def find_runs(layout: Layout, sources: Sequence[Source]) -> list[Run]:
 
 
 def runs_of_sources(layout: Layout, sources: Sequence[Source]) -> list[list[Run]]:
-    """As `find_runs`, but those of a source together.
+    """Runs as of `find_runs`, by their sources, so that a file is opened once.
 
-    So that a file is opened once: blocks of many ranks alternate, and a run is often a block.
+    Blocks of many ranks alternate, and a run is often a block.
     """
-    found: dict[Path, list[Run]] = {}
+    runs: dict[Path, list[Run]] = {}
     for run in find_runs(layout, sources):
-        found.setdefault(run.source.path, []).append(run)
-    return list(found.values())
+        runs.setdefault(run.source.path, []).append(run)
+    return list(runs.values())
 
 
 def progress(layout: Layout, sources: Sequence[Source]) -> StoredProgress:
     """Blocks that need not be run again, with their statistics.
 
-    Where samples are recorded, statistics are summed from them. Where only sums are, those blocks
+    Where samples are recorded, statistics are summed from them. Where only sums are, the blocks
     count that a checkpoint includes: one checkpoint per source, the newest first, each only if its
     rows are all there and none of its blocks was counted already. (A later attempt's checkpoint may
     include what it restored from earlier ones.)

@@ -79,7 +79,7 @@ def write_rows(file: RawFile, layout: Layout, chunk: Chunk, row: int, rows: slic
 def write_marks(file: RawFile, first: int, count: int) -> None:
     """Sync the data, then mark slots ``first .. first + count - 1`` as complete.
 
-    The marks reach the device with the next sync: if they are lost to a power cut, those blocks
+    The marks reach the device with the next sync: if they are lost to a power cut, the blocks
     are run again.
     """
     file.sync()

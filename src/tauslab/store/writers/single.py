@@ -64,10 +64,10 @@ class SingleWriter:
             remove_parts(path, disk)
         else:
             note_writer(path, disk)
-        found, self._marked = _begun(path, layout, disk, existing, run)
-        self.completed, self.restored = found.completed, found.restored
+        done, self._marked = _begun(path, layout, disk, existing, run)
+        self.completed, self.restored = done.completed, done.restored
         self._file = RawFile(path, names_in_place(specs), disk)
-        self._slots = CheckpointSlots(self._file, layout, found.generation)
+        self._slots = CheckpointSlots(self._file, layout, done.generation)
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks and mark them."""
@@ -103,7 +103,7 @@ class SingleWriter:
 def _begun(
     path: Path, layout: Layout, disk: Disk, existing: Existing | None, run: str
 ) -> tuple[StoredProgress, BoolArray]:
-    """What of the run is in its file, and which blocks are marked ``[block]``."""
+    """The progress of the run in its file, and a mask of the marked blocks ``[block]``."""
     if existing is None:
         if not belongs_to(path, run):
             raise OutputError(f"{path} was replaced by another run just now")

@@ -176,7 +176,7 @@ def open_writer(
 
 
 def _writes_together(how: Storage, comm: Communicator, path: Path | None) -> bool:
-    """Whether several ranks write one file; refuses mpio where there is none."""
+    """Return whether several ranks write one file; refuses mpio where there is none."""
     if path is None or how.writer == "parts":
         return False
     if how.writer != "mpio" and comm.size == 1:

@@ -170,6 +170,10 @@ def test_many_species_are_refused_before_most_states_are_found(monkeypatch):
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken < 400 << 20  # 4 GB without a look ahead
+
+
+@pytest.mark.validate
+def test_many_species_that_take_too_long_are_refused_ahead(monkeypatch):
     monkeypatch.setattr(projection_module, "available_memory", lambda: 16 << 40)
     with pytest.raises(ts.ConfigError, match=r"more than 9714410 states by t = 0\.625,.*=100"):
         ts.cme(turnovers(10, 50.0), 5.0, max_seconds=100)

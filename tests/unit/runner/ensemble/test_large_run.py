@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from places import TESTS
+from sampling import ordinary
 
 import tauslab as ts
 from tauslab.cli.main import main
@@ -91,7 +92,7 @@ def test_selectors_agree_in_the_mean(n):
 
 
 @pytest.mark.usefixtures("one_block_launches")
-@pytest.mark.parametrize("selector", ["tree", "pdm", "rssa"])
+@pytest.mark.parametrize("selector", ordinary(["tree", "pdm", "rssa"], "pdm", "rssa"))
 def test_a_resumed_run_keeps_its_choices(tmp_path, selector):
     from tauslab.decomposition.ranks.mpi import Communicator
     from tauslab.options.ensemble import Options
@@ -132,8 +133,14 @@ def test_little_memory_means_fewer_trajectories_in_flight(monkeypatch):
     assert lines(run()) == expected
 
 
-@pytest.mark.parametrize("limits", [("MOST_PLANNED",), ("MOST_TOUCHED",),
-                                    ("MOST_PLANNED", "MOST_TOUCHED")])  # fmt: skip
+@pytest.mark.parametrize(
+    "limits",
+    [
+        pytest.param(("MOST_PLANNED",), marks=pytest.mark.validate),
+        pytest.param(("MOST_TOUCHED",), marks=pytest.mark.validate),
+        ("MOST_PLANNED", "MOST_TOUCHED"),
+    ],
+)
 def test_plans_by_species_give_the_bits_of_plans_by_reaction(monkeypatch, limits):
     expected = lines(run())
     for limit in limits:

@@ -35,12 +35,17 @@ def whole(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
 @pytest.mark.parametrize(
-    ("frame_every", "after"),
-    ordinary([(10, 1), (10, 10), (0, 1), (0, 5), (17, 23)], (10, 1), (0, 5), (17, 23)),
-)
-def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, hooks):
+    ("frame_every", "after", "meddles"),
+    ordinary(
+        [(every, after, meddles)
+         for every, after in ((10, 1), (10, 10), (0, 1), (0, 5), (17, 23))
+         for meddles in (False, True)],
+        (10, 1, True), (0, 5, False), (17, 23, True),
+    ),
+)  # fmt: skip
+def test_stopping_and_going_on_changes_nothing(tmp_path, monkeypatch, frame_every, after, meddles):
+    hooks = ((10, meddling),) if meddles else ()
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)  # a batch is a step
     unbroken, path = tmp_path / "unbroken.h5", tmp_path / "broken.h5"
     run(unbroken, frame_every=frame_every, hooks=hooks).close()
@@ -174,11 +179,12 @@ def test_what_was_lost_is_computed_again(whole, unfinished, tmp_path, harm, step
     assert [p.name for p in tmp_path.iterdir()] == ["out.h5"]
 
 
-@pytest.mark.parametrize("hooks", [(), ((10, meddling),)], ids=["alone", "hooks"])
-def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, hooks):
+@pytest.mark.parametrize("meddles", ordinary([False, True], True))
+def test_frames_are_in_the_file_before_the_end(tmp_path, monkeypatch, meddles):
     """At the end nothing is left to join, and all is as if it had been."""
     from tauslab.store.lattice import frames as lattice_frames
 
+    hooks = ((10, meddling),) if meddles else ()
     path, late = tmp_path / "run.h5", tmp_path / "late.h5"
     with monkeypatch.context() as patch:
         patch.setattr(lattice_frames, "_join_frame", lambda *_: pytest.fail("was joined"))
@@ -282,7 +288,7 @@ def test_replicas_that_end_look_for_no_old_checkpoints(tmp_path, monkeypatch):
     assert len(looked) < 6
 
 
-@pytest.mark.parametrize("after", [1, 7, 19])
+@pytest.mark.parametrize("after", ordinary([1, 7, 19], 7))
 def test_an_ensemble_goes_on_with_the_same_bits(tmp_path, monkeypatch, after):
     monkeypatch.setattr(lattice_loop, "_BATCH_SECONDS", 1e-9)
     short = {"replicas": 5, "frame_every": 0, "t_end": 6 * STEP, "checkpoint_steps": 2}

@@ -76,8 +76,15 @@ def check_means(job, result, done):
 
 
 @strides(11)  # which 2 and 3 do not divide: all kinds of attempts below are met
-@pytest.mark.parametrize("record", CRASH_JOBS)
-@pytest.mark.parametrize(("ranks", "parts"), [(1, None), (2, None), (2, VIEW)])
+@pytest.mark.parametrize(
+    ("ranks", "parts", "record"),
+    ordinary(
+        [(ranks, parts, record)
+         for ranks, parts in ((1, None), (2, None), (2, VIEW)) for record in CRASH_JOBS],
+        (1, None, "statistics"), (2, None, "trajectories"), (2, None, "summaries"),
+        (2, VIEW, "trajectories"), (2, VIEW, "statistics"),
+    ),
+)  # fmt: skip
 def test_killed_at_a_change(tmp_path, record, ranks, parts, stride):
     job, whole, disk = CRASH_JOBS[record](), tmp_path / "whole.h5", MortalDisk()
     assert attempt(job, whole, ranks, disk, parts)
@@ -151,7 +158,10 @@ def test_killed_where_rows_have_no_fill_values(tmp_path, monkeypatch, stride):
         assert contents(path) == expected
 
 
-@pytest.mark.parametrize(("record", "step"), [("trajectories", 7), ("statistics", 4)])
+@pytest.mark.parametrize(
+    ("record", "step"),
+    ordinary([("trajectories", 7), ("statistics", 4)], ("statistics", 4)),
+)
 def test_killed_by_the_system(tmp_path, record, step):
     """SIGKILL, in a process of its own."""
     program = [sys.executable, TESTS / "support" / "forked_kills.py", tmp_path, record, str(step)]

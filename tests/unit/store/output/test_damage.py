@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from sample_job import CRASH_JOBS, digest
+from sampling import ordinary
 
 from tauslab.store.results.open import open_result
 
@@ -42,8 +43,13 @@ def test_a_changed_block_is_run_again(tmp_path, ranks, name, again):
     assert digest(path) == digest(tmp_path / "whole.h5")
 
 
-@pytest.mark.parametrize("size", [0, 100, -1])
-@pytest.mark.parametrize("record", list(CRASH_JOBS))
+@pytest.mark.parametrize(
+    ("record", "size"),
+    ordinary(
+        [(record, size) for record in CRASH_JOBS for size in (0, 100, -1)],
+        *zip(CRASH_JOBS, (0, 100, -1), strict=True),
+    ),
+)
 def test_a_truncated_part_is_run_again(tmp_path, record, size):
     job, path = CRASH_JOBS[record](), tmp_path / "a.h5"
     job.run(tmp_path / "whole.h5")

@@ -69,7 +69,7 @@ def test_only_a_missing_lock_is_passed_over(tmp_path, monkeypatch):
         raise OSError(number, f"Unable to open file (unable to lock file, errno = {number})")
 
     monkeypatch.setattr(h5py, "File", refuse)
-    monkeypatch.setattr(opening, "_told", set())
+    monkeypatch.setattr(opening, "_warned_of", set())
     number = 11
     with pytest.raises(InputFileError, match="unable to lock"):
         open_hdf5(path)

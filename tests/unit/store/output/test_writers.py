@@ -154,7 +154,7 @@ def test_xarray_and_dask_open_the_file(job, tmp_path, parts):
 @pytest.mark.parametrize(
     ("first", "second", "parts"),
     [
-        (1, 3, None),
+        pytest.param(1, 3, None, marks=pytest.mark.validate),
         (3, 2, VIEW),
         pytest.param(1, 1, None, marks=pytest.mark.validate),
         pytest.param(2, 1, None, marks=pytest.mark.validate),

@@ -11,8 +11,29 @@
 // The numbers of a trajectory do not depend on which lane runs it, or when.
 #pragma once
 
+#include "device/prelude.h"
+
 #ifdef WARPS_STEAL
 #include "device/work_stealing_cuda.h"
 #else
-#include "device/work_stealing_cpu.h"
+// A CPU thread runs one trajectory at a time, so there is nothing to exchange.
+template <class State>
+struct WorkStealing {
+    bool here = false;
+    int phase = 0, next_phase = 0;
+
+    WorkStealing(u32 *, int, int) {}
+
+    template <class Begin>
+    DEVICE_MEMBER void fill(State &s, const Begin &begin) {
+        here = begin(s);
+    }
+
+    DEVICE_MEMBER void stop() const {}
+
+    DEVICE_MEMBER bool next(State &) {
+        phase = next_phase;
+        return here;
+    }
+};
 #endif

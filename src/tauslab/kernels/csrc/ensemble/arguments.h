@@ -3,7 +3,6 @@
 #pragma once
 
 #include "random/streams.h"
-#include "device/prelude.h"
 
 struct EnsembleArguments {
     const PhiloxKeys *keys;  // of the seed

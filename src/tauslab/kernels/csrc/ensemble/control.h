@@ -12,12 +12,12 @@ enum ControlWord {
     NEXT_ROW = 0,      // the next trajectory of the launch that no thread has taken
     STOP = 1,          // not 0: end soon
     LEFT = 2,          // trajectories that were left, or not begun, for that reason
-    RUN_EVENTS = 3,    // events or steps that trajectories have reported so far
+    RUN_EVENTS = 3,    // firings or steps that trajectories have reported so far
     REACHED_TIME = 4,  // bits of the latest time that one of them has reached
     PARKED = 5         // what lanes have parked, see ensemble/parking.h
 };
 
-// Events of a trajectory between two looks at the control words. A thread of a full GPU fires so many
+// Firings of a trajectory between two looks at the control words. A thread of a full GPU fires so many
 // within two seconds, one of a CPU within milliseconds. A power of 2.
 constexpr u32 LOOK_EVERY = 8192;
 

@@ -17,9 +17,8 @@
 
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
 
-// A block ends when one lane in PARK_ENDED has. A lane parks nothing that has fewer events than PARK_EVENTS
+// A block ends when one lane in PARK_ENDED has. A lane parks nothing that has fewer firings than PARK_EVENTS
 // to come, and nothing when one lane in PARK_LEAST is left: the launch ends soon, and free blocks are of no
 // use to it. It parks nothing either while one waits for each PARK_WAITING lanes that run: where lengths differ in
 // the same way in all blocks, all would end at once, and few lanes were left for what they had.

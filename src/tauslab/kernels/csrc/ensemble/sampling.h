@@ -3,7 +3,6 @@
 
 #include "ensemble/arguments.h"
 #include "model.h"
-#include "device/prelude.h"
 
 // Status of a trajectory, as stored in /status.
 // 5 and 6 are in events/queue.h.

@@ -12,11 +12,9 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"
-#include "device/prelude.h"
 #include "ensemble/parking.h"
 #include "ensemble/sampling.h"
 #include "ensemble/stepping.h"
-#include "random/streams.h"
 
 // Blocks on a multiprocessor for which there are registers. Nine where a network is small, six up to sixteen
 // reactions: 36 and 24 warps hide what a thread waits for. With few registers for each lane, the keys of the
@@ -29,7 +27,7 @@ constexpr int RESIDENT_BLOCKS = WEIGHT + 2 * N_LAWS < 8 ? 9
                                 : WEIGHT <= 44          ? 3
                                                         : 0;
 
-// Whether what begins a trajectory is the end of an event, so that there is one copy of that.
+// Whether what begins a trajectory is the end of a firing, so that there is one copy of that.
 constexpr bool BEGINS_BY_FIRING = FIRES_ALL && DRAWS_AHEAD == 1;
 
 struct SsaArguments {
@@ -89,7 +87,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         return a0 > 0 && a0 < infinity() ? DONE : NOT_A_NUMBER;
     };
 
-    // Hands the trajectory over, unless few events are to come: as many for each sample as there were so far.
+    // Hands the trajectory over, unless few firings are to come: as many for each sample as there were so far.
     const auto park = [&] {
         Parked parked = {row, (u64)era << 32 | step, t, k, {}};
         load<N_SPECIES>(parked.x, x);
@@ -137,7 +135,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
     };
 
     for (;;) {
-        // When the next event happens.
+        // When the next firing happens.
         const u32 now = step % DRAWS_AHEAD;
         double a0 = cumulative[N_REACTIONS - 1];
         const double waiting = draws.waiting[now];
@@ -190,7 +188,7 @@ KERNEL_IN_BLOCKS(RESIDENT_BLOCKS, ssa, const SsaArguments arguments) {
         GO_ON_TOGETHER(step);
         if (BEGINS_BY_FIRING || fires) {
             // The reaction is the first whose cumulative propensity exceeds the target. The numbers of the next
-            // event are drawn meanwhile: neither waits for the other.
+            // firing are drawn meanwhile: neither waits for the other.
             const double target = scaled_half_open(draws.unit[now], a0);
             t = t_event;
             ++step;

@@ -1,17 +1,14 @@
 // Exact stochastic simulation, direct method, on the SIMD lanes of a CPU core: the same numbers as
 // ensemble/ssa.cc, in which symbols are explained. A thread runs VECTORS vectors of trajectories, one
-// trajectory on each lane, and all lanes fire one event each, then the next. A lane whose trajectory ends
+// trajectory on each lane, and all lanes fire once, then again. A lane whose trajectory ends
 // takes the next one of the launch. Counts are doubles, which are exact.
 //
-// `clock` counts the events that the thread's lanes have fired; the draw's number of a lane is the clock
+// `clock` counts the firings of each of the thread's lanes; the draw's number of a lane is the clock
 // less its value when the lane's trajectory began.
 #include "simd/laws.h"
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
-#include "ensemble/arguments.h"
-#include "ensemble/lane_events.h"
-#include "ensemble/sampling.h"
+#include "ensemble/lanes.h"
 
 // How many trajectories a thread runs at a time, for the host.
 extern "C" __attribute__((visibility("default"))) const int ssa_lanes_together = LANES_HERE;
@@ -23,7 +20,7 @@ DEVICE void set_pause(Thread &thread, Lanes &lanes, int lane, u64 clock) {
     const i64 room = events_before_overflow(LargeCountsOfLane{lanes, lane});
     lanes.pause[lane] = NEVER;
     if (room < 0 || number >= thread.launch.max_steps) {
-        lanes.t_next[lane] = -infinity();  // the next event is a rare case
+        lanes.t_next[lane] = -infinity();  // the next firing is a rare case
         return;
     }
     u64 events = 0x100000000ull - (u32)number;

@@ -81,7 +81,7 @@ DEVICE Limbs limbs_of(const i32 *counts, i64 rows, i64 stride) {
 constexpr int SMALL_BITS = 18;
 
 // An item has COLUMNS_TOGETHER neighbouring columns.
-KERNEL(count_statistics, const CountSumArguments a) {
+KERNEL_IN_BLOCKS(10, count_statistics, const CountSumArguments a) {
     const i64 n_species = a.n_species, columns = a.n_times * n_species;
     const i64 groups = (columns + COLUMNS_TOGETHER - 1) / COLUMNS_TOGETHER;
     const Cut cut = cut_rows(a.launch);

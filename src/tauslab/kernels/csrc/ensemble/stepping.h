@@ -1,9 +1,8 @@
-// What kernels share that run exact trajectories one event at a time: draws, inputs and pauses.
+// What kernels share that run exact trajectories one firing at a time: draws, inputs and pauses.
 #pragma once
 
 #include "ensemble/control.h"
 #include "math/math.h"
-#include "device/prelude.h"
 #include "random/streams.h"
 
 struct Counts {
@@ -14,7 +13,7 @@ struct Counts {
 // The numbers that the next DRAWS_AHEAD steps use. A CPU makes many at a time, in loops that its
 // compiler turns into vector code: one by one, random bits and logarithm are half of a step's time.
 struct StepDraws {
-    double waiting[DRAWS_AHEAD];  // times to the next event for a total propensity of 1
+    double waiting[DRAWS_AHEAD];  // times to the next firing for a total propensity of 1
     double unit[DRAWS_AHEAD];     // in [1, 2), for the choice of the reaction
 };
 

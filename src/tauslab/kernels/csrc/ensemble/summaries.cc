@@ -5,7 +5,6 @@
 // null. A sample that was not taken (a negative count) or is not finite makes a summary NaN,
 // unless the answer was found before it. Definitions and sources: docs/summaries.md.
 #include "math/basic.h"
-#include "device/prelude.h"
 
 // What all these kernels are given; each reads what it needs of the last part.
 struct SummaryArguments {

@@ -1,9 +1,6 @@
 // Cells that divide: the row of a mother has been copied, and each of the two rows takes its part of it. Both
 // rows draw the same numbers, so that none needs the other.
-#include "device/prelude.h"
-#include "math/basic.h"
 #include "random/binomial.h"
-#include "random/streams.h"
 
 // What becomes of a species. Numbers are those of kernels/events/divide.py.
 enum Share : u8 {

@@ -2,7 +2,6 @@
 // random numbers come from. events/no_draws.h has the same names for all others.
 #pragma once
 
-#include "device/prelude.h"
 #include "random/distributions.h"
 
 struct FormulaConstants {

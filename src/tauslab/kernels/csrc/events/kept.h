@@ -5,7 +5,6 @@
 
 #include "ensemble/arguments.h"
 #include "events/queue.h"
-#include "device/prelude.h"
 
 // Status of a trajectory that an event halted before the last sample time. Only particles have it.
 constexpr u8 HALTED = 7;

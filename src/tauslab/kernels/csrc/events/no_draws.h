@@ -1,7 +1,6 @@
 // What formulas read beside the state, in a network that draws nothing: constants alone.
 #pragma once
 
-#include "device/prelude.h"
 #include "random/streams.h"
 
 struct Draws {};

@@ -7,7 +7,6 @@
 
 #include "math/math.h"
 #include "model.h"
-#include "device/prelude.h"
 #include "random/streams.h"
 
 // How events end a trajectory; 0 if they do not. Stored in /status.
@@ -18,6 +17,19 @@ enum EventStatus : u8 {
     EVENT_QUEUE_FULL = 5,
     EVENT_CASCADE = 6
 };
+
+// What events may set a count to.
+constexpr u8 RUNNING = 254;  // no end of a trajectory
+constexpr double LARGEST_COUNT = 2147483647.0;
+
+DEVICE bool can_be_a_count(double value) {
+    return value >= -0.5 && value <= LARGEST_COUNT;
+}
+
+// Half to even.
+DEVICE double whole_amount(double value) {
+    return (value + 0x1p52) - 0x1p52;
+}
 
 // Executions at one time after which a trajectory ends: its events fire each other for ever.
 constexpr u32 MOST_AT_ONE_TIME = 10000;

@@ -4,12 +4,8 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "math/math.h"
-#include "device/prelude.h"
 #include "ensemble/sampling.h"
-#include "events/amounts.h"
 #include "events/kept.h"
-#include "events/queue.h"
-#include "random/streams.h"
 
 // Sets a count to a whole number, half to even; a quantity to any value. False where it may not have it.
 struct AssignState {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "events/completions.h"
-#include "events/jumps.h"
 #include "events/state.h"
 
 struct EventTrajectory {

@@ -73,6 +73,27 @@ DEVICE_SHARED void finish_site(const Lattice &l, const LatticeStream &s, const S
                         true, drawn, bits, n, content);
 }
 
+// A site of a tile with what comes into it along z, then its reactions and who waits; returns whether it holds particles.
+DEVICE bool finish_gathered(const Lattice &l, const LatticeStream &s, const PlaneTile &t,
+                            int in_plane, int type, bool some_wait, const Site &own,
+                            SlotMoves moves, const Site &below, u32 from_below, const Site &above,
+                            u32 from_above, Site &content) {
+    const u64 site = t.first_site + (u64)in_plane;
+    const i64 index = t.first_index + in_plane;
+    u64 bits = 0;
+    if (DRAW_AHEAD) {
+        const Philox4 drawn = lattice_draw(s, site, PURPOSE_Z, 0, 0);
+        bits = joined(drawn.x2, drawn.x3);
+    }
+    const SpillHere spill = {l, t.tile, site, SPILL_Z, true};
+    const int n =
+        gather(l, s, own, (u32)(moves.minus | moves.plus), below, from_below, above, from_above,
+               site, index, (int)(l.first_plane + t.plane), (int)l.nz, 0, spill, content);
+    finish_site_of_type(l, s, spill, l.state_stamps + t.tile, index, type, some_wait, DRAW_AHEAD,
+                        bits, n, content);
+    return !is_empty(content);
+}
+
 // One site of the column: takes in plane k, finishes plane k - 1, begins to build plane k.
 DEVICE_SHARED void march_site(const Lattice &l, const LatticeStream &s, const Column &column, i64 k,
                               i64 plane, int in_plane, int i, ColumnWork &work) {

@@ -12,7 +12,6 @@
 
 #include "math/math.h"
 #include "leaping/leaps.h"
-#include "device/prelude.h"
 
 // The chance that a relation changes within a leap, and its logarithm with the other sign.
 constexpr double MISSED = 1e-6, MINUS_LOG_MISSED = 13.815510557964274;

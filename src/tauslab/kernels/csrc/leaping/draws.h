@@ -4,7 +4,6 @@
 #include "leaping/leaps.h"
 #include "model.h"
 #include "random/poisson.h"
-#include "device/prelude.h"
 
 constexpr bool GROUPED = N_CHANNELS > FEW_CHANNELS;
 constexpr u32 GROUP = N_CHANNELS, PLACES = N_CHANNELS + 1;  // addresses of the group's draws

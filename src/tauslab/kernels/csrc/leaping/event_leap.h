@@ -10,8 +10,6 @@
 #include "events/state.h"
 #include "leaping/draws.h"
 #include "leaping/work.h"
-#include "ensemble/sampling.h"
-#include "random/poisson.h"
 
 // Where the random numbers of a trajectory come from. Every half of every attempt at a leap has a number;
 // exact events and waiting times take their bits one after the other from STREAM_TAU.

@@ -15,10 +15,9 @@
 #include "random/binomial.h"
 #include "leaping/leaps.h"
 #include "model.h"
-#include "device/prelude.h"
 
 // The most segments of a channel, and how many a rejection may add: one for each half of the leap, or
-// one up to a critical event and one for that event. A leap whose rejection could not be kept is not
+// one up to a critical firing and one for that firing. A leap whose rejection could not be kept is not
 // tried.
 constexpr int SEGMENTS = 8, SEGMENTS_ADDED = 2;
 

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "math/basic.h"
-#include "device/prelude.h"
 
 // Of one trajectory this is a branch; the form for lanes is in simd/lanes.h.
 template <class Real>

@@ -3,13 +3,7 @@
 
 #include "leaping/draws.h"
 #include "leaping/trajectory.h"
-#include "leaping/leaps.h"
 #include "model.h"
-#include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "random/streams.h"
 
 // The next step of a trajectory.
 enum Phase : int { LEAPS = 0, EXACT = 1 };
@@ -33,7 +27,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, const Cells &cells, const Phil
     for (int i = 0; i < N_SPECIES; ++i) before[i] = s.x[i];
     UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
     for (;;) {
-        // The leap ends at its limit, at the critical event or at the sample, whichever is first.
+        // The leap ends at its limit, at the critical firing or at the sample, whichever is first.
         bool fires = waiting < limit, cut = false;
         double tau = fires ? waiting : limit;
         if (!(s.t + tau < t_next)) {

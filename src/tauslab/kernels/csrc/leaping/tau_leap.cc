@@ -3,18 +3,16 @@
 //
 //     paper                     here
 //     tau' (2006, eq. 33)       Plan::limit, `plan_leap` of the generated header; symbols in leaping/leaps.h
-//     tau'', critical event     the waiting time for one of the critical reactions, with Plan::critical
+//     tau'', critical firing    the waiting time for one of the critical reactions, with Plan::critical
 //     tau                       the smaller of both, cut at the next sample
 //     Poisson number k_j        `draw_firings`, for a channel instead of a reaction
-//     10 / a_0, 100 SSA steps   WORTH_EVENTS, EXACT_EVENTS: exact events instead of a short leap
+//     10 / a_0, 100 SSA steps   WORTH_EVENTS, EXACT_EVENTS: exact firings instead of a short leap
 //
 // A step is a leap of two halves, or one exact event. Poisson numbers have addresses of their own
-// (random/poisson.h): every half of every attempt at a leap has a number. Exact events and waiting times
+// (random/poisson.h): every half of every attempt at a leap has a number. Exact firings and waiting times
 // of critical reactions take their bits one after the other from STREAM_TAU.
 #include "leaping/step.h"
 #include "model.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
 #include "device/work_stealing.h"
 
 constexpr int LEAPS_AT_ONCE = 16;  // leaps between two choices of what a warp does next

@@ -3,31 +3,25 @@
 // has shown are kept for the next attempt. docs/tau-leaping.md has the condition and says why this has no bias.
 //
 // Every half of an attempt at a leap has a number, as in leaping/tau_leap.cc. A channel's binomial number has
-// an address of its own (random/binomial.h). Exact events and waiting times take their bits one after the
+// an address of its own (random/binomial.h). Exact firings and waiting times take their bits one after the
 // other from STREAM_TAU.
 #include "leaping/known_firings.h"
 #include "leaping/draws.h"
 #include "leaping/trajectory.h"
-#include "leaping/leaps.h"
 #include "model.h"
-#include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "random/streams.h"
 
 // The first attempt is this part of the limit. At the whole limit the mean or one standard deviation reaches
 // the bound, so half of all leaps would be rejected.
 constexpr double FIRST_TRY = 0.5;
 
-// An event that ends a leap.
+// A firing that ends a leap.
 struct Event {
     double waiting;
     int channel;  // -1: there is none
     Firing firing;
 };
 
-// The first event among the channels that wait for their next firing.
+// The first firing among the channels that wait for their next firing.
 DEVICE Event first_event(Trajectory &s, const Ahead &ahead, const PhiloxKeys &keys) {
     const Row rates = ahead.propensities();
     Event first = {infinity(), -1, {0, 0}};
@@ -55,7 +49,7 @@ DEVICE Event first_event(Trajectory &s, const Ahead &ahead, const PhiloxKeys &ke
     return {waiting, chosen, {waiting * -rates[chosen], 0}};
 }
 
-// The propensities to leap with are those in `cells`; of the other channels events are waited for.
+// The propensities to leap with are those in `cells`; of the other channels firings are waited for.
 template <class Cells>
 DEVICE void sort_channels(Trajectory &s, const Plan &plan, const Cells &cells, const Ahead &ahead) {
     const Row rates = ahead.propensities();
@@ -64,13 +58,13 @@ DEVICE void sort_channels(Trajectory &s, const Plan &plan, const Cells &cells, c
         rates[j] = plan.critical > 0 && !(cells[j] > 0) ? -rates[j] : cells[j];
 }
 
-// A stretch of time: how long, whether it ends at a sample, whether with an event.
+// A stretch of time: how long, whether it ends at a sample, whether with a firing.
 struct Stretch {
     double tau;
     bool cut, fires;
 };
 
-// To the limit, to the event or to the sample, whichever is first.
+// To the limit, to the firing or to the sample, whichever is first.
 DEVICE Stretch stretch_to(double t, double limit, double waiting, double t_next) {
     const bool fires = waiting < limit;
     const double tau = fires ? waiting : limit;
@@ -78,7 +72,7 @@ DEVICE Stretch stretch_to(double t, double limit, double waiting, double t_next)
     return {t_next - t, true, fires && t + tau == t_next};
 }
 
-// Internal times of channels that are waited for pass; that of the event's channel to its event.
+// Internal times of channels that are waited for pass; that of the firing's channel to that firing.
 DEVICE void pass_waiting(Ahead &ahead, const Event &event, const Stretch &stretch) {
     const Row rates = ahead.propensities();
     for (int j = 0; j < N_CHANNELS; ++j) {
@@ -127,7 +121,7 @@ DEVICE bool second_rates(Trajectory &s, Ahead &ahead, const Cells &cells) {
     for (int i = 0; i < N_SPECIES; ++i) x[i] = s.x[i];
     if (apply_firings(x, cells) != FITS || !second_half(x, s.x, s.c, rates, later)) return false;
     for (int j = 0; j < N_CHANNELS; ++j)
-        if (rates[j] < 0) later[j] = 0.0;  // an event is waited for
+        if (rates[j] < 0) later[j] = 0.0;  // a firing is waited for
     return true;
 }
 
@@ -181,7 +175,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
             holds = ++halves == HALVES || second_rates(s, ahead, cells);
         }
         pass_waiting(ahead, event, stretch);
-        // The event comes after the leap, in which it changes nothing.
+        // The firing comes after the leap, in which it changes nothing.
         holds = holds && leap_holds(s.x, s.c, cells, tolerance);
         if (holds) {
             if (stretch.fires) cells[event.channel] = cell_of(1);
@@ -205,7 +199,7 @@ DEVICE bool leap(Trajectory &s, const Plan &plan, Ahead &ahead, const Cells &cel
     }
 }
 
-// One exact event, or the time to the sample, while something is known of events to come.
+// One exact firing, or the time to the sample, while something is known of firings to come.
 template <class Cells>
 DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
                         double t_next, Work &work) {
@@ -222,7 +216,7 @@ DEVICE void known_event(Trajectory &s, Ahead &ahead, const Cells &cells, const P
     ++work.exact, ++work.firings;
 }
 
-// A leap, events, or the end of the trajectory (its row is then -1).
+// A leap, firings, or the end of the trajectory (its row is then -1).
 template <class Cells>
 DEVICE void step(Trajectory &s, Ahead &ahead, const Cells &cells, const PhiloxKeys &keys,
                  const Recorder &out, const double *times, u64 max_steps,

@@ -1,4 +1,4 @@
-// A trajectory that leaps: its start, exact events between leaps, its end.
+// A trajectory that leaps: its start, exact firings between leaps, its end.
 #pragma once
 
 #include "ensemble/control.h"
@@ -6,10 +6,7 @@
 #include "leaping/work.h"
 #include "model.h"
 #include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
 #include "ensemble/sampling.h"
-#include "random/streams.h"
 
 struct Counts {
     i32 *x;
@@ -41,7 +38,7 @@ DEVICE u8 state_of(const Trajectory &s, double a0, u64 max_steps) {
     return s.steps >= max_steps || s.attempts >= LARGEST_LEAP ? STEP_LIMIT : DONE;
 }
 
-// The numbers of an exact event: its waiting time for a total propensity of 1, and which reaction it is.
+// The numbers of an exact firing: its waiting time for a total propensity of 1, and which reaction it is.
 struct EventDraw {
     double waiting, unit;
 };
@@ -84,7 +81,7 @@ DEVICE void exact_events(Trajectory &s, const Cells &cells, const PhiloxKeys &ke
             if (s.k == out.n_times) break;
             t_next = times[s.k];
         }
-        // The numbers of the next event are drawn meanwhile: neither waits for the other.
+        // The numbers of the next firing are drawn meanwhile: neither waits for the other.
         next = draw_event(series, keys, (u32)s.draws);
         const bool overflowed = fire_exact(draw.unit * a0, s.x, s.c, exact, cells) < 0;
         s.t = t;
@@ -112,7 +109,7 @@ DEVICE bool goes_on(Trajectory &s, double a0, const Recorder &out, const double 
                     u64 max_steps) {
     const Counts state = {s.x};
     const u8 ended = state_of(s, a0, max_steps);
-    // The state at a sample is that after the last event at or before it.
+    // The state at a sample is that after the last firing at or before it.
     if (ended <= ABSORBED || ended == STEP_LIMIT)
         for (; s.k < out.n_times && times[s.k] <= s.t; ++s.k)
             record_sample(out, s.row, s.k, state, s.c);

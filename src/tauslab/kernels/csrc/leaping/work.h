@@ -2,10 +2,9 @@
 #pragma once
 
 #include "ensemble/control.h"
-#include "device/prelude.h"
 
 constexpr int EXACT_EVENTS = 100;      // after a leap that would not pay
-constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
+constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many firings
 constexpr u32 LOOK_EVERY_TURNS = 64;   // of a kernel's loop, between looks at the control words
 
 // Work of a kernel call, added to the launch's numbers at its end.
@@ -24,7 +23,7 @@ DEVICE void add_work(u64 *to, const Work &work) {
 
 // When a thread looked at the control words last.
 struct Looks {
-    u64 told;   // events that were added to the control words
+    u64 told;   // firings that were added to the control words
     u32 turns;  // of the kernel's loop
 
     // One turn of the loop; whether the next look is due.

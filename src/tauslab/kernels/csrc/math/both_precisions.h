@@ -3,7 +3,6 @@
 #pragma once
 
 #include "math/math.h"
-#include "device/prelude.h"
 
 DEVICE float fused(float a, float b, float c) {
     return FMA_SINGLE(a, b, c);

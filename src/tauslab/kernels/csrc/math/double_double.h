@@ -4,7 +4,6 @@
 #pragma once
 
 #include "math/basic.h"
-#include "device/prelude.h"
 
 template <class Real>
 struct PairOf {

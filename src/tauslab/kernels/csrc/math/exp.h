@@ -3,10 +3,7 @@
 // exp(x) = 2^k exp(r) with |r| <= log(2) / 2 and r = x - k log(2), log(2) cut into three parts.
 #pragma once
 
-#include "math/double_double.h"
-#include "math/basic.h"
 #include "math/log.h"
-#include "device/prelude.h"
 
 constexpr double INVERSE_LN2 = 0x1.71547652b82fep+0;
 

@@ -8,8 +8,6 @@
 #pragma once
 
 #include "math/double_double.h"
-#include "math/basic.h"
-#include "device/prelude.h"
 
 constexpr double LN2_HIGH = 0x1.62e42fefa38p-1;      // 42 bits after the point
 constexpr double LN2_MIDDLE = 0x1.ef35793c7673p-45;  // log(2) - LN2_HIGH

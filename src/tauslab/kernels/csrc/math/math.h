@@ -6,7 +6,5 @@
 // NaN is 0x7ff8000000000000. Errors are measured in docs/portable-math.md.
 #pragma once
 
-#include "math/basic.h"
 #include "math/exp.h"
-#include "math/log.h"
 #include "math/trig.h"

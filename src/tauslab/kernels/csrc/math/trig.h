@@ -2,8 +2,6 @@
 #pragma once
 
 #include "math/double_double.h"
-#include "math/basic.h"
-#include "device/prelude.h"
 
 // pi / 2 in three doubles
 constexpr double HALF_PI_HIGH = 0x1.921fb54442d18p+0;

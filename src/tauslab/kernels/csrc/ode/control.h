@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ode/error.h"
-#include "ode/ode.h"
 #ifdef HAS_PAST
 #include "ode/past/steps.h"
 #endif

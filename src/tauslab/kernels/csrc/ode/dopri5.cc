@@ -1,16 +1,15 @@
 // The pair 5(4) of Dormand & Prince (1980) with adaptive steps: math/dormand_prince.h. Their k_i are d[i] here.
 #include "math/dormand_prince.h"
-#include "ode/lanes.h"
 #include "ode/turns.h"
 
 struct DormandPrince {
     static constexpr double ORDER = 5;
     Tolerance allowed;
     u64 most;
-    u64 made, rejected, before;
-    double step;
-    bool fresh;  // whether d[0] is not known
-    Real d[STAGES][N_VARIABLES + 1];
+    u64 made = 0, rejected = 0, before = 0;
+    double step = 0;
+    bool fresh = true;  // whether d[0] is not known
+    Real d[STAGES][N_VARIABLES + 1] = {};
     u64 *control = nullptr;
 
     DEVICE_MEMBER void start() { step = 0, fresh = true, before = made + rejected; }
@@ -94,7 +93,7 @@ TRAJECTORIES_TOGETHER(ode_dopri5)
 
 KERNEL(ode_dopri5, const AdaptiveArguments arguments) {
     const OdeJob &job = arguments.job;
-    DormandPrince method = {{arguments.relative, arguments.absolute}, arguments.most, 0, 0, 0, 0, true, {}};
+    DormandPrince method = {{arguments.relative, arguments.absolute}, arguments.most};
 #ifdef HAS_PAST
     take_turns(job, method, GLOBAL_SIZE, arguments.scratch + THREAD_OFFSET(HISTORY_WORDS));
 #else

@@ -35,7 +35,6 @@ KERNEL(ode_global, const GlobalArguments arguments) {
     const i64 variables = (i64)N_VARIABLES * THREAD_STRIDE;
     GlobalNumbers x = {own}, c = {own + 3 * variables};
     GlobalSteps method = {{own + variables}, {own + 2 * variables}, arguments.substeps, 0};
-    for (i64 row = GLOBAL_ID; row < job.rows; row += GLOBAL_SIZE)
-        run_trajectory(job, row, method, x, c);
+    run_rows(job, GLOBAL_ID, GLOBAL_SIZE, method, x, c);
     if (job.steps) atomic_add(job.steps, method.steps);
 }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "ode/error.h"
-#include "ode/ode.h"
 
 #ifndef ON_LANES
 #define TRAJECTORIES_TOGETHER(kernel)

@@ -7,8 +7,6 @@
 #include "ensemble/control.h"
 #include "model.h"
 #include "ode/sample.h"
-#include "device/prelude.h"
-#include "random/streams.h"
 #ifdef HAS_PAST
 #include "ode/past/history.h"
 #endif
@@ -194,4 +192,11 @@ DEVICE void run_trajectory(const OdeJob &job, i64 row, Method &method, State &x,
     miss_samples(job, row, span);
     keep_step(job, row, method, 0);
     if (job.status) job.status[row] = ended;
+}
+
+// All trajectories take equally long: rows are dealt out, so that neighbouring threads write side by side.
+template <class Method, class State, class Constants>
+DEVICE void run_rows(const OdeJob &job, i64 first, i64 apart, Method &method, State &x,
+                     Constants &c) {
+    for (i64 row = first; row < job.rows; row += apart) run_trajectory(job, row, method, x, c);
 }

@@ -49,21 +49,17 @@ DEVICE void run_together(const OdeJob &job, i64 first, FixedSteps &method) {
         if (lanes.busy >> lane & 1) job.status[first + lane] = ODE_DONE;
 }
 
-DEVICE void run_rows(const OdeJob &job, i64 thread, i64 threads, FixedSteps &method) {
-    for (i64 row = thread * SIMD_LANES; row < job.rows; row += threads * SIMD_LANES)
-        run_together(job, row, method);
-}
-#else
-// All trajectories take equally long: rows are dealt out, so that neighbours write side by side.
-DEVICE void run_rows(const OdeJob &job, i64 thread, i64 threads, FixedSteps &method) {
-    Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
-    for (i64 row = thread; row < job.rows; row += threads) run_trajectory(job, row, method, x, c);
-}
 #endif
 
 KERNEL(ode_rk4, const FixedStepArguments arguments) {
     const OdeJob &job = arguments.job;
     FixedSteps method = {arguments.substeps, 0};
-    run_rows(job, GLOBAL_ID, GLOBAL_SIZE, method);
+#ifdef ON_LANES
+    for (i64 row = GLOBAL_ID * SIMD_LANES; row < job.rows; row += GLOBAL_SIZE * SIMD_LANES)
+        run_together(job, row, method);
+#else
+    Real x[N_VARIABLES + 1] = {}, c[N_CONSTANTS + 1] = {};
+    run_rows(job, GLOBAL_ID, GLOBAL_SIZE, method, x, c);
+#endif
     if (job.steps) atomic_add(job.steps, method.steps);
 }

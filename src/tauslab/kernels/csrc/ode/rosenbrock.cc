@@ -10,7 +10,6 @@
 //
 // A step has one sparse elimination. Pivots are not exchanged; a step that meets a pivot of zero is repeated
 // with a smaller h.
-#include "ode/lanes.h"
 #include "ode/turns.h"
 
 constexpr double GAMMA = 0.25;
@@ -119,14 +118,12 @@ struct Rosenbrock {
     u64 most;
     Tables tables;
     Cells matrix, entries;
-    u64 made, rejected, before;
-    double step;
-    bool fresh;  // whether derivatives are not known
-    bool moved;  // whether rates are not known
-    Real slopes[N_VARIABLES + 1];
-    Real rates[N_VARIABLES + 1];
-    Real row[N_VARIABLES + 1];
-    Real u[STAGES][N_VARIABLES + 1];
+    u64 made = 0, rejected = 0, before = 0;
+    double step = 0;
+    bool fresh = true;  // whether derivatives are not known
+    bool moved = true;  // whether rates are not known
+    Real slopes[N_VARIABLES + 1] = {}, rates[N_VARIABLES + 1] = {}, row[N_VARIABLES + 1] = {};
+    Real u[STAGES][N_VARIABLES + 1] = {};
     u64 *control = nullptr;
 
     DEVICE_MEMBER void start() { restart(), before = made + rejected; }
@@ -247,17 +244,7 @@ KERNEL(ode_rosenbrock, const RosenbrockArguments a) {
                          a.most,
                          {a.source, a.columns, a.starts, a.lower, a.order},
                          {own},
-                         {own + (i64)N_CELLS * THREAD_STRIDE},
-                         0,
-                         0,
-                         0,
-                         0,
-                         true,
-                         true,
-                         {},
-                         {},
-                         {},
-                         {}};
+                         {own + (i64)N_CELLS * THREAD_STRIDE}};
 #ifdef HAS_PAST
     take_turns(job, method, GLOBAL_SIZE, own + (N_CELLS + N_ENTRIES) * THREAD_STRIDE);
 #else

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "math/math.h"
-#include "device/prelude.h"
 #include "random/streams.h"
 
 enum PriorKind {

@@ -1,9 +1,9 @@
 // How threads take the trajectories of a method whose steps adapt.
 #pragma once
 
-#ifdef ON_LANES
 #include "ode/lanes.h"
-#else
+
+#ifndef ON_LANES
 #include "ode/control.h"
 #ifdef HAS_EVENTS
 #include "events/ode_events.h"

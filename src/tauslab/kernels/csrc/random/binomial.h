@@ -6,8 +6,6 @@
 #pragma once
 
 #include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
 
 // Trials are 0 to this, so that every result is a whole double.
 constexpr i64 BINOMIAL_MOST_TRIALS = 1ll << 50;

@@ -9,11 +9,7 @@
 // The parameters are named as in the specification of the package.
 #pragma once
 
-#include "math/math.h"
-#include "device/prelude.h"
 #include "random/binomial.h"
-#include "random/poisson.h"
-#include "random/streams.h"
 
 constexpr double TWO_PI = 0x1.921fb54442d18p+2, HALF_PI = 0x1.921fb54442d18p+0;
 // A truncated law that is rejected so often has no number left: NaN. The probability is below 1e-40.

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "math/math.h"
-#include "device/prelude.h"
 #include "random/poisson_estimates.h"
 #include "random/streams.h"
 

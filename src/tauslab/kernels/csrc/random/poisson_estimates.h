@@ -4,7 +4,6 @@
 #pragma once
 
 #include "random/philox.h"
-#include "device/prelude.h"
 
 // What stands in place of a number: the attempt failed, or nothing is certain.
 constexpr int FAILED = -1, OPEN = -2;

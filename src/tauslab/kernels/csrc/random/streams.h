@@ -18,7 +18,6 @@
 #pragma once
 
 #include "random/philox.h"
-#include "device/prelude.h"
 
 enum Stream : u32 {
     // Waiting times and reactions of exact trajectories: draw `step` is of event `step`, but with

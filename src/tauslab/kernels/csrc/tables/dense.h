@@ -1,8 +1,8 @@
-// Owners as in tables/forest.h, for networks in which an event invalidates a large part of all partial
+// Owners as in tables/forest.h, for networks in which a firing invalidates a large part of all partial
 // propensities (`kernels/exact/dense.py` decides). Every sum is tested, and none is listed.
 //
 // Owners are stored side by side in groups of 32. Species are stored by *position*: owners first, in order.
-// A species has a bit for every owner whose partner it is, so an event tests bits instead of reading a
+// A species has a bit for every owner whose partner it is, so a firing tests bits instead of reading a
 // list. An owner has up to three terms, one of each kind: partners with one rate constant, its own
 // species, and no partner. Whole numbers are below 2^53 and kept as doubles, which is exact. Sums and
 // choices are those of tables/forest.h, and so is every bit of the results.
@@ -13,7 +13,7 @@
 
 #include "tables/forest.h"
 
-// The changes of an event: positions and numbers; unused changes are 0, at a position without bits.
+// The changes of a firing: positions and numbers; unused changes are 0, at a position without bits.
 struct DenseChange {
     i32 position[DENSE_CHANGES], by[DENSE_CHANGES];
 
@@ -64,7 +64,7 @@ DEVICE void refresh(const Tables &tables, u32 group, Change change, const State 
 
 #if TEAM_THREADS == 1
 
-// Updates the groups of owners that an event touches.
+// Updates the groups of owners that a firing touches.
 DEVICE void refresh_touched(const Tables &tables, const DenseChange &event, const State &s) {
     team_groups(0, OWNER_GROUPS, [&](u32 group) {
         u32 touched[DENSE_CHANGES], old = 0;
@@ -90,7 +90,7 @@ DEVICE void refresh_touched(const Tables &tables, const DenseChange &event, cons
 constexpr u32 GROUPS_OF_WARP = (OWNER_GROUPS + TEAM_WARPS - 1) / TEAM_WARPS;
 constexpr u32 TOGETHER = GROUPS_OF_WARP >= 8 ? 8 : GROUPS_OF_WARP >= 4 ? 4 : GROUPS_OF_WARP >= 2 ? 2 : 1;
 
-// Updates all groups: an event touches most of them, and what it does not touch stays as it is.
+// Updates all groups: a firing touches most of them, and what it does not touch stays as it is.
 DEVICE void refresh_touched(const Tables &tables, const DenseChange &event, const State &s) {
     u32 touched[MOST_CHANGED][EACH];
     double by[MOST_CHANGED];

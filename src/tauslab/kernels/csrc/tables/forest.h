@@ -10,7 +10,7 @@
 // *Owners* (selector `pdm`; J. Chem. Phys. 130, 244104): a mass-action propensity of one or two molecules
 // is a count x times a partial propensity. The species of x owns the reaction. The reactions of an owner
 // with one rate constant c form a *term*: c times a whole number n, which is the sum of their partners'
-// counts, or the number of reactions. An event changes whole numbers by whole numbers, so nothing
+// counts, or the number of reactions. A firing changes whole numbers by whole numbers, so nothing
 // drifts. Then it recomputes the sums that hold these terms. Terms are in chunks of up to 32.
 //
 // *Stored* leaves: every other propensity (with the selector `tree`: every propensity) is a leaf
@@ -18,18 +18,17 @@
 // a species changes that it reads.
 //
 // The *top* tree has a leaf for each owner, and one for the stored tree. The *plan* of a reaction lists
-// what an event invalidates, stage by stage: leaves, chunks, owners, sums of the lower trees, sums of
+// what a firing invalidates, stage by stage: leaves, chunks, owners, sums of the lower trees, sums of
 // the top tree. Every sum has the canonical shape. The sum of all, the *root*, is not stored: its reader
 // adds the 32 numbers below it, and can then choose among them.
 //
-// With IS_DENSE, start, events and the choice are those of tables/dense.h.
+// With IS_DENSE, start, firings and the choice are those of tables/dense.h.
 #pragma once
 
 #include "tables/propensities.h"
 #include "random/streams.h"
-#include "team/team.h"
 
-// Whether an event has a record of few slots (tables/short_event.h).
+// Whether a firing has a record of few slots (tables/short_firing.h).
 #define IS_SHORT (SHORT_SLOTS > 0 && TEAM_THREADS > 1)
 
 // What a term's whole number is, in the third word of its record: the count of its own species less one; a
@@ -132,7 +131,7 @@ DEVICE void update_owner(const Tables &tables, IntPair owner, const State &s) {
 }
 
 // Sums of 32 neighbours. With KEEPS_SUMS a warp keeps in registers the partial sums of the last node of every
-// stage. The next choice often needs the same node, because most events change what the last one changed.
+// stage. The next choice often needs the same node, because most firings change what the last one changed.
 struct Kept {
     // A reaction that was found among stored leaves, and where the list of its plan begins; -1: not known.
     i32 found = -1, list = -1;

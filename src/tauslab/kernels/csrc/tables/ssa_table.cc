@@ -1,16 +1,13 @@
 // Exact stochastic simulation, direct method (Gillespie 1977), for networks too large to unroll:
 // the network is read from tables, and a team of threads runs one trajectory (see team/team.h). How the
-// reaction is found, and by which random numbers: tables/sum_search.h; what it changes:
-// tables/event.h, or tables/dense.h for both; what events do: tables/events/table_stops.h. A pilot, which counts how
+// reaction is found, and by which random numbers: tables/selector.h; what it changes:
+// tables/firing.h, or tables/dense.h for both; what events do: tables/events/table_stops.h. A pilot, which counts how
 // often each reaction fires, has a stream of its own.
 #include "ensemble/control.h"
 #include "tables/arguments.h"
 #include "model.h"
 #include "math/math.h"
-#include "device/prelude.h"
-#include "random/streams.h"
 #include "tables/events/table_stops.h"
-#include "tables/selector.h"
 #include "tables/team_sampling.h"
 
 TEAM_KERNEL(ssa_table, const TableArguments arguments) {
@@ -87,7 +84,7 @@ TEAM_KERNEL(ssa_table, const TableArguments arguments) {
                 --fired;
                 break;
             }
-            team_sync();  // all have read what the event will change
+            team_sync();  // all have read what the firing will change
             if (!Selector::fire(tables, reaction, s, draws)) ended = OVERFLOWED;
         }
         write_counts(tables, s);

@@ -8,7 +8,7 @@
 #include "events/kept.h"
 #endif
 
-// As LOOK_EVERY, for trajectories of large networks, whose events take longer.
+// As LOOK_EVERY, for trajectories of large networks, whose firings take longer.
 constexpr u32 LOOK_EVERY_TEAM = 1024;
 
 // As `must_leave`, with one answer for all threads of the team.

@@ -8,7 +8,6 @@
 
 #include "device/butterfly.h"
 #include "model.h"
-#include "device/prelude.h"
 
 // Array of one team inside an allocation that all teams share.
 #if TEAM_THREADS == 1

@@ -26,7 +26,7 @@ class TeamDraws {
         for (u32 i = 0; i < DRAWS_OF_TEAM; ++i) waiting_[i] = tl_exponential(waiting_[i]);
     }
 
-    // Time to the event of `step` for a total propensity of 1.
+    // Time to the firing of `step` for a total propensity of 1.
     DEVICE_MEMBER double waiting(u64 step) const { return waiting_[step % DRAWS_OF_TEAM]; }
 
     // In [0, 1), for the choice of the reaction.

@@ -3,7 +3,6 @@
 
 #include "device/butterfly.h"
 #include "model.h"
-#include "device/prelude.h"
 
 // With 8 blocks a thread has 64 registers, so that a multiprocessor has room for 32 warps.
 #define TEAM_KERNEL(name, ...) KERNEL_IN_BLOCKS(TEAM_BLOCKS, name, __VA_ARGS__)

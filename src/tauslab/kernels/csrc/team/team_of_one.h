@@ -3,7 +3,6 @@
 
 #include "device/butterfly.h"
 #include "model.h"
-#include "device/prelude.h"
 
 #define TEAM_KERNEL KERNEL
 

@@ -1,4 +1,4 @@
-"""What can be said of a lattice model before it runs: time step, occupancy, reach, warnings.
+"""Analysis of a lattice model before it runs: time step, occupancy, reach, warnings.
 
-Nothing here changes a model.
+No function of this package changes a model.
 """

@@ -1,4 +1,4 @@
-"""What ``tauslab check`` says about a lattice: time step, spacing, occupancy, memory."""
+"""The report of ``tauslab check`` on a lattice: time step, spacing, occupancy, memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SLOW = 0.05  # part by which a diffusion coefficient may be off
 def lattice_facts(
     lattice: LatticeData, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """What `lattice_report` says, for programs.
+    """Return the facts of `lattice_report`, for programs.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def lattice_facts(
 def lattice_report(
     lattice: LatticeData, max_hop: float = MAX_HOP, parameters: Mapping[str, float] | None = None
 ) -> list[str]:
-    """Lines that tell a user what a lattice holds and how well its step and spacing suit it."""
+    """Return lines on what a lattice holds and how well its step and spacing suit it."""
     facts = lattice_facts(lattice, max_hop, parameters)
     z, y, x = lattice.shape
     lines = [
@@ -198,14 +198,14 @@ def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
 
 
 def never_sentence(reaction: str, why: str) -> str:
-    """What is said of a reaction of `never_happening`."""
+    """Return the sentence on a reaction of `never_happening`."""
     return f"reaction {reaction} never happens unless a hook changes that: {why}"
 
 
 def model_warnings(
     lattice: LatticeData, parameters: Mapping[str, float] | None = None, *, hooks: bool = False
 ) -> list[str]:
-    """What a run says of its model before it begins, as `lattice_report` does.
+    """Return the warnings of `lattice_report` that a run gives before it begins.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""How species move in the sites to which their hops are confined: membranes of voxels.
+"""Diffusion of species in the sites to which their hops are confined: membranes of voxels.
 
 Sites that touch by an edge or a corner alone are not joined by hops.  Where they are, a surface
 that is oblique to the axes is a staircase, on which a walk is longer than on the surface: seen from
-some sites' distance its diffusion coefficient D_eff is smaller than D.  It is found by the moments
+some sites' distance its diffusion coefficient D_eff is smaller than D.  It follows from the moments
 of the displacement of a particle that starts in any of the sites, computed without drawing numbers.
 """
 
@@ -225,7 +225,7 @@ def _mean_squares(neighbours: IntArray, q: float, steps: list[int], *, split: bo
 
 
 def _change(moments: FloatArray, neighbours: IntArray, axis: int) -> FloatArray:
-    """What a hop to either side of an axis, before all that were counted, adds to moments."""
+    """Return what a hop to either side of an axis, before all counted ones, adds to moments."""
     below, above = (moments[:, side] for side in neighbours[axis])
     down, up = (side != np.arange(side.size) for side in neighbours[axis])
     change: FloatArray = below + above - 2.0 * moments

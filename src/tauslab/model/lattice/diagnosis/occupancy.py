@@ -90,7 +90,7 @@ def site_propensities(
 
 
 def reached_types(lattice: LatticeData, values: LatticeValues) -> BoolArray:
-    """Whether a species can come to a site type ``[site type, species]``.
+    """Return whether a species can come to a site type ``[site type, species]``.
 
     It is placed there, made there, comes over a held face or hops there, whether or not such sites
     lie side by side: what is False is so for any geometry.

@@ -1,4 +1,4 @@
-"""How a lattice model's time step is divided, and what the division costs in accuracy.
+"""The division of a lattice model's time step, and what it costs in accuracy.
 
 Hops and reactions take turns, which costs an error of reaction times: within a pass particles first
 hop and then react, so a pair that meets has the whole pass to react before one of it may leave.
@@ -75,7 +75,8 @@ def choose_time_step(
         In place of the model's step, in seconds; a model without one takes the longest that needs
         one pass.
     reaction_substeps
-        In place of the model's; by default one for each pass of diffusion, and more change no law.
+        In place of the model's; by default one for each pass of diffusion. More passes change no
+        distribution.
         Every part of the step takes as many, so it is rounded up to a multiple of
         `diffusion_substeps`.
 
@@ -131,7 +132,7 @@ def choose_time_step(
 
 
 def _splitting(lattice: LatticeData, values: LatticeValues, seconds: float) -> Splitting:
-    """What passes of this length cost, in the site types that there are."""
+    """Return the error of passes of this length, in the site types that have sites."""
     number = {name: index for index, name in enumerate(lattice.species)}
     reactants = [
         [number[name] for name, count in reaction.reactants.items() for _ in range(count)]
@@ -169,7 +170,7 @@ def _hops(lattice: LatticeData, values: LatticeValues) -> str:
 
 
 def _likely_unit(values: LatticeValues) -> str:
-    """What was probably meant, where a number is far from any molecule's."""
+    """Return a hint at the unit where a coefficient is far above any molecule's."""
     if float(values.diffusion.max()) <= _IN_WATER:
         return ""
     return (
@@ -238,7 +239,7 @@ def splitting_of(
 
 
 def _differs(hop: FloatArray, rates: FloatArray, site_type: int) -> bool:
-    """Whether a particle hops between the type and another where it reacts more slowly."""
+    """Return whether a particle hops between the type and another where it reacts more slowly."""
     joined = (hop[site_type] > 0) | (hop[:, site_type] > 0)
     return bool((joined & (rates < rates[site_type])).any())
 
@@ -310,7 +311,7 @@ def splitting_warning(
 
 
 def truncation_text(truncated: int) -> str | None:
-    """What a reader is told of so many truncated passes of sites; None for 0."""
+    """Return the sentence on so many truncated passes of sites; None for 0."""
     if not truncated:
         return None
     passes = "1 pass" if truncated == 1 else f"{truncated} passes"

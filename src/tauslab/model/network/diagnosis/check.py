@@ -1,4 +1,4 @@
-"""What a model needs, whether a method can honour it, and the report of ``tauslab check``."""
+"""Features that a model needs and a method may lack, and the report of ``tauslab check``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _HINTS = {
     "mass": ("amounts",),
 }
 
-# How a message calls many of a kind; a kind that is not here is called by its name.
+# How a message calls many of a kind; another kind is called by its name.
 _PLURAL = {
     "event": "events",
     "timed event": "events",
@@ -77,7 +77,7 @@ _PLURAL = {
 
 
 def _hint_of(kind: str) -> str:
-    """What helps a model that has a feature of that kind; empty where nothing is known."""
+    """Return the options that help a model with a feature of that kind; empty if none does."""
     ways = {
         "net_laws": f"{opt('net_laws')} lets them go backwards while their law is negative",
         "molecules": f"{opt('molecules')} converts them",
@@ -129,7 +129,7 @@ def without_missing(network: Network, names: Collection[str]) -> Network:
 
 
 def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
-    """Methods, of all or of those given, that cannot honour a feature."""
+    """Return the methods, of all or of `methods`, that cannot honour a feature."""
     for method in methods or ():
         if method not in SUPPORTED:
             raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
@@ -139,7 +139,7 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
 def _refusing_in(
     unkept: str | None, feature: Feature, methods: list[str] | None = None
 ) -> list[str]:
-    """The same in a network whose past ``ssa`` cannot keep, for the reason `unkept`, if any."""
+    """Return methods that refuse a feature; `unkept` is why ``ssa`` cannot keep the past."""
     found = refusing(feature, methods)
     looks = feature.kind == "delay" and "ssa" in (methods or SUPPORTED)
     return ["ssa", *found] if looks and unkept is not None else found
@@ -215,7 +215,7 @@ def check_rates(
 
 
 def report(network: Network) -> list[str]:
-    """Lines that tell a user what the model holds and what stands in the way of running it."""
+    """Return lines on what the model holds and what stands in the way of running it."""
     lines = [
         (
             f"model {network.name}: {_count(len(network.species), 'species', 'species')}, "
@@ -251,7 +251,7 @@ def report(network: Network) -> list[str]:
 
 
 def check_facts(network: Network) -> dict[str, object]:
-    """What `report` says, for programs."""
+    """Return the facts of `report`, for programs."""
     forms = mass_action_reactions(network)
     unkept = unkept_past(network)
     return {
@@ -290,7 +290,7 @@ def _methods(network: Network) -> list[str]:
     known = [method for method in SUPPORTED if _can_run(network, method)]
     try:
         network.initial_amounts(negative=True)
-    except ModelError:  # told elsewhere: no run begins
+    except ModelError:  # `report` says it: no run begins
         return []
     if not network.species:
         return [m for m in known if m != "tau" and network.rules]
@@ -313,7 +313,7 @@ def _backwards(network: Network) -> list[str]:
         values = network.parameter_values()
         forms = mass_action_reactions(network)
         return [one.name for one, form in forms if form and evaluate(form.constant, values) < 0]
-    except ModelError:  # told elsewhere
+    except ModelError:  # `report` says it
         return []
 
 
@@ -371,16 +371,16 @@ def _report_species(network: Network) -> list[str]:
 
 
 def _report_events(network: Network) -> list[str]:
-    """What is likely not meant as it stands: events that never come."""
+    """Return sentences on events that never come, which is likely not meant."""
     try:
         values = network.parameter_values()
         return events_that_never_come(network, values) + events_true_at_start(network, values)
-    except ModelError:  # told above, or by a run
+    except ModelError:  # said above, or by a run
         return []
 
 
 def _report_names(network: Network) -> list[str]:
-    """What is recorded beside species, and what species are that are called by a number."""
+    """Return lines on observables, and on the patterns of species that have a number as name."""
     observables = _observables(network)
     lines = [f"observables: {shortened(observables)}"] if observables else []
     known = network.labels.items()

@@ -94,7 +94,7 @@ def warn_of_model(
 
 
 def _stays_true(event: Event, values: Mapping[str, float]) -> bool:
-    """Whether a trigger such as ``time >= 0`` is true from the start to the end."""
+    """Return whether a trigger such as ``time >= 0`` is true from the start to the end."""
     trigger = event.trigger
     if not (event.initial and isinstance(trigger, Call) and trigger.function in _AFTER):
         return False
@@ -121,7 +121,7 @@ def events_true_at_start(network: Network, values: Mapping[str, float]) -> list[
 
 
 def begins_true(network: Network, name: str, values: Mapping[str, float]) -> bool:
-    """Whether the trigger of an event holds at time 0, where it then does not come."""
+    """Return whether the trigger of an event holds at time 0, where it then does not come."""
     event = next(one for one in network.events if one.name == name)
     if not isinstance(event, Event) or not event.initial or network.drawn_amounts():
         return False

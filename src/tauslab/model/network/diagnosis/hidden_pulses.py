@@ -115,7 +115,7 @@ def values_of(order: list[Expression], times: FloatArray) -> dict[int, FloatArra
 
 
 def _quickly(function: str, arguments: list[FloatArray]) -> FloatArray:
-    """As `apply`, but by NumPy's own functions, whose last bits do not matter here."""
+    """Apply a function as `apply` does, by NumPy, whose last bits do not matter for this search."""
     quick = _QUICK.get(function)
     if quick is None:
         return apply(function, *arguments)
@@ -176,7 +176,7 @@ def _power(x: Bounds, y: Bounds) -> Bounds:
 
 
 def _sine(x: Bounds) -> Bounds:
-    """Of intervals in which a hill or a valley may lie."""
+    """Return bounds of the sine in intervals that may hold a maximum or a minimum."""
     ends = np.sin(x[0]), np.sin(x[1])
 
     def holds(where: float) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Which formula gave no number, where a trajectory ended by that.
+"""The formula that gave no number, where that ended a trajectory.
 
 Laws are computed on the host, from where the trajectory was last seen: at later times, and in
 states that reactions can reach from there.
@@ -38,7 +38,7 @@ _LITTLE = 1e-6  # of the largest amount: what equations may have instead of noth
 def no_number(
     network: Network, values: Mapping[str, float], time: float, until: float, *, equations: bool
 ) -> str:
-    """Name the reaction, rule or event that gives no number, and when; empty if none is found.
+    """Name the reaction, rule or event that gives no number, and when; empty if none does.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _Laws:
             self.own.append((f"the rate rule for {name}", tree, True))
 
     def wrong(self, values: Mapping[str, float], *, negative: bool) -> Iterator[str]:
-        """What is no number, or below 0 where it may not be."""
+        """Yield a sentence on each value that is no number, or below 0 where it may not be."""
         for name, tree, any_sign in self.own:
             value = self.value(tree, values)
             if not math.isfinite(value):
@@ -144,7 +144,7 @@ class _Laws:
 def _later(
     laws: _Laws, values: Mapping[str, float], time: float, until: float, *, equations: bool
 ) -> Iterator[str]:
-    """What is wrong as the time goes on, in the same state."""
+    """Yield what becomes wrong as the time goes on, in the same state."""
 
     def at(t: float) -> str:
         there = {**values, "time": t}
@@ -161,7 +161,7 @@ def _later(
 def _reached(
     laws: _Laws, values: Mapping[str, float], time: float, *, equations: bool
 ) -> Iterator[str]:
-    """What is wrong in other states."""
+    """Yield what is wrong in other states."""
     states = laws.reached({**values, "time": time})
     if equations:
         amounts = {name: values[name] for name in laws.network.species}
@@ -174,7 +174,7 @@ def _reached(
 
 
 def _first(at: Callable[[float], str], good: float, bad: float) -> float:
-    """When something begins to be wrong."""
+    """Return the time from which on something is wrong."""
     for _ in range(_HALVINGS):
         middle = good + (bad - good) / 2
         good, bad = (good, middle) if at(middle) else (middle, bad)

@@ -71,7 +71,7 @@ _SAME = 1e-6  # of the range: back at the level from before a pulse
 
 @dataclass(frozen=True)
 class TimeBreaks:
-    """What laws, equations and triggers do by the time alone.
+    """Jumps, bends and pulses of laws, equations and triggers by the time alone.
 
     `times` are those at which steps must end, in order. `unknown` are the parts that jump at times
     which differ between trajectories, or are too many. `missed` are names of events, and equalities
@@ -126,7 +126,7 @@ class TimeBreaks:
 def time_breaks(
     network: Network, known: Mapping[str, float], end: float, most: int = MOST_BREAKS
 ) -> TimeBreaks:
-    """Find them from 0 to `end`; `known` are the values that stand still, the same always."""
+    """Find the breaks of a network from 0 to `end`; `known` are the values that never change."""
     found: set[float] = set()
     unknown = [one for one in steps_of_time(network) if symbols(one) - known.keys() - {"time"}]
     numbers = {name: Number(value) for name, value in known.items()}
@@ -137,14 +137,14 @@ def time_breaks(
     parts = {part: _with_numbers(part, numbers) for part in _of_the_time(network, known.keys())}
     seen = Instants(change for tree in parts.values() for change in _linear_changes(tree))
     for part, tree in parts.items():
-        course = _Course(tree, end, seen)
-        own = course.breaks(most)
-        hiding += course.hiding
+        function = _TimeFunction(tree, end, seen)
+        own = function.breaks(most)
+        hiding += function.hiding
         if own is None or len(found | own) > most:
             unknown.append(part)
             continue
         found |= own
-        for node, steps in course.steps.items():
+        for node, steps in function.steps.items():
             if len(steps.changes) > 2 * most:
                 continue
             tables[node] = steps.table()
@@ -209,7 +209,7 @@ def _missed(
 
 
 def _slides(node: Call) -> bool:
-    """Whether the time is in a relation outside of all that steps."""
+    """Return whether the time is in a relation outside of all that steps."""
     return any(
         part == _TIME
         for side in node.arguments
@@ -240,7 +240,7 @@ def pulses_that_vary(network: Network, varying: Collection[str]) -> list[Express
 
 
 def uses_time(network: Network) -> bool:
-    """Whether the time is in any law, equation or trigger, or in a rule that they may use."""
+    """Return whether the time is in any law, equation, trigger, or rule that they may use."""
     if "time" in network.parameters or "time" in network.species:
         return False  # a name like any other
     trees = [rule.expression for rule in network.rules.values()] + list(network.rates.values())
@@ -273,7 +273,7 @@ def _of_the_time(network: Network, still: Collection[str]) -> Iterator[Expressio
 
 @dataclass(frozen=True)
 class _Steps:
-    """What stands still between changes: its value at 0, and these."""
+    """A function that stands still between changes: its value at 0, and the changes."""
 
     first: float
     changes: list[Change]
@@ -283,12 +283,12 @@ class _Steps:
 
     @property
     def needs_table(self) -> bool:
-        """Whether it flickers, or has a value at a single time behind 0."""
+        """Return whether it flickers, or has a value at a single time behind 0."""
         single = sum(one.last > 0 for one in self.changes) > sum(c.last > 0 for c in self.opened)
         return single or self.flickers
 
     def at(self, t: float) -> float:
-        """Its value at a time."""
+        """Return the value at a time."""
         k = bisect_left(self.changes, t, key=lambda change: change.last)
         return self.changes[k - 1].value if k else self.first
 
@@ -299,7 +299,7 @@ class _Steps:
         return table_of(self.opens_with, self.opened)
 
 
-class _Course:
+class _TimeFunction:
     """A part that depends on the time alone, from 0 to `end`.
 
     `steps` are the parts in it that stand still between changes, as far as these are known, and
@@ -480,7 +480,7 @@ def _range(values: FloatArray) -> float:
 
 
 def _stretches(values: FloatArray) -> int:
-    """How often a quantity stands still: pulses between these may be too short for the grid."""
+    """Count how often a quantity stands still; pulses between may be too short for the grid."""
     size = _range(values)
     if size == 0:
         return 0
@@ -513,7 +513,7 @@ def _apart(node: Call, t: float) -> float:
 
 
 def _touches(apart: FloatArray, size: float) -> bool:
-    """Whether a difference stays 0, or comes so near to 0 that it may touch it."""
+    """Return whether a difference stays 0, or comes so near to 0 that it may touch it."""
     with np.errstate(invalid="ignore"):
         distance = np.abs(apart)
         turns = (distance[1:-1] <= distance[:-2]) & (distance[1:-1] <= distance[2:])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import h5py
 
 SUFFIXES = (".vtkhdf", ".npy")
-_VERSION = (2, 2)  # of VTKHDF: the first with all that is used here is 2.0
+_VERSION = (2, 2)  # of VTKHDF: the first with all that is used is 2.0
 _SITES = "site type"  # with a space, as no species can be called
 
 

@@ -42,7 +42,7 @@ def axis_number(name: str | None, shape: Sequence[int], *, longest: bool) -> int
 
 @dataclass(frozen=True)
 class Dimensions:
-    """What the frames of a result have in common: its name, sites along z, y and x, species."""
+    """Name of a result in messages, its sites along z, y and x, and its species."""
 
     name: str
     shape: tuple[int, int, int]
@@ -147,7 +147,7 @@ class FrameParts(Frames):
     path
         The file of the run; the parts lie beside it.
     run
-        Number of the replica, those of all points of a sweep in one row.
+        Number of the replica, all points of a sweep in one row.
     attributes
         Of the file: seed, model, step and how often a frame is kept.
 
@@ -188,7 +188,7 @@ class FrameParts(Frames):
                 yield at, np.asarray(part.particles[at - first : last - first])
 
     def sites(self, frame: int) -> npt.NDArray[np.uint8]:
-        """Site types: those of the model, but where hooks changed them."""
+        """Site types: of the model, but where hooks changed them."""
         planes = []
         for path, begin, end in self._covers[frame]:
             for _, part in self._open(path):

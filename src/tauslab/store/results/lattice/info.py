@@ -60,40 +60,40 @@ def spanned(numbers: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(known: dict[str, Any]) -> list[str]:
     """The facts in lines for a reader."""
-    attributes = found["attributes"]
+    attributes = known["attributes"]
     step = float(attributes["step"])
     hops, reactions = (
-        spanned(found.get("points_passes", {}).get(name, [attributes[f"{name}_substeps"]]))
+        spanned(known.get("points_passes", {}).get(name, [attributes[f"{name}_substeps"]]))
         for name in ("diffusion", "reaction")
     )
     passes = f"passes of hops in each: {hops}, of reactions: {reactions}"
     points = [
         f"sweep: {name} {len(set(values))} values from {min(values):g} to {max(values):g}"
-        for name, values in found.get("points", {}).items()
+        for name, values in known.get("points", {}).items()
     ]
-    names = ", ".join(found["species"][:12]) + (", ..." if len(found["species"]) > 12 else "")
-    waiting = found["most_waiting"]
-    replicas = f"{found['replicas']} replica{'s' if found['replicas'] > 1 else ''}"
-    until = f" to t = {found['t_end']:g} s" if found["samples"] else ""
+    names = ", ".join(known["species"][:12]) + (", ..." if len(known["species"]) > 12 else "")
+    waiting = known["most_waiting"]
+    replicas = f"{known['replicas']} replica{'s' if known['replicas'] > 1 else ''}"
+    until = f" to t = {known['t_end']:g} s" if known["samples"] else ""
     engine = attributes.get("engine", "slots")
     lines = [
-        f"{found['path']}: a lattice run, written by tauslab {', '.join(found['written_by'])}",
+        f"{known['path']}: a lattice run, written by tauslab {', '.join(known['written_by'])}",
         f"model: sha256 {attributes['model_sha256'][:16]}",
         f"method: rdme in {engine}, seed {attributes['seed']}, {replicas}",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",
-        f"samples: {found['samples']}{until}, frames: {found['frames']}",
+        f"samples: {known['samples']}{until}, frames: {known['frames']}",
         *points,
-        f"species: {len(found['species'])} ({names})",
+        f"species: {len(known['species'])} ({names})",
         *([f"waiting for a slot: {waiting:,} at most"] if waiting is not None else []),
         f"command: {attributes['command']}",
     ]
-    lost = truncation_text(found["truncated_passes"])
+    lost = truncation_text(known["truncated_passes"])
     lines += [] if lost is None else [f"warning: {lost}"]
-    lines += profile_lines(found["profile"])
-    left = f"unfinished: {found['unfinished']}; {opt('resume')} completes it"
-    lines.append("complete" if found["complete"] else left)
+    lines += profile_lines(known["profile"])
+    left = f"unfinished: {known['unfinished']}; {opt('resume')} completes it"
+    lines.append("complete" if known["complete"] else left)
     return lines
 
 

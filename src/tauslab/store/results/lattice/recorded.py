@@ -1,4 +1,4 @@
-"""What a lattice run recorded: counts over time and frames, which are read slab by slab."""
+"""Records of a lattice run: counts over time and frames, which are read slab by slab."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class RecordedLattice(RunResult):
 
     @property
     def whole_sweep(self) -> bool:
-        """Whether all points of a sweep are meant, so that arrays have an axis of points."""
+        """Return whether all points of a sweep are meant, so that arrays have an axis of points."""
         return self.swept and self.point is None
 
     @property
@@ -153,12 +153,12 @@ class RecordedLattice(RunResult):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What the file says of its run: seed, steps, choices made."""
+        """Attributes of the file: seed, steps, choices made."""
         return dict(self.data.attributes)
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end."""
+        """Return whether the run came to its end."""
         return self.data.complete
 
     @property
@@ -235,7 +235,7 @@ class RecordedLattice(RunResult):
         return self._all_there(np.asarray(self._read("waiting", (slice(len(self.times)),))))
 
     def samples_of(self, species: str, site_type: str | None = None) -> IntArray:
-        """As `counts`, with -1 where a point of an unfinished sweep is not so far yet."""
+        """Numbers as of `counts`, with -1 where a point of an unfinished sweep is not so far."""
         name, index = self._counted(species, site_type)
         return np.asarray(self._read(name, (slice(len(self.times)), *index)), np.int64)
 
@@ -249,14 +249,14 @@ class RecordedLattice(RunResult):
         return values
 
     def replica_counts(self, species: str, site_type: str | None = None) -> IntArray:
-        """As `counts`, of all replicas ``[replica, sample]``; raises what it does.
+        """Numbers as of `counts`, of all replicas ``[replica, sample]``; raises what that does.
 
         Of all points of a sweep ``[point, replica, sample]``.
         """
         return self._all_there(self.replica_samples_of(species, site_type))
 
     def replica_samples_of(self, species: str, site_type: str | None = None) -> IntArray:
-        """As `replica_counts`, with -1 where a replica of an unfinished run is not so far yet."""
+        """Numbers as of `replica_counts`, with -1 where a replica is not so far yet."""
         name, index = self._counted(species, site_type)
         lead = self._lead[:1] if self.swept else ()
         with reading(self.path, InputFileError):
@@ -295,8 +295,9 @@ class RecordedLattice(RunResult):
         ConfigError
             A level outside 0 to 1, or an unknown name.
         """
-        found = sorted_quantiles(self.replica_samples_of(species, site_type), quantile_levels(q))
-        return found if np.ndim(q) else found[..., 0, :]
+        levels = quantile_levels(q)
+        quantiles = sorted_quantiles(self.replica_samples_of(species, site_type), levels)
+        return quantiles if np.ndim(q) else quantiles[..., 0, :]
 
     def _of_replicas(self, species: str, site_type: str | None) -> Any:
         values = self.replica_samples_of(species, site_type)
@@ -328,11 +329,11 @@ class RecordedLattice(RunResult):
 
     @cached_property
     def _frames(self) -> Frames:
-        found, of = self.attributes, Dimensions(self.name, self.shape, self.species)
-        if self.complete or not found["frame_every"]:
+        attributes, of = self.attributes, Dimensions(self.name, self.shape, self.species)
+        if self.complete or not attributes["frame_every"]:
             return StoredFrames(of, self.path, lambda: self.data, self._lead)
         run = (self.point or 0) * self.n_replicas + self.replica
-        return FrameParts(of, self.path, run, found)
+        return FrameParts(of, self.path, run, attributes)
 
     @property
     def frames(self) -> Frames:

@@ -1,4 +1,4 @@
-"""What a lattice run left behind: numbers over time, frames, and how they look."""
+"""The result of a lattice run: numbers over time, frames, pictures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ METHOD = METHOD_OF_LATTICES
 
 
 def is_lattice_result(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds the result of a lattice run; False also for what is not HDF5."""
+    """Return whether a file holds the result of a lattice run; False also for what is not HDF5."""
     return kind_of(path) == METHOD
 
 
@@ -50,13 +50,13 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(path)
     with open_hdf5(path) as file:
         checked = CheckedLattice(path, file)
-        found = checked.attributes
+        attributes = checked.attributes
         return {
-            **values_in(found, LatticeChoices),
-            "t_end": float(found["steps"]) * float(found["step"]),
-            "set": {n[4:]: float(v) for n, v in found.items() if n.startswith("set_")},
-            "sweep": _stored_sweep(path, checked, found),
-            "engine": found.get("engine", "slots"),
+            **values_in(attributes, LatticeChoices),
+            "t_end": float(attributes["steps"]) * float(attributes["step"]),
+            "set": {n[4:]: float(v) for n, v in attributes.items() if n.startswith("set_")},
+            "sweep": _stored_sweep(path, checked, attributes),
+            "engine": attributes.get("engine", "slots"),
         }
 
 
@@ -70,7 +70,7 @@ def _stored_sweep(path: Path, file: CheckedLattice, attributes: Mapping[str, Any
 
 
 class LatticeResult(RecordedLattice):
-    """An open lattice file; ``docs/lattices.md`` tells what is in it.
+    """An open lattice file; ``docs/lattices.md`` describes its contents.
 
     ``species`` are its names, ``times`` its sample times ``[sample]`` in seconds, ``n_replicas``
     how many runs it holds at each of ``n_points`` points, ``path`` the file. A ``with`` block
@@ -189,8 +189,8 @@ class LatticeResult(RecordedLattice):
         if not same.any():
             near = {n: float(v[np.argmin(abs(v - values[n]))]) for n, v in self.points.items()
                     if n in values}  # fmt: skip
-            told = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
-            raise ConfigError(f"{self.name} has no point with these values; near is {told}")
+            nearest = ", ".join(f"{name} = {value:.10g}" for name, value in near.items())
+            raise ConfigError(f"{self.name} has no point with these values; near is {nearest}")
         return int(np.flatnonzero(same)[0])
 
     def as_ensemble(self, site_type: str | None = None) -> Result:
@@ -234,7 +234,7 @@ class LatticeResult(RecordedLattice):
         return lattice_to_xarray(self, names)
 
     def to_pandas(self, names: Sequence[str] = ()) -> pd.DataFrame:
-        """Counts as a `pandas.DataFrame`: a row per sample, and first those of replica 0.
+        """Counts as a `pandas.DataFrame`: a row per sample, replica 0 first.
 
         `names` leaves out other species. Raises a `ConfigError` without pandas.
         """
@@ -255,7 +255,7 @@ class LatticeResult(RecordedLattice):
         Parameters
         ----------
         name
-            One or several; by default the first that there is room for.
+            One or several; by default as many of the first as are shown well.
         kind
             ``counts`` over time, ``mean`` of all replicas with a band, ``kymograph`` along an axis
             over time, or ``slice`` in the middle across an axis. ``auto`` is ``mean`` where there
@@ -324,7 +324,7 @@ class LatticeResult(RecordedLattice):
         t
             Time of the frame; by default the last.
         name
-            Species to show; by default the first that there is room for.
+            Species to show; by default as many of the first as are shown well.
 
         Returns
         -------

@@ -27,7 +27,7 @@ def lattice_table(
 ) -> ResultTable:
     """Particles of each species on the lattice, a row per time at which they were counted.
 
-    With `every_replica`, and where there are several, a column tells whose; rows that an
+    With `every_replica`, and where there are several, a column has its number; rows that an
     unfinished replica has not reached are left out.
     """
     chosen = tuple(names) or result.species
@@ -86,9 +86,9 @@ def ensemble_of(result: RecordedLattice, site_type: str | None = None) -> Result
     if result.whole_sweep:
         data |= {f"sweep/{name}": values for name, values in result.points.items()}
         attributes |= {n: v for n, v in result.attributes.items() if n in ("sweep", "grid")}
-    found = Result(data, attributes)
-    found.warned = True  # of `result`, when its counts were read
-    return found
+    ensemble = Result(data, attributes)
+    ensemble.warned = True  # of `result`, when its counts were read
+    return ensemble
 
 
 def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.Dataset:
@@ -96,8 +96,8 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
     import xarray
 
     def replicas(site_type: str | None) -> Any:
-        found = [result.replica_samples_of(name, site_type) for name in result.species]
-        values = np.stack(found, axis=-1)
+        each = [result.replica_samples_of(name, site_type) for name in result.species]
+        values = np.stack(each, axis=-1)
         return values if (values >= 0).all() else np.where(values < 0, np.nan, values)
 
     particles = {"units": "1", "long_name": "particles"}
@@ -163,7 +163,7 @@ _KEPT = ("seed", "model_sha256", "tauslab_version", "command", "step", "steps")
 
 
 def lattice_result_html(result: RecordedLattice) -> str:
-    """What a notebook shows of a result."""
+    """A card of the result in a notebook."""
     z, y, x = result.shape
     attributes = result.attributes
     facts = {

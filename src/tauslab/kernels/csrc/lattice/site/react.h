@@ -7,7 +7,6 @@
 #pragma once
 
 #include "math/exp.h"
-#include "math/log.h"
 #include "lattice/site/waiting.h"
 
 constexpr double NO_TARGET = 1e300;

@@ -243,7 +243,7 @@ DEVICE Incoming after_hops(const SectionWork &work, SectionRoom room, bool held,
     return {work.sites.before + at, work.x_moves[at]};
 }
 
-// Sites that are looked at, as find_reached() of lattice/sparse/finish.h says.
+// Sites that are looked at, as find_reached() of lattice/sparse/steps.cc says.
 DEVICE void find_reached_in_section(const Lattice &l, const SparseTile &tile, const SectionWork &below,
                                     const SectionWork &above, SectionWork &work) {
     const PlaneTile &t = tile.t;
@@ -267,24 +267,12 @@ DEVICE bool finish_site_of_section(const Lattice &l, const LatticeStream &s, con
     const PlaneTile &t = tile.t;
     const SectionWork &work = works[i], &under = works[i - 1], &over = works[i + 1];
     const int in_plane = (t.y0 + r) * t.nx + t.x0 + c;
-    const u64 site = t.first_site + (u64)in_plane;
-    const i64 index = t.first_index + in_plane;
     const int type = work.type(r + 1, c + 1);
     const Incoming own = after_hops(work, room, work.moved_row[r] >> c & 1, r, c),
                    below = after_hops(under, room_of_tile(room, -1), under.plus_row[r] >> c & 1, r, c),
                    above = after_hops(over, room_of_tile(room, 1), over.minus_row[r] >> c & 1, r, c);
-    u64 bits = 0;
-    if (DRAW_AHEAD) {
-        const Philox4 drawn = lattice_draw(s, site, PURPOSE_Z, 0, 0);
-        bits = joined(drawn.x2, drawn.x3);
-    }
-    const SpillHere spill = {l, t.tile, site, SPILL_Z, true};
-    const int n = gather(l, s, *own.site, (u32)(own.moves.minus | own.moves.plus), *below.site,
-                         below.moves.plus, *above.site, above.moves.minus, site, index,
-                         (int)(l.first_plane + t.plane), (int)l.nz, 0, spill, content);
-    finish_site_of_type(l, s, spill, l.state_stamps + t.tile, index, type, work.some_wait,
-                        DRAW_AHEAD, bits, n, content);
-    return !is_empty(content);
+    return finish_gathered(l, s, t, in_plane, type, work.some_wait, *own.site, own.moves, *below.site,
+                           below.moves.plus, *above.site, above.moves.minus, content);
 }
 
 // The rest of the step in tile `i` of a section, when all warps of the block have hopped.

@@ -24,7 +24,6 @@ DEVICE u64 *count_of_list(const Lattice &l, u64 step) {
 #define WAITING_COUNT(l, list) count_of_list(l, (l).step + ((list) != ((l).step & 1)))
 
 #include "lattice/sparse/section.h"
-#include "lattice/sparse/held.h"
 
 struct SectionStepArguments {
     LatticeArguments

@@ -1,4 +1,4 @@
-// Changes of counts by a leap, and changes by an exact event of a network that is laid out as in
+// Changes of counts by a leap, and changes by an exact firing of a network that is laid out as in
 // leaping/fine/network.h: limits, changes of counts.
 #pragma once
 
@@ -123,7 +123,7 @@ DEVICE int change_counts(const Tables &tables, const Flight &s, const i32 *x,
     return outcome;
 }
 
-// One exact event, by one block: counts, propensities that read them, and sums above these.
+// One exact firing, by one block: counts, propensities that read them, and sums above these.
 // Returns whether the block's thread saw a count pass 2147483647.
 DEVICE bool fire(const Tables &tables, const Flight &s, i32 leaf, const BlockThreads &block) {
     const i32 begin = tables.at(AT_CHANGE_ROW, leaf), end = tables.at(AT_CHANGE_ROW, leaf + 1);

@@ -4,11 +4,9 @@
 #include "ensemble/control.h"
 #include "leaping/fine/network.h"
 #include "random/poisson.h"
-#include "math/math.h"
 #include "ensemble/sampling.h"
-#include "random/streams.h"
 
-constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many events
+constexpr double WORTH_EVENTS = 10.0;  // a leap pays if it spans this many firings
 constexpr u64 LOOK_EVERY_STEPS = 4;    // between looks at the control words
 constexpr u64 NO_LIMIT = 0x7ff0000000000000ull;
 
@@ -71,7 +69,7 @@ DEVICE bool leaves(const Control &s, const EnsembleArguments &launch) {
     return lanes_whole_sum(first_lane() && must_leave(launch.control, LOOK_EVERY_STEPS, s.t)) != 0;
 }
 
-// An attempt at a leap: it ends at its limit, at the critical event or at the sample, whichever is
+// An attempt at a leap: it ends at its limit, at the critical firing or at the sample, whichever is
 // first.
 DEVICE void aim(const Tables &tables, const Flight &flight, Control &s,
                 const EnsembleArguments &launch) {
@@ -94,7 +92,7 @@ DEVICE void decide(const Tables &tables, const Flight &flight, Control &s,
     s.limit = from_bits(s.least), s.least = NO_LIMIT;
     s.ended = state_of(s, s.a0, launch), s.sampled = s.k;
     if (s.ended == DONE && leaves(s, launch)) s.ended = STEP_LIMIT;
-    // The state at a sample is that after the last event at or before it.
+    // The state at a sample is that after the last firing at or before it.
     if (s.ended <= ABSORBED || s.ended == STEP_LIMIT)
         while (s.k < launch.n_times && launch.times[s.k] <= s.t) ++s.k;
     if (s.k == launch.n_times) s.ended = DONE;

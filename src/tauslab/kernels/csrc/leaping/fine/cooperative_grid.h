@@ -6,7 +6,6 @@
 #pragma once
 
 #include "model.h"
-#include "device/prelude.h"
 #include "team/team.h"
 
 // Words of a barrier: arrivals; 128 bytes behind, the last barrier that was passed; times of parts of a step.

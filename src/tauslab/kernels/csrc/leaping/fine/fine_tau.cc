@@ -4,20 +4,12 @@
 //
 // A step: all propensities and the sums of neighbours (`scan`), limits by species, and the choice of the
 // leap by the last block that reaches the barrier. Then, for each half of the leap, Poisson numbers by
-// reaction and counts by species. If a leap would not pay, the first block does some exact events instead.
+// reaction and counts by species. If a leap would not pay, the first block does some exact firings instead.
 //
 // Random numbers are those of leaping/tau_leap.cc; those of a reaction are at the address of its leaf.
-#include "leaping/fine/cooperative_grid.h"
 #include "leaping/fine/changes.h"
 #include "leaping/fine/control.h"
-#include "leaping/fine/network.h"
-#include "leaping/leaps.h"
 #include "model.h"
-#include "random/poisson.h"
-#include "math/math.h"
-#include "device/prelude.h"
-#include "ensemble/sampling.h"
-#include "random/streams.h"
 
 constexpr int EXACT_EVENTS = 100;  // after a leap that would not pay
 
@@ -112,7 +104,7 @@ DEVICE int draw_firings(const Tables &tables, const Flight &s, const Control &no
     return outcome;
 }
 
-// Up to 100 exact events, by one block: its threads follow the same program.
+// Up to 100 exact firings, by one block: its threads follow the same program.
 DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight &flight,
                          Control &control, const EnsembleArguments &launch,
                          const BlockThreads &block) {
@@ -127,7 +119,7 @@ DEVICE void exact_events(const Tables &tables, const Recorder &out, const Flight
         record_states(tables, out, s.row, s.sampled, s.k, flight, block);
         if (s.k == launch.n_times) break;
         const i32 leaf = find(tables, flight, ALL, unit_half_open(bits.x2, bits.x3) * a0);
-        block.sync();  // all have read what the event will change
+        block.sync();  // all have read what the firing will change
         if (fire(tables, flight, leaf, block)) control.too_large = 1;
         block.sync();
         s.overflowed = control.too_large;

@@ -1,6 +1,6 @@
 // Tau-leaping on the SIMD lanes of a CPU core: the same numbers as leaping/tau_leap.cc, in which symbols are explained.
-// One trajectory leaps on each lane, and all lanes make a leap together. A trajectory that is to have exact events
-// leaves its lane to another; when enough wait for exact events, all lanes make these. What is rare on a lane is done
+// One trajectory leaps on each lane, and all lanes make a leap together. A trajectory that is to have exact firings
+// leaves its lane to another; when enough wait for exact firings, all lanes make these. What is rare on a lane is done
 // for it alone, by the functions of one trajectory: a leap that is taken back, very large numbers, limits.
 #include "leaping/lanes/firings.h"
 #include "model.h"
@@ -78,7 +78,7 @@ DEVICE Critical draw_critical(const Thread &thread, const Lanes &lanes, const Re
 // A leap of the lanes `leaping`, with the propensities in `first`. Returns the lanes that are to make it alone.
 DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan, const Real *first,
                          u32 leaping) {
-    // The leap ends at its limit, at the critical event or at the sample, whichever is first.
+    // The leap ends at its limit, at the critical firing or at the sample, whichever is first.
     const Critical critical = draw_critical(thread, lanes, plan.critical);
     const Real limit = plan.limit.time();
     Mask fires = critical.waiting < limit;
@@ -131,10 +131,10 @@ DEVICE u32 leap_together(Thread &thread, Lanes &lanes, const PlanOf<Real> &plan,
     return leaping ^ good;
 }
 
-// Lanes that idle, leap after leap, while trajectories wait for exact events: then these are made for the few.
+// Lanes that idle, leap after leap, while trajectories wait for exact firings: then these are made for the few.
 constexpr int MOST_IDLE = 2 * SIMD_LANES;
 
-// Leaps until enough trajectories wait for exact events, or none is left to leap. False: leave the launch.
+// Leaps until enough trajectories wait for exact firings, or none is left to leap. False: leave the launch.
 DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
     const u64 max_steps = thread.launch.max_steps;
     for (int idle = 0; thread.exact.count < SIMD_LANES && idle < MOST_IDLE;) {
@@ -171,7 +171,7 @@ DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
     return true;
 }
 
-// Whether exact events of a trajectory need a look at limits.
+// Whether exact firings of a trajectory need a look at limits.
 DEVICE bool near_a_limit(const Trajectory &s, u64 max_steps) {
     return events_before_overflow(Counts{(i32 *)s.x}) < EXACT_EVENTS ||
            max_steps - s.steps < (u64)EXACT_EVENTS || s.attempts >= LARGEST_LEAP ||
@@ -197,7 +197,7 @@ DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a
     return lanes.here;
 }
 
-// Exact events of all lanes; `lanes.here` has those that go on.
+// Exact firings of all lanes; `lanes.here` has those that go on.
 DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
     constexpr int TOGETHER = 4;
     static_assert(EXACT_EVENTS % TOGETHER == 0);
@@ -245,7 +245,7 @@ DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
     thread.work.exact += fired, thread.work.firings += fired;
 }
 
-// Exact events of trajectories that wait for them.
+// Exact firings of trajectories that wait for them.
 DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
     const u64 max_steps = thread.launch.max_steps;
     lanes.here = 0;

@@ -1,4 +1,4 @@
-// The trajectories of a thread whose lanes leap: those on lanes, those that wait for exact events, and those that wait
+// The trajectories of a thread whose lanes leap: those on lanes, those that wait for exact firings, and those that wait
 // for a lane.
 #pragma once
 

@@ -43,12 +43,11 @@ DEVICE void sample_own(const OdeJob &job, i64 first, int thread, i64 k, const St
 }
 
 template <class Constants>
-DEVICE void integrate_rows(const OdeJob &job, i64 first, int lane, Constants &c, BlockOut &out,
-                           FixedSteps &method) {
+DEVICE void integrate_rows(const OdeJob &job, i64 first, int lane, Real (&x)[N_VARIABLES + 1],
+                           Constants &c, BlockOut &out, FixedSteps &method) {
     // Lanes beyond the last row repeat it; nothing of theirs is written.
     const bool inside = first + lane < job.rows;
     const i64 row = inside ? first + lane : job.rows - 1;
-    Real x[N_VARIABLES + 1] = {};
     Real y[N_VARIABLES + 1], sum[N_VARIABLES + 1];
     begin_trajectory(job, row, x, c);
     i64 missing = job.n_spans;  // the span from which on the trajectory has no samples
@@ -69,19 +68,6 @@ DEVICE void integrate_rows(const OdeJob &job, i64 first, int lane, Constants &c,
     if (job.status) job.status[row] = missing == job.n_spans ? ODE_DONE : ODE_NOT_A_NUMBER;
 }
 
-template <class Constants>
-DEVICE void integrate_all(const OdeJob &job, i64 first_row, i64 row_step, int thread, Constants &c,
-                          BlockOut &out, FixedSteps &method) {
-    Real x[N_VARIABLES + 1] = {};
-    for (i64 first = first_row; first < job.rows; first += row_step) {
-        if constexpr (COUNTS) {
-            integrate_rows(job, first, thread, c, out, method);
-        } else if (first + thread < job.rows) {
-            run_trajectory(job, first + thread, method, x, c);
-        }
-    }
-}
-
 BLOCK_KERNEL(COMPUTE_THREADS, LEAST_BLOCKS, ode_threads, const BlockArguments arguments) {
     BLOCK_MEMORY(Real, memory, BLOCK_NUMBERS);
     const OdeJob &job = arguments.job;
@@ -89,12 +75,21 @@ BLOCK_KERNEL(COMPUTE_THREADS, LEAST_BLOCKS, ode_threads, const BlockArguments ar
     const i64 first_row = BLOCK_ID * COMPUTE_THREADS, row_step = BLOCKS * COMPUTE_THREADS;
     BlockOut out = {arguments.count, memory, (u8 *)(memory + SAMPLE_NUMBERS + CONSTANT_NUMBERS)};
     FixedSteps method = {arguments.substeps, 0};
+    const auto integrate = [&](auto &c) {
+        Real x[N_VARIABLES + 1] = {};
+        if constexpr (COUNTS) {
+            for (i64 first = first_row; first < job.rows; first += row_step)
+                integrate_rows(job, first, thread, x, c, out, method);
+        } else {
+            run_rows(job, first_row + thread, row_step, method, x, c);
+        }
+    };
     if constexpr (SHARED_CONSTANTS) {
         SharedNumbers c = {memory + SAMPLE_NUMBERS + thread};
-        integrate_all(job, first_row, row_step, thread, c, out, method);
+        integrate(c);
     } else {
         Real c[N_CONSTANTS + 1] = {};
-        integrate_all(job, first_row, row_step, thread, c, out, method);
+        integrate(c);
     }
     if (job.steps) atomic_add(job.steps, method.steps);
 }

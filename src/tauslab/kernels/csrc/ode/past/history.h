@@ -12,7 +12,6 @@
 // is searched for, as the time of an event is.
 #pragma once
 
-#include "device/prelude.h"
 #include "math/both_precisions.h"
 #include "model.h"
 

@@ -4,13 +4,8 @@
 
 #include "ensemble/arguments.h"
 #include "team/team.h"
-#include "events/amounts.h"
 #include "events/completions.h"
-#include "events/jumps.h"
-#include "events/kept.h"
-#include "events/queue.h"
 #include "tables/arguments.h"
-#include "tables/propensities.h"
 
 // Variables that events set at one time and whose readers are looked up; where more are set, all is computed again.
 constexpr i32 FEW_SET = 8;

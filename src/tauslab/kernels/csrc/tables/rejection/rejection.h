@@ -9,7 +9,7 @@
 //     a_j(X), acceptance           Item::propensity_of, Rssa::accepts
 //     lower bound of a_j           none: a propensity costs no more than its lower bound would
 //
-// A candidate is accepted, and is then an event, with the probability propensity / upper bound. The
+// A candidate is accepted, and is then a firing, with the probability propensity / upper bound. The
 // times of candidates are a Poisson process with the rate `total` (thinning). So a trajectory may
 // reject any number of candidates between two events.
 //
@@ -32,7 +32,6 @@
 #include "math/math.h"
 #include "tables/rejection/bounds.h"
 #include "ensemble/sampling.h"
-#include "random/streams.h"
 #include "team/team_votes.h"
 #ifdef HAS_EVENTS
 #include "tables/events/team_events.h"
@@ -171,7 +170,7 @@ DEVICE_MEMBER void CandidateBatch::scan() {
 struct Rssa {
     Bounds bounds;
     u64 *firings;           // a pilot's counters: of each reaction, of candidates, of new upper bounds
-    u64 events, limit;      // events so far, and the step limit
+    u64 events, limit;      // firings so far, and the step limit
     double origin, before;  // see `time`
     double total, inverse;  // sum of all upper bounds, and 1 / total
     bool overflowed, near_end;
@@ -345,7 +344,7 @@ struct Rssa {
             add(one.a, one.b);
         });
         team_sync();
-        near_end = true;  // events of the batch that change the same species look at them
+        near_end = true;  // firings of the batch that change the same species look at them
         bool left = false;
         NO_UNROLL for (i32 i = begin; i < end; ++i) left |= check(tables.pair(AT_CHANGE, i).a);
         return left;

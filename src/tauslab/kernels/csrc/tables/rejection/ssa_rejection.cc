@@ -7,7 +7,6 @@
 // no memory. An item that changes what a trigger reads is taken alone, and triggers are looked at behind it.
 #include "ensemble/control.h"
 #include "model.h"
-#include "device/prelude.h"
 #include "tables/arguments.h"
 #include "tables/rejection/walk.h"
 
@@ -54,7 +53,7 @@ TEAM_KERNEL(ssa_rejection, const TableArguments arguments) {
         u64 number = 0;
         for (u64 turn = 0; ended == DONE && !samples.done(); ++turn) {
             constexpr u64 TURNS = LOOK_EVERY_TEAM / LANES;  // a batch or a stop each
-            // Candidates are reported as events, because most of them are.
+            // Candidates are reported as firings, because most of them are.
             if (turn % TURNS == 0 &&
                 team_leaves(launch.control, turn > 0 ? LOOK_EVERY_TEAM : 0, rssa.origin)) {
                 ended = STEP_LIMIT;

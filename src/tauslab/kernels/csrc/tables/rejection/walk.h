@@ -56,7 +56,7 @@ DEVICE bool take_stop(Rssa &rssa, double elapsed, Samples &samples, u8 &ended) {
 #endif
 
 // Takes candidate `number` of the batch alone. Sets `is_new` if upper bounds changed, and `fires` if the
-// candidate is an event. Returns false if the trajectory ended or cannot continue.
+// candidate is a firing. Returns false if the trajectory ended or cannot continue.
 DEVICE bool take_one(Rssa &rssa, const CandidateBatch &batch, i32 number, i32 item, double left,
                      Samples &samples, u8 &ended, bool &is_new, bool &fires) {
     const double elapsed = batch.elapsed(number), time = rssa.time(elapsed);
@@ -101,7 +101,7 @@ DEVICE bool is_well_inside(const Rssa &rssa, i32 species) {
     return rssa.bounds.range(species).contains_well_inside(rssa.bounds.s.x[species]);
 }
 
-// Ends a batch. `items` has the thread's candidates that are events, and -1 for each other candidate.
+// Ends a batch. `items` has the thread's candidates that are firings, and -1 for each other candidate.
 // Changed species whose counts are near an end of their interval get new intervals.
 DEVICE void finish_batch(Rssa &rssa, const CandidateBatch &batch, const i32 *items) {
     rssa.origin = rssa.time(batch.elapsed(LANES - 1));

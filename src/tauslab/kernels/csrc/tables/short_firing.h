@@ -1,6 +1,6 @@
-// What an event changes where all reactions change few counts, and few propensities read these: a record of the
-// event's leaf has a slot for each change and for each propensity (`kernels/exact/plans.py`). A thread has a
-// slot. So an event loads its record, then all counts at once; and what it has computed goes into the sums from
+// What a firing changes where all reactions change few counts, and few propensities read these: a record of the
+// firing's leaf has a slot for each change and for each propensity (`kernels/exact/plans.py`). A thread has a
+// slot. So a firing loads its record, then all counts at once; and what it has computed goes into the sums from
 // registers.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #if IS_SHORT
 
-// A change of a count, and a leaf that reads what the event changes.
+// A change of a count, and a leaf that reads what the firing changes.
 struct Slot {
     i32 species, by, leaf, kind, first, second, source;
     double rate;
@@ -59,7 +59,7 @@ DEVICE bool fire_short(const Tables &tables, const State &s, Kept &kept) {
     const bool changes = own.by != 0 && own_lane() < SHORT_SLOTS;
     const i32 count = plus(s.x[own.species], own.by);
     i32 first = s.x[own.first], second = SHORT_PAIRS ? s.x[own.second] : 0;
-    // Of the groups that the event changes, all but the one that was searched; the first of them is loaded at once.
+    // Of the groups that the firing changes, all but the one that was searched; the first of them is loaded at once.
     const i32 group = own.leaf < 0 ? -1 : own.leaf / LANES;
     const u32 groups = first_slots(group);
     u32 others = groups & ~TEAM_BALLOT(group == kept.group);

@@ -1,4 +1,4 @@
-// What an event changes and invalidates, by the plan of its reaction (`kernels/exact/plans.py`).
+// Changes by a firing, and what it invalidates, by the plan of its reaction (`kernels/exact/plans.py`).
 #pragma once
 
 #include "model.h"
@@ -6,7 +6,7 @@
 #if IS_DENSE
 #include "tables/dense.h"
 #else
-#include "tables/short_event.h"
+#include "tables/short_firing.h"
 
 // The plan of a reaction: where its changes of counts, changes of whole numbers, and stages begin.
 struct Plan {
@@ -96,7 +96,7 @@ DEVICE bool change(const Tables &tables, const Plan &plan, const State &s,
     return true;
 }
 
-// Recomputes the sums of stages FIRST .. LAST - 1 that the event invalidated.
+// Recomputes the sums of stages FIRST .. LAST - 1 that the firing invalidated.
 template <i32 FIRST, i32 LAST>
 DEVICE void update_nodes(const Tables &tables, const Plan &plan, const State &s, Kept &kept) {
     UNROLL for (i32 stage = FIRST; stage < LAST; ++stage) {

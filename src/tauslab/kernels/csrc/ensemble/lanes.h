@@ -1,13 +1,11 @@
-// What a thread of ssa_lanes.cc keeps of its trajectories, and the draws that they have in store.
+// What a thread of ssa_lanes.cc keeps of its trajectories, the draws that they have in store, and a firing of all lanes.
 #pragma once
 
 #include "simd/laws.h"
 #include "ensemble/control.h"
-#include "model.h"
-#include "device/prelude.h"
-#include "ensemble/arguments.h"
 #include "ensemble/sampling.h"
 #include "simd/draws.h"
+#include "model.h"
 
 constexpr int LANES_HERE = VECTORS * SIMD_LANES;
 // Draws that each lane has in store, and those that are made together. The one that was made last still lacks its
@@ -64,7 +62,7 @@ struct Thread {
     Real waiting[STORE][VECTORS] = {}, unit[STORE][VECTORS] = {};
 };
 
-// Draws of the next STORE events of all lanes.
+// Draws of the next STORE firings of all lanes.
 DEVICE void fill_store(Thread &thread, Lanes *lanes, u64 clock) {
     const KeysOnLanes keys(*thread.launch.keys);
     UNROLL for (int v = 0; v < VECTORS; ++v) {
@@ -108,8 +106,8 @@ DEVICE void fill_store_of_lane(Thread &thread, const PhiloxSeries &one, int v, i
     }
 }
 
-// Random bits of the event that comes STORE after that at `clock`, for all lanes, at the place `d` of that event, and
-// logarithms of those that the event before made. Neither waits for the other, so each fills the other's waiting
+// Random bits of the firing that comes STORE after that at `clock`, for all lanes, at the place `d` of that firing, and
+// logarithms of those that the firing before made. Neither waits for the other, so each fills the other's waiting
 // times, and `meanwhile(step)` too.
 template <class Meanwhile>
 DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, u64 clock, int d,
@@ -132,3 +130,47 @@ DEVICE void refill(Thread &thread, const Lanes *lanes, const KeysOnLanes &keys, 
         thread.unit[d][v] = draws[v].unit;
     }
 }
+
+// Of all lanes: the time to the next firing, and when it happens.
+struct NextEvents {
+    Real waiting[VECTORS], t[VECTORS];
+};
+
+DEVICE void set_times(const Thread &thread, const Running *run, int d, NextEvents &next) {
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        next.waiting[v] = thread.waiting[d][v] / run[v].cumulative[N_REACTIONS - 1];
+        next.t[v] = run[v].t + next.waiting[v];
+    }
+}
+
+// All lanes fire once, at their next times.
+DEVICE void fire(const Thread &thread, Running *run, const Lanes *lanes, int d,
+                 const NextEvents &next) {
+    Real target[VECTORS];
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        const Real a0 = run[v].cumulative[N_REACTIONS - 1];
+        target[v] = fused(thread.unit[d][v], a0, -a0);
+        run[v].t = next.t[v];
+    }
+#if defined(FIRES_BY_SEARCH)
+    fire_by_search(target, run);
+#else
+    UNROLL for (int v = 0; v < VECTORS; ++v) {
+        Real a[N_REACTIONS];
+        fire_together(target[v], run[v].x, lanes[v].c, a, run[v].cumulative);
+    }
+#endif
+}
+
+// What fire() leaves to be done between random bits, and the step that has all propensities, or a later one.
+#if defined(FIRES_BY_SEARCH)
+constexpr int TIMES_AT = SEARCH_STEPS > 3 ? SEARCH_STEPS - 1 : 3;
+
+DEVICE void after_fire(int step, Running *run, const Lanes *lanes) {
+    for_parts_of(step, [&](int part) { propensities_part(part, run, lanes); });
+}
+#else
+constexpr int TIMES_AT = 3;
+
+DEVICE void after_fire(int, Running *, const Lanes *) {}
+#endif

@@ -1,4 +1,4 @@
-"""Laws of initial counts: ``poisson(50)``, ``uniform(0,10)``, or a probability for each count."""
+"""Distributions of initial counts: ``poisson(50)``, ``uniform(0,10)``, or a probability each."""
 
 from __future__ import annotations
 
@@ -16,46 +16,44 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 
-StartLaw = str | npt.ArrayLike
+InitialCount = str | npt.ArrayLike
 _FORM = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*\Z")
 _TAIL = 1e-17
-_MOST = 10_000_000  # largest count of a law
+_MOST = 10_000_000  # largest count of a distribution
 
 
-def start_laws(
-    given: Mapping[str, StartLaw] | None, network: Network | Lattice
+def initial_distributions(
+    given: Mapping[str, InitialCount] | None, network: Network | Lattice
 ) -> dict[str, FloatArray]:
     """Probabilities ``[count]`` of the initial count of each species that is given.
 
     Raises
     ------
     ConfigError
-        A name that is no species, or one that holds no count, or a law that is none.
+        A name that is no species, or one that holds no count, or a distribution that is none.
     """
-    laws = {}
-    for name, law in (given or {}).items():
+    found = {}
+    for name, one in (given or {}).items():
         if name not in network.species:
             known = some(dict.fromkeys(network.species))
             raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")
         if isinstance(network, Network) and network.species[name].fixed:
-            raise ConfigError(f"initial {name}: a fixed species has one amount, and no law")
+            raise ConfigError(f"initial {name}: a fixed species has one amount alone")
         if isinstance(network, Network) and name in real_species(network):
-            raise ConfigError(
-                f"initial {name}: it is a quantity, not a count, and these are laws of counts"
-            )
-        laws[name] = _of_text(name, law) if isinstance(law, str) else _of_numbers(name, law)
-    return laws
+            raise ConfigError(f"initial {name}: it is a quantity, not a count")
+        found[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
+    return found
 
 
-def _of_numbers(name: str, law: npt.ArrayLike) -> FloatArray:
+def _of_numbers(name: str, given: npt.ArrayLike) -> FloatArray:
     try:
-        values = np.asarray(law, np.float64)
+        values = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         values = np.zeros(0)
     if values.ndim != 1 or not values.size or not (values >= 0).all():
         raise ConfigError(
-            f'initial {name}: a law is a text such as "poisson(50)", or a list of probabilities of '
-            "the counts 0, 1, ..."
+            f'initial {name}: a distribution is a text such as "poisson(50)", or a list of '
+            "probabilities of the counts 0, 1, ..."
         )
     if not abs(float(values.sum()) - 1) < 1e-6:
         raise ConfigError(f"initial {name}: its probabilities sum to {values.sum():g}, not to 1")
@@ -74,9 +72,9 @@ def _of_text(name: str, text: str) -> FloatArray:
     if kind == "uniform" and len(values) == 2:
         low, high = values
         if low.is_integer() and high.is_integer() and 0 <= low <= high <= _MOST:
-            law = np.zeros(int(high) + 1)
-            law[int(low) :] = 1 / (high - low + 1)
-            return law
+            chances = np.zeros(int(high) + 1)
+            chances[int(low) :] = 1 / (high - low + 1)
+            return chances
     raise ConfigError(
         f"initial {name}: {text!r} is not known; allowed are poisson(MEAN) and uniform(LO,HI) with "
         "whole numbers of 0 or more, and lists of probabilities"
@@ -92,6 +90,6 @@ def _poisson(mean: float) -> FloatArray:
     below = np.arange(mode, 0, -1) / mean
     above = mean / np.arange(mode + 1, mode + reach)
     weights = np.concatenate([np.cumprod(below)[::-1], [1.0], np.cumprod(above)])
-    law: FloatArray = weights / np.cumsum(weights)[-1]
-    law[law < _TAIL / 100] = 0.0
-    return law
+    chances: FloatArray = weights / np.cumsum(weights)[-1]
+    chances[chances < _TAIL / 100] = 0.0
+    return chances
