@@ -23,6 +23,7 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError, InputFileError, one_of
 from tauslab.base.option_names import opt, said, warn
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
@@ -44,7 +45,6 @@ from tauslab.options.places import Device, device_settings
 from tauslab.options.python_values import numbers, whole
 from tauslab.options.values.checks import seed_of, within
 from tauslab.options.values.initial_counts import InitialCount, initial_distributions
-from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.state import State

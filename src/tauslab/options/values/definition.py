@@ -17,7 +17,7 @@ import numpy as np
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import Spelling, know, known
-from tauslab.options.values.unknown import checks_keywords
+from tauslab.base.unknown import checks_keywords
 
 T = TypeVar("T")
 
