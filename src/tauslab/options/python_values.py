@@ -46,7 +46,7 @@ def numbers(name: str, values: Any) -> Any:
     ConfigError
         They are no numbers.
     """
-    if isinstance(values, float | bool):
+    if isinstance(values, float | bool) or (isinstance(values, int) and abs(values) <= 2**53):
         return values
     why = "must be numbers"
     try:

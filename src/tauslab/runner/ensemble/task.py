@@ -173,10 +173,22 @@ class NetworkTask(Task):
     lowered: LoweredNetwork
     unrounded: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
         return tuple(self.lowered.species[i] for i in self.lowered.recorded)
+
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        """Columns of the recorded species by name."""
+        return {name: place for place, name in enumerate(self.species)}
+
+    @cached_property
+    def real_places(self) -> Mapping[str, int]:
+        """Numbers of the species that hold any number, by name."""
+        dynamics = self.lowered.dynamics
+        found = dynamics.reals if dynamics is not None else ()
+        return {self.lowered.species[number]: number for number, _ in found}
 
     @property
     def observables(self) -> tuple[str, ...]:
@@ -572,6 +584,8 @@ def _constant_rows(
     if not lowered.constants:
         return np.zeros((1, 1))
     table = lowered.constant_rows(columns, n)
+    if (np.isfinite(table) & (table >= 0)).all():
+        return table
     for reaction in lowered.reactions:
         if isinstance(reaction.constant, Constant):
             column = table[:, reaction.constant.index]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Motion
+from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
@@ -83,6 +83,11 @@ class OdeMotion(Motion):
         return self._table[:, : len(self.species)]
 
     @property
+    def _places(self) -> Mapping[str, int]:
+        """Columns of amounts by name."""
+        return {name: place for place, name in enumerate(self.species)}
+
+    @property
     def _system(self) -> OdeSystem:
         return self.task.system
 
@@ -121,6 +126,7 @@ class OdeMotion(Motion):
         each = sorted(name for name, row in given.items() if np.ndim(row))
         key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
         self.task = prepare_ode(self._network, options)
+        self._moved = frozenset(self._system.variables)
         if self._system.looks_back:
             raise ConfigError(
                 f"{self._network.name} has delays, and particles of {opt('method', 'ode')} keep no "
@@ -133,23 +139,23 @@ class OdeMotion(Motion):
 
     def holds(self, name: str) -> bool:
         """Return whether equations or events change an amount of this name."""
-        return name in self._system.variables
+        return name in self._moved
 
-    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
-        """Replace amounts ``[particle]`` by name; what follows from values is computed anew.
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
+        """Replace amounts by name, one for all or ``[particle]``; compute what follows anew.
 
         Raises
         ------
         ConfigError
             One is not finite, or an amount without a rate rule is negative.
         """
-        table = self._rows.host(self._table)
-        for name, column in columns.items():
-            low = -np.inf if name in self._network.rates else 0.0
-            if not (np.isfinite(column) & (column >= low)).all():
-                raise ConfigError(f"{name}: amounts must be finite, and 0 or more")
-            table[:, self.species.index(name)] = column[self.shares.own]
         if columns:
+            values = beside(columns, self.n)
+            low = [-np.inf if name in self._network.rates else 0.0 for name in columns]
+            good = np.isfinite(values) & (values >= np.array(low))
+            require_each(good, columns, "amounts must be finite, and 0 or more")
+            table, places = self._rows.host(self._table), self._places
+            table[:, [places[name] for name in columns]] = own_rows(values, self.shares.own)
             self._table = self._backend.upload(table)
         if self.looks:  # the next launch looks at triggers, and computes what follows
             self._steps = self._zeros() if columns else self._steps
@@ -266,7 +272,8 @@ class OdeMotion(Motion):
 
     def _variables(self) -> Any:
         """Amounts that equations move, f64 ``[particle of this rank, variable]``."""
-        columns = [self.species.index(name) for name in self._system.variables]
+        places = self._places
+        columns = [places[name] for name in self._system.variables]
         if columns == list(range(self._table.shape[1])):
             return self._table
         found = self._backend.empty((self._table.shape[0], len(columns)), np.float64)

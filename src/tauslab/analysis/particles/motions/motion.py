@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.particles.shares import Shares
-from tauslab.base.arrays import Array, FloatArray, IntArray
-from tauslab.base.errors import DeviceError
+from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.host import in_bytes
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
@@ -90,8 +90,8 @@ class Motion(ABC):
         """Return whether a name is part of the state, and not a value with which it moves."""
 
     @abstractmethod
-    def put(self, columns: Mapping[str, Array], now: float = 0.0) -> None:
-        """Replace parts of the state by name, ``[particle]``, at the time `now`.
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
+        """Replace parts of the state by name, one for all or ``[particle]``, at the time `now`.
 
         A ConfigError says which cannot be. After new values of parameters it is called, too, with
         no columns.
@@ -136,6 +136,23 @@ class Motion(ABC):
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
         return np.asarray(self.shares.joined(self._rows.host(status)))
+
+
+def beside(columns: Mapping[str, Any], n: int) -> FloatArray:
+    """Columns side by side, each one for all or ``[particle]``: ``[1 or particle, name]``."""
+    if not any(getattr(column, "ndim", 0) for column in columns.values()):
+        return np.array([list(columns.values())], np.float64)
+    table = np.empty((n, len(columns)))
+    for place, column in enumerate(columns.values()):
+        table[:, place] = column
+    return table
+
+
+def require_each(good: BoolArray, names: Iterable[str], what: str) -> None:
+    """Refuse values ``[1 or particle, name]`` that are not `good`: an error has the first name."""
+    if not good.all():
+        name = list(names)[int(good.all(axis=0).argmin())]
+        raise ConfigError(f"{name}: {what}")
 
 
 def own_rows(table: Array, own: slice) -> Array:

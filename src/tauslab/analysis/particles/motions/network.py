@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
-from tauslab.analysis.particles.motions.motion import Motion, own_rows
+from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -57,6 +57,7 @@ class NetworkMotion(Motion):
         drawn: Collection[str] = (),
     ) -> None:
         self._network, self._options, self._drawn = network, options, drawn
+        self._unchanged = frozenset(network.constant_species())
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
@@ -89,9 +90,7 @@ class NetworkMotion(Motion):
     @property
     def reals(self) -> Mapping[str, int]:
         """Quantities that hold any number, by name, with their place in `kept`."""
-        dynamics = self.task.lowered.dynamics
-        found = dynamics.reals if dynamics is not None else ()
-        return {self.task.lowered.species[number]: number for number, _ in found}
+        return self.task.real_places
 
     @property
     def words(self) -> int:
@@ -133,7 +132,7 @@ class NetworkMotion(Motion):
 
     def _hold_anew(self, before: NetworkTask) -> None:
         """Let states hold the amounts that species which nothing changes have now."""
-        names = self._network.constant_species()
+        names = self._unchanged
         if not names or held_alike(before, self.task, names):
             return
         own = self.shares.own
@@ -161,11 +160,11 @@ class NetworkMotion(Motion):
 
     def holds(self, name: str) -> bool:
         """Return whether reactions or events change a species of this name."""
-        if name in self._network.constant_species():
+        if name in self._unchanged:
             return False
-        if name in self.reals and self.kept is not None:
+        if self.kept is not None and name in self.reals:
             return True
-        return name in self.species and not self._network.species[name].fixed
+        return name in self.task.columns and not self._network.species[name].fixed
 
     def advance(
         self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
@@ -198,7 +197,7 @@ class NetworkMotion(Motion):
             self.kept = moved[1]
 
     def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
-        """Replace counts, and quantities that hold any number, ``[particle]`` by name.
+        """Replace counts, and quantities that hold any number, by name: one upload for all.
 
         Raises
         ------
@@ -207,21 +206,34 @@ class NetworkMotion(Motion):
         """
         if not columns:
             return
+        reals = {} if self.kept is None else self.reals
+        moved = {name: column for name, column in columns.items() if name in reals}
+        whole = {name: column for name, column in columns.items() if name not in reals}
         own, counts = self.shares.own, self.own_counts()
-        kept = None if self.kept is None else self._rows.host(self.kept)
-        for name, column in columns.items():
-            if name in self.reals and kept is not None:
-                if not np.isfinite(column).all():
-                    raise ConfigError(f"{name}: values must be finite")
-                kept[:, self.reals[name]] = column[own]
-                continue
-            if not ((column >= 0) & (column <= 2**31 - 1) & (column == np.rint(column))).all():
-                raise ConfigError(f"{name}: counts must be whole numbers from 0 to 2147483647")
-            counts[:, self.species.index(name)] = column[own]
-        self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
-        if kept is not None:
-            kept[:, list(self.task.lowered.recorded)] = counts
-            self.kept = self._backend.upload(kept)
+        if whole:
+            values = self._counts_of(whole)
+            counts[:, [self.task.columns[name] for name in whole]] = own_rows(values, own)
+            self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+        if self.kept is not None:
+            self._put_kept(moved, counts)
+
+    def _counts_of(self, columns: Mapping[str, Any]) -> FloatArray:
+        """Whole counts ``[1 or particle, name]``; a ConfigError names one that is not."""
+        values = beside(columns, self.n)
+        good = (values >= 0) & (values <= 2**31 - 1) & (values == np.rint(values))
+        require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
+        return values
+
+    def _put_kept(self, columns: Mapping[str, Any], counts: Int32Array) -> None:
+        """Replace quantities that hold any number, and what `kept` has of counts."""
+        kept = self._rows.host(self.kept)
+        if columns:
+            values = beside(columns, self.n)
+            require_each(np.isfinite(values), columns, "values must be finite")
+            reals, own = self.reals, self.shares.own
+            kept[:, [reals[name] for name in columns]] = own_rows(values, own)
+        kept[:, list(self.task.lowered.recorded)] = counts
+        self.kept = self._backend.upload(kept)
 
     def stored(self) -> dict[str, Array]:
         """Counts of all particles, and what events keep of them."""
