@@ -520,6 +520,7 @@ class Ensemble:
             else:
                 changed[name] = given
         if len(state) < len(values):
+            self._motion.read_apart(name for name in values if name not in state)
             self._motion.prepare(changed, self.n)  # which refuses what cannot be, as `put` does
         try:
             self._motion.put(state, self.time)
@@ -659,7 +660,12 @@ class Ensemble:
             for name, row in self._options.set.items()
             if self._motion.holds(name)
         }
-        return {**given, **self._rows}
+        apart = {  # which kernels read there too, so that no bit changes
+            name: np.full(self.n, row)
+            for name, row in self._rows.items()
+            if name in self._motion.apart and not np.ndim(row)
+        }
+        return {**given, **self._rows, **apart}
 
     def _how_ended(self) -> str:
         kinds, numbers_ = np.unique(self.status, return_counts=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.particles.motions.given import Given, number_of
 from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
@@ -25,7 +26,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import with_choices
 from tauslab.runner.ensemble.choices.solver_choice import wants_solver, with_solver
-from tauslab.runner.ensemble.ode_task import OdeTask, prepare_ode
+from tauslab.runner.ensemble.ode_task import OdeTask, prepare_ode, with_inputs
 from tauslab.store.state import State
 
 _PAST = {"delay", "delayed reaction"}  # features of networks that look back
@@ -60,6 +61,7 @@ class OdeMotion(Motion):
         self._engine: Ode | None = None
         self.solver = ""
         self._key: Any = None
+        self._given: Given | None = None
         self._at_start: dict[str, Any] = {}  # amounts with which particles began
         self.task: OdeTask
         self.prepare(rows, options.n)
@@ -121,21 +123,40 @@ class OdeMotion(Motion):
             for name, value in self._at_start.items()
             if name not in rows
         }
-        given = {**began, **rows}
-        options = replace(self._options, n=n, set=given)
-        each = sorted(name for name, row in given.items() if np.ndim(row))
-        key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
-        self.task = prepare_ode(self._network, options)
+        given = Given.of({**began, **rows}, n, self.apart)
+        if self._inputs_alone(given):
+            self.task = with_inputs(self.task, given.columns)
+        else:
+            self._prepare_all(given)
+        self._given = given
+        self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
+        self._inputs = self._upload_own(self.task.constants, n)
+
+    def read_apart(self, names: Iterable[str]) -> None:
+        """Let kernels read these values from now on, so that a new one needs no new kernel."""
+        new = [name for name in names if name not in self.apart]
+        self.apart |= {name: number_of(self._network, name) for name in new}
+
+    def _inputs_alone(self, given: Given) -> bool:
+        """Return whether kernels and all that was computed before them stay as they are."""
+        if self._given is None or not given.like(self._given):
+            return False
+        amounts = [name in self._network.species for name in given.names]
+        return bool(np.isfinite(given.table).all() and (given.table[:, amounts] >= 0).all())
+
+    def _prepare_all(self, given: Given) -> None:
+        """Make the equations anew, and kernels where they change."""
+        task = prepare_ode(self._network, given.options(self._options))
+        self.task = replace(task, options=given.of_all(task.options))
         self._moved = frozenset(self._system.variables)
         if self._system.looks_back:
             raise ConfigError(
                 f"{self._network.name} has delays, and particles of {opt('method', 'ode')} keep no "
                 "past"
             )
+        key = (sorted(given.names), given.numbers)
         if key != self._key:
             self._key, self._engine = key, None
-        self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
-        self._inputs = self._upload_own(self.task.constants, n)
 
     def holds(self, name: str) -> bool:
         """Return whether equations or events change an amount of this name."""

@@ -29,6 +29,9 @@ class Motion(ABC):
     ----------
     missing
         In place of the counts of a particle that has ended.
+    apart
+        Parameters that kernels read also where all particles have one value, with the number that
+        the model has for them.
     """
 
     missing = -1.0
@@ -37,6 +40,7 @@ class Motion(ABC):
         self._backend, self._comm = backend, comm
         self._rows = DeviceRows(backend, comm)
         self.shares = Shares(n, comm)
+        self.apart: dict[str, float | None] = {}
 
     @property
     def n(self) -> int:
@@ -75,6 +79,9 @@ class Motion(ABC):
     @abstractmethod
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
+
+    def read_apart(self, names: Iterable[str]) -> None:  # noqa: B027 - of lattices they always do
+        """Let kernels read these parameters from now on, so that a new value needs no new one."""
 
     @abstractmethod
     def begin(self, seed: int, first: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.particles.motions.given import Given, behind_amounts, number_of
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
 from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
@@ -30,7 +31,7 @@ from tauslab.kernels.events.tables import (
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.ensemble.task import NetworkTask, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare, with_rates
 from tauslab.store.state import State
 
 
@@ -58,6 +59,8 @@ class NetworkMotion(Motion):
     ) -> None:
         self._network, self._options, self._drawn = network, options, drawn
         self._unchanged = frozenset(network.constant_species())
+        self._behind_amounts = behind_amounts(network)
+        self._given: Given | None = None
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
@@ -121,12 +124,38 @@ class NetworkMotion(Motion):
                 f"{self._network.name} looks back, which particles do not: what is put into them "
                 "has no past; ts.run does"
             )
+        given = Given.of(rows, n, self.apart)
+        changes = self._rates_alone(given)
+        if changes is None:
+            self._prepare_all(given)
+        elif changes:
+            self.task = with_rates(self.task, changes)
+            self._constants = self._upload_own(self.task.constants, n)
+        self._given = given
+
+    def read_apart(self, names: Iterable[str]) -> None:
+        """Let kernels read these parameters from now on, so that a new value needs no new one."""
+        new = [name for name in names if name not in self.apart]
+        parameters = self._network.parameters
+        self.apart |= {n: number_of(self._network, n) for n in new if n in parameters}
+
+    def _rates_alone(self, given: Given) -> dict[str, FloatArray] | None:
+        """Columns that have changed, if nothing but the constants of rate laws follows them."""
+        if self._given is None or not given.like(self._given):
+            return None
+        changes = given.changes(self._given)
+        finite = bool(np.isfinite(given.table).all())
+        return changes if finite and self._behind_amounts.isdisjoint(changes) else None
+
+    def _prepare_all(self, given: Given) -> None:
+        """Make the task anew, and kernels where they change."""
         before = self.task if hasattr(self, "task") else None
-        options = replace(self._options, n=n, set=dict(rows))
-        self.task = _without_draws(prepare(self._network, options), self._drawn)
+        found = prepare(self._network, given.options(self._options))
+        found = replace(found, options=given.of_all(found.options))
+        self.task = _without_draws(found, self._drawn)
         if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
-        self._constants = self._upload_own(self.task.constants, n)
+        self._constants = self._upload_own(self.task.constants, given.n)
         if before is not None and hasattr(self, "counts"):
             self._hold_anew(before)
 
