@@ -494,7 +494,8 @@ class Ensemble:
     ) -> None:
         """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
 
-        By keyword, or in a mapping by name. All counts of a call are one upload.
+        By keyword, or in a mapping by name. All counts of a call are one upload. The first value
+        of a parameter may compile kernels; later ones do not.
         Counts of lattices cannot be given: they do not say in which sites particles are.
         Events whose triggers the new values turn true come at once.
 
@@ -540,8 +541,8 @@ class Ensemble:
     ) -> None:
         """Begin again at t = 0, with another seed and other values where they are given.
 
-        Values that were given before and are not now keep what they had at first. Where every
-        particle has its own value of a parameter, kernels are not compiled again.
+        Values that were given before and are not now have what they had at first. Kernels are not
+        compiled again where parameters were `set`, or where every particle has its own value.
         """
         self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}

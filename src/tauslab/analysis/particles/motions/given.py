@@ -53,8 +53,8 @@ class Given:
         )
 
     def changes(self, before: Given) -> dict[str, FloatArray]:
-        """Columns with other values than `before`, which is `like` these."""
-        same = (self.table == before.table).all(axis=0)
+        """Columns with other bits than `before`, which is `like` these."""
+        same = (self.table.view(np.uint64) == before.table.view(np.uint64)).all(axis=0)
         each = zip(self.columns.items(), same, strict=True)
         return {name: column for (name, column), kept in each if not kept}
 
