@@ -175,22 +175,10 @@ class NetworkTask(Task):
     unrounded: tuple[str, ...] = ()
     varying: Mapping[str, FloatArray]
 
-    @cached_property
+    @property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
-        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
-
-    @cached_property
-    def columns(self) -> Mapping[str, int]:
-        """Columns of the recorded species by name."""
-        return {name: place for place, name in enumerate(self.species)}
-
-    @cached_property
-    def real_places(self) -> Mapping[str, int]:
-        """Numbers of the species that hold any number, by name."""
-        dynamics = self.lowered.dynamics
-        found = dynamics.reals if dynamics is not None else ()
-        return {self.lowered.species[number]: number for number, _ in found}
+        return tuple(self.lowered.columns)
 
     @property
     def observables(self) -> tuple[str, ...]:

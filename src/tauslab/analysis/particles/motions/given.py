@@ -36,7 +36,7 @@ class Given:
         if it is a number.
         """
         known = {name: value for name, value in apart.items() if value is not None}
-        columns = known | {k: row for k, row in rows.items() if np.ndim(row) or k in apart}
+        columns = known | {k: row for k, row in rows.items() if k in apart or np.ndim(row)}
         numbers = {k: float(row) for k, row in rows.items() if k not in columns}
         return cls(n, tuple(columns), beside(columns, n), numbers)
 

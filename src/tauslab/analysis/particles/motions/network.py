@@ -93,7 +93,7 @@ class NetworkMotion(Motion):
     @property
     def reals(self) -> Mapping[str, int]:
         """Quantities that hold any number, by name, with their place in `kept`."""
-        return self.task.real_places
+        return self.task.lowered.real_places
 
     @property
     def words(self) -> int:
@@ -193,7 +193,7 @@ class NetworkMotion(Motion):
             return False
         if self.kept is not None and name in self.reals:
             return True
-        return name in self.task.columns and not self._network.species[name].fixed
+        return name in self.task.lowered.columns and not self._network.species[name].fixed
 
     def advance(
         self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
@@ -241,7 +241,7 @@ class NetworkMotion(Motion):
         own, counts = self.shares.own, self.own_counts()
         if whole:
             values = self._counts_of(whole)
-            counts[:, [self.task.columns[name] for name in whole]] = own_rows(values, own)
+            counts[:, [self.task.lowered.columns[name] for name in whole]] = own_rows(values, own)
             self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
         if self.kept is not None:
             self._put_kept(moved, counts)
