@@ -167,16 +167,18 @@ class Task(ABC):
 class NetworkTask(Task):
     """An ensemble of a reaction network, `lowered`.
 
-    `unrounded` are fixed species whose amounts are not whole and stay so.
+    `unrounded` are fixed species whose amounts are not whole and stay so; `varying` has the columns
+    of which `constants` are computed.
     """
 
     lowered: LoweredNetwork
     unrounded: tuple[str, ...] = ()
+    varying: Mapping[str, FloatArray]
 
     @property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
-        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
+        return tuple(self.lowered.columns)
 
     @property
     def observables(self) -> tuple[str, ...]:
@@ -322,8 +324,25 @@ def prepare(network: Network, options: Options) -> NetworkTask:
     task = NetworkTask(
         network=network, options=options, lowered=lowered, initial=initial, constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
+        varying=varying,
     )  # fmt: skip
     return replace(task, record=checked_record(task))
+
+
+def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkTask:
+    """The task with other values of parameters that vary and that no initial amount uses.
+
+    What the file would say of the model and its values stays as it was.
+
+    Raises
+    ------
+    ModelError
+        A rate constant is negative or not finite.
+    """
+    varying = {**task.varying, **columns}
+    rows, each = len(task.constants), each_of(task.options)
+    constants = _constant_rows(task.lowered, varying, rows, each)
+    return replace(task, varying=varying, constants=constants)
 
 
 def identity(
@@ -572,6 +591,8 @@ def _constant_rows(
     if not lowered.constants:
         return np.zeros((1, 1))
     table = lowered.constant_rows(columns, n)
+    if (np.isfinite(table) & (table >= 0)).all():
+        return table
     for reaction in lowered.reactions:
         if isinstance(reaction.constant, Constant):
             column = table[:, reaction.constant.index]
