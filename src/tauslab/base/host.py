@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from tauslab.base.errors import ModelError
@@ -116,22 +117,30 @@ def _group_folders(controller: str) -> Iterator[tuple[Path, int]]:
         What is limited: ``memory`` or ``cpu``.
     """
     try:
-        lines = (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
+        groups = (PROC / "self/cgroup").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return  # not Linux
-    for line in lines:
+    yield from _folders_of(groups, controller, GROUPS)
+
+
+@lru_cache(maxsize=8)  # every run asks for memory and cores; their levels are read anew
+def _folders_of(groups: str, controller: str, mount: Path) -> tuple[tuple[Path, int], ...]:
+    """Folders and versions for the lines of ``/proc/self/cgroup``."""
+    found = []
+    for line in groups.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers == "":
-            root, version = GROUPS, 2
+            root, version = mount, 2
         elif controller in controllers.split(","):
-            root, version = GROUPS / controller, 1
+            root, version = mount / controller, 1
         else:
             continue
         group = root / path.strip("/")
         # A container may not see the groups above its own: its own then lies at the root.
-        for folder in {group, *(p for p in group.parents if p.is_relative_to(root)), root}:
-            yield folder, version
+        above = (folder for folder in group.parents if folder.is_relative_to(root))
+        found += [(folder, version) for folder in {group, *above, root}]
+    return tuple(found)
 
 
 def _number_in(path: Path) -> int | None:

@@ -6,6 +6,7 @@ It is the reference: everything CUDA does must give the same bits as this.
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import sys
 import threading
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import Array, DeviceArray
 from tauslab.base.errors import DeviceError, KernelCompileError
-from tauslab.base.host import allowed_cores, available_memory
+from tauslab.base.host import allowed_cores, available_memory, bound_to
 from tauslab.base.option_names import opt, warn
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
@@ -55,6 +56,7 @@ _ROUNDS, _ENOUGH_EVENTS = 8, 2e7
 # Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
 # which it takes about 2 ms with 64 cores.
 LEAST_EVENTS = 8e6
+_IDLE_QUEUES = 8  # of streams, kept from run to run: a run takes six
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
 
 
@@ -97,6 +99,7 @@ class _Threads(ThreadPoolExecutor):
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, thread_name_prefix=name)
+        self.made_for = threads, bound_to()
         started = threading.Event()
         try:
             for _ in range(threads):
@@ -110,6 +113,57 @@ class _Threads(ThreadPoolExecutor):
             started.set()
 
 
+class _IdleThreads:
+    """Executors that have ended their work, for the next device of this process.
+
+    To start threads takes a short run as long as its kernels. Those of a pool are of use to a
+    device with as many on the same cores; a stream has one. A forked process has none of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: list[_Threads] = []
+        self._queues: list[ThreadPoolExecutor] = []
+
+    def pool(self, threads: int) -> _Threads:
+        """A pool of so many threads."""
+        with self._lock:
+            kept, self._pools = self._pools, []
+        for one in kept:
+            if one.made_for == (threads, bound_to()):
+                return one
+            one.shutdown(wait=False)
+        return _Threads(threads, "tauslab-cpu")
+
+    def queue(self) -> ThreadPoolExecutor:
+        """An executor of one thread, which starts with the first work where none is idle."""
+        with self._lock:
+            if self._queues:
+                return self._queues.pop()
+        return ThreadPoolExecutor(1, "tauslab-stream")
+
+    def keep(self, pool: _Threads, queues: Sequence[ThreadPoolExecutor]) -> None:
+        """Keep one pool and a few queues; end the others."""
+        with self._lock:
+            ended = [*self._pools, *queues[_IDLE_QUEUES - len(self._queues) :]]
+            self._queues += queues[: _IDLE_QUEUES - len(self._queues)]
+            self._pools = [pool]
+        for one in ended:
+            one.shutdown(wait=False)
+
+    def end(self) -> None:
+        """End all that are kept."""
+        with self._lock:
+            ended = [*self._pools, *self._queues]
+            self._pools, self._queues = [], []
+        for one in ended:
+            one.shutdown()
+
+
+idle_threads = _IdleThreads()
+os.register_at_fork(after_in_child=idle_threads.__init__)  # type: ignore[misc]
+
+
 def _fewer_threads() -> str:
     return f"choose fewer by {opt('threads')}, or allow more (ulimit -u, ulimit -v)"
 
@@ -121,7 +175,8 @@ class CpuStream:
     """
 
     def __init__(self) -> None:
-        self._queue = ThreadPoolExecutor(1, "tauslab-stream")
+        self.queue: ThreadPoolExecutor | None = None
+        self._closed = False
         self._error: BaseException | None = None
         self.last: Future[object] | None = None  # done when the queue is empty
 
@@ -144,8 +199,11 @@ class CpuStream:
         return event
 
     def _append(self, call: Callable[[], None]) -> None:
+        if self._closed:
+            raise RuntimeError("the stream is closed")
+        self.queue = self.queue or idle_threads.queue()
         try:
-            self.last = self._queue.submit(call)
+            self.last = self.queue.submit(call)
         except RuntimeError as error:
             if self.last is not None:  # the thread had started
                 raise
@@ -157,9 +215,14 @@ class CpuStream:
         """Let later work start after `event`."""
         self.submit(event.wait)
 
-    def close(self, *, wait_for_it: bool) -> None:
-        """End the thread, once the queue is empty."""
-        self._queue.shutdown(wait=wait_for_it)
+    @property
+    def failed(self) -> bool:
+        """Return whether work failed, after which the rest was skipped."""
+        return self._error is not None
+
+    def close(self) -> None:
+        """Take no more work."""
+        self._closed = True
 
 
 class _Start:
@@ -255,7 +318,7 @@ class CpuBackend:
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
         self.lattices_together = self.threads  # each has a thread, and none waits
-        self.pool = _Threads(self.threads, "tauslab-cpu")
+        self.pool = idle_threads.pool(self.threads)
         self._streams: list[CpuStream] = []
 
     def describe(self) -> str:
@@ -373,17 +436,24 @@ class CpuBackend:
         return max(1, min(items, self.threads))
 
     def close(self) -> None:
-        """End the threads.
+        """Leave the threads to the next device, or end them after a failure.
 
         Of a run that was broken off nothing more starts. A kernel that was not asked to stop, or
         cannot, still runs beside the caller and ends by itself, and its threads with it.
         """
+        if self.closed:
+            return
         self.closed = True
         given = [stream.last for stream in self._streams if stream.last is not None]
         idle = not wait(given, _PATIENCE).not_done
         for stream in self._streams:
-            stream.close(wait_for_it=idle)
-        self.pool.shutdown(wait=idle)
+            stream.close()
+        queues = [stream.queue for stream in self._streams if stream.queue is not None]
+        if idle and not any(stream.failed for stream in self._streams):
+            idle_threads.keep(self.pool, queues)
+            return
+        for executor in (*queues, self.pool):
+            executor.shutdown(wait=idle)
 
 
 def make(options: BackendOptions) -> CpuBackend:
