@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from tauslab.kernels.backends.base import (
     Style,
 )
 from tauslab.kernels.backends.cache import (
+    cache_directory,
     compiled,
     content_key,
     csrc_digest,
@@ -245,12 +248,11 @@ class CpuProgram:
 
     def __init__(
         self,
-        path: Path,
+        library: ctypes.CDLL,
         entries: Sequence[str],
         layouts: Mapping[str, ArgumentLayout],
         backend: CpuBackend,
     ) -> None:
-        library = _loaded(path)
         self._entries = {name: getattr(library, name) for name in entries}
         self._together = {name: _together(library, name) for name in entries}
         self._layouts = layouts
@@ -335,14 +337,11 @@ class CpuBackend:
     def compile(self, source: KernelSource) -> CpuProgram:
         """Compile with the host compiler, or take the library from the cache."""
         compiler = host_compiler()
-        texts = csrc_texts() | dict(source.generated)
-        layouts = layouts_of(source.file, texts)
-        texts = with_layout_checks(source.file, texts, layouts)
-        parts = [compiler.version, *compiler.flags(), cpu_features(), source.file, csrc_digest()]
-        own = sorted({source.file, *source.generated})  # what is not as it was read
-        key = content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
-        path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
-        return CpuProgram(path, source.entries, layouts, self)
+        generated = tuple(sorted(source.generated.items()))
+        made = library_of(
+            cache_directory(), compiler, compiler.flags(), cpu_features(), source.file, generated
+        )
+        return CpuProgram(made.library, source.entries, made.layouts, self)
 
     def stream(self, *, urgent: bool = False) -> CpuStream:
         """Open a queue; all are alike."""
@@ -464,6 +463,42 @@ def make(options: BackendOptions) -> CpuBackend:
             f"numbers below {sys.float_info.min:.3g} for 0: results may not be those of others",
         )
     return CpuBackend(options)
+
+
+@dataclass(frozen=True)
+class _Library:
+    """A library of kernels, and the layouts of their arguments."""
+
+    library: ctypes.CDLL
+    layouts: Mapping[str, ArgumentLayout]
+
+
+@lru_cache(maxsize=32)  # a process never unloads a library, and small runs repeat one
+def library_of(
+    folder: Path,
+    compiler: Compiler,
+    flags: tuple[str, ...],
+    features: str,
+    file: str,
+    generated: tuple[tuple[str, str], ...],
+) -> _Library:
+    """Compile a file of kernels with these generated headers, or load it from the cache `folder`.
+
+    Raises
+    ------
+    KernelCompileError, DeviceError
+        The compiler refuses it; the system does not load the library.
+    """
+    del folder  # that `compiled` takes
+    source = KernelSource(file, (), dict(generated))
+    texts = csrc_texts() | dict(generated)
+    layouts = layouts_of(file, texts)
+    texts = with_layout_checks(file, texts, layouts)
+    parts = [compiler.version, *flags, features, file, csrc_digest()]
+    own = sorted({file, *dict(generated)})  # what is not as it was read
+    key = content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
+    path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
+    return _Library(_loaded(path), layouts)
 
 
 def _loaded(path: Path) -> ctypes.CDLL:

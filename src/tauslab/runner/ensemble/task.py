@@ -26,6 +26,7 @@ from tauslab.kernels.network.lowering import (
     Constant,
     LoweredNetwork,
     Operation,
+    has_dynamics,
     lower,
     operations_first,
     real_species,
@@ -325,15 +326,15 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
         pasts=pasts,
         breaks=breaks.times,
     )
-    lowered = lowered_with(varying=varying.keys())
+    lowered = None
+    if shares_kernel and not (rows or pasts) and _may_load_constants(options, network):
+        own = {n: np.array([values[n]]) for n in options.set if n in network.parameters}
+        lowered = _unless_written_out(lowered_with(varying=own.keys()))
+        varying, n_rows = (varying, n_rows) if lowered is None else (own, 1)
+    lowered = lowered or lowered_with(varying=varying.keys())
     if lowered.dynamics is not None and options.common:
         raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")
     _refuse_idle_queue(network, options, lowered)
-    if shares_kernel and not rows and _may_load_constants(options, lowered):
-        varying = {n: np.array([values[n]]) for n in options.set if n in network.parameters}
-        shared = lowered_with(varying=varying.keys())
-        if _same_arithmetic(shared, lowered):
-            lowered, n_rows = shared, 1
     if recorded is not None:
         chosen = tuple(o for o in lowered.observables if o[0] in recorded)
         lowered = replace(lowered, observables=chosen)
@@ -346,32 +347,28 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     return replace(task, record=checked_record(task))
 
 
-def _may_load_constants(options: Options, lowered: LoweredNetwork) -> bool:
+def _may_load_constants(options: Options, network: Network) -> bool:
     """Whether the method runs unrolled code that takes constants as it takes literals."""
     method = options.method
     if not options.set or not isinstance(method, SSA) or method.selector not in (None, "linear"):
         return False
-    unrolled = lowered.dynamics is None and len(lowered.reactions) <= LARGEST_UNROLLED
+    unrolled = not has_dynamics(network) and len(network.reactions) <= LARGEST_UNROLLED
     return unrolled and not options.common
 
 
-def _same_arithmetic(shared: LoweredNetwork, lowered: LoweredNetwork) -> bool:
-    """Whether constants stand where `lowered` has numbers that only enter as operands.
-
-    Exponents and weights of observables that are numbers are written out in kernels.
-    """
-    laws = [reaction.law for reaction in shared.reactions if reaction.law is not None]
-    exponents = (
+def _unless_written_out(lowered: LoweredNetwork) -> LoweredNetwork | None:
+    """None if a constant stands where kernels write a number out: an exponent, an observable."""
+    laws = [reaction.law for reaction in lowered.reactions if reaction.law is not None]
+    powers = (
         part.arguments[1]
         for law in laws
         for part in operations_first(law)
         if isinstance(part, Operation) and part.function == "pow"
     )
-    return (
-        len(shared.constants) <= _MOST_CONSTANTS
-        and shared.observables == lowered.observables
-        and not any(isinstance(exponent, Constant) for exponent in exponents)
-    )
+    parts = [*powers, *(p for _, law in lowered.observables for p in operations_first(law))]
+    if any(isinstance(part, Constant) for part in parts):
+        return None
+    return lowered if len(lowered.constants) <= _MOST_CONSTANTS else None
 
 
 def identity(
