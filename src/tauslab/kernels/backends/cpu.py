@@ -275,14 +275,20 @@ class CpuProgram:
                 function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), structure)
 
         def work() -> None:
+            if threads == 1:
+                call(0)
+            else:
+                together()
+            keep.clear()
+            if not start.made:
+                raise DeviceError("the device was closed before the launch began")
+
+        def together() -> None:
             waiting: list[Future[None]] = [
                 self._backend.pool.submit(call, thread) for thread in range(threads)
             ]
             for future in waiting:
                 future.result()
-            keep.clear()
-            if not start.made:
-                raise DeviceError("the device was closed before the launch began")
 
         # The struct holds bare addresses: the arrays must live until the kernel has run.
         keep = arguments.buffers()
