@@ -563,6 +563,8 @@ class Network(NetworkData):
         time: bool = False,
         draws: bool = False,
     ) -> None:
+        if isinstance(tree, Number):
+            return
         if not draws and draws_in(tree):
             raise ModelError(f"{where}: {draw_refused(tree)}")
         if not any(feature.kind == "delay" for feature in self.features) and looks_back(tree):
