@@ -80,6 +80,7 @@ def test_an_option_is_one_field():
         (lambda net: ts.run(net, t_end=1, resume=True), "resume=True needs the output file"),
         (lambda net: ts.run(net, t_end=1, sample="k=uniform(0,1)"), 'sample= needs method="ode"'),
         (lambda _: ts.Auto(epsilon=2), "epsilon=2 is not allowed: above 0, at most 1"),
+        (lambda _: ts.TauLeaping(epsilon=10**400), "is not allowed: above 0, at most 1"),
         (lambda _: ts.SSA(team=3), "team=3 is not allowed; allowed are 1, 8, 32, 128"),
         (lambda _: ts.ODE(solver="dopri5", substeps=2), 'substeps= are those of solver="rk4"'),
         (lambda _: ts.CPU(threads=-1), "threads=-1 is not allowed"),
