@@ -11,7 +11,7 @@ import tauslab as ts
 from tauslab.base.option_names import assigned
 from tauslab.cli.commands import dbn, lattice, run
 from tauslab.cli.main import main
-from tauslab.options.lattice import LatticeKeywords
+from tauslab.options.lattice import LatticeKeywords, LatticeOptions
 from tauslab.options.values.definition import (
     GROUPS,
     attribute_names,
@@ -98,3 +98,10 @@ def test_errors_from_python_speak_python(call, sentence):
         call(net)
     assert sentence in str(caught.value)
     assert "--" not in str(caught.value)
+
+
+def test_a_seed_of_a_lattice_may_be_a_whole_float():
+    seed = LatticeOptions(seed=1e3).seed  # type: ignore[arg-type]
+    assert (seed, type(seed)) == (1000, int)
+    with pytest.raises(ts.ConfigError, match=r"seed=0\.5 is not allowed"):
+        LatticeOptions(seed=0.5)  # type: ignore[arg-type]
