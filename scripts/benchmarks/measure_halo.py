@@ -46,7 +46,7 @@ def fill(engine: LatticeEngine, share: float) -> None:
     engine.follow()  # the lattice began empty, and kernels are chosen by what it holds
 
 
-class Loopback:
+class Loopback(Link):
     """A link that goes nowhere: all that is done for a message to a device but to send it."""
 
     name = "peer"
@@ -55,22 +55,11 @@ class Loopback:
         self._memory = [backend.shareable(words) for _ in range(2)]
         self._cell = backend.shareable(1)
 
-    def post(self, number: int) -> None:
-        """Ready."""
-
     def target(self, number: int) -> tuple[Any, Any]:
         """Its own memory."""
         return self._memory[number & 1], self._cell
 
     source = target
-
-    def send(self, number: int, stream: Any) -> None:
-        """There already."""
-
-    depart, wait = post, send
-
-    def close(self) -> None:
-        """Nothing to give back."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ def lines(path):
 
 def plain(tmp_path, **options):
     chosen = {"points": 6, "seed": 5, "method": "ssa", "device": "cpu"} | options
-    with ts.run(SCHLOGL, **chosen, output=tmp_path / "plain.h5") as result:
+    out = ts.Output(tmp_path / "plain.h5", overwrite=True)
+    with ts.run(SCHLOGL, **chosen, output=out) as result:
         return digest_lines(result, None)
 
 
@@ -88,6 +89,15 @@ def test_ranks_of_a_job_find_each_other(slurm, submit, tmp_path, name, nodes):
         assert len(result.data["profile/rank"]) == 2 * nodes
     assert lines(tmp_path / "out.h5") == plain(tmp_path, n=200, t_end=1)
     assert log.count("rank 3") == (1 if nodes == 2 else 0), "tauslab doctor heads the log"
+
+
+def test_a_script_runs_on_nodes_without_gpus(slurm, submit, tmp_path):
+    given = [SCHLOGL, "-n", 200, "--t-end", 1, *RUN, "-o", "out.h5"]
+    job = submit("single_node.sbatch", given, "--gpus-per-node=0")
+    state = slurm.wait_for(job, "COMPLETED", "FAILED")
+    assert state["JobState"] == "COMPLETED", log_of(tmp_path, job)
+    assert state["TresPerNode"] == "gres:gpu:0"
+    assert lines(tmp_path / "out.h5") == plain(tmp_path, n=200, t_end=1)
 
 
 CUPY = """\
@@ -208,18 +218,16 @@ def test_slurm_itself_sends_the_signal_before_the_limit(slurm, submit, tmp_path)
 
 def test_an_array_shares_the_points_of_a_table(slurm, submit, tmp_path):
     (tmp_path / "points.csv").write_text("c3,X\n8e-4,200\n9e-4,250\n1e-3,300\n")
-    arguments = ["points.csv", SCHLOGL, "-n", 40, "--t-end", 1, *RUN]
+    arguments = ["points.csv", SCHLOGL, "-n", 40, "--t-end", 1, *RUN, "-opart.h5"]
     job = submit("array.sbatch", arguments, "--array=0-1", "--ntasks-per-node=1")
     for task in (0, 1):
         state = slurm.wait_for(f"{job}_{task}", "COMPLETED", "FAILED")
         assert state["JobState"] == "COMPLETED", log_of(tmp_path, job)
     values = {0: (0, [8e-4], [200]), 1: (1, [9e-4, 1e-3], [250, 300])}
     for task, (first, c3, x) in values.items():
-        with ts.open(tmp_path / f"points-{task}.h5") as result:
+        with ts.open(tmp_path / f"part-{task}.h5") as result:
             found = digest_lines(result, None)
-        assert found == plain(
-            tmp_path, n=40, t_end=1, table={"c3": c3, "X": x}, first_point=first, overwrite=True
-        )
+        assert found == plain(tmp_path, n=40, t_end=1, table={"c3": c3, "X": x}, first_point=first)
 
 
 @pytest.mark.skipif(

@@ -11,6 +11,7 @@ from tauslab.api.model_reading import read_together
 from tauslab.api.typed import chosen, runs, takes
 from tauslab.base.errors import ConfigError, NoValidTrajectory
 from tauslab.base.option_names import warn
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks, ranks_for, ranks_of
 from tauslab.formats import read as readers
 from tauslab.model.network.network import Network
@@ -18,7 +19,6 @@ from tauslab.options.ensemble import PYTHON_COMMAND, Options
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.lattice import LatticeKeywords
 from tauslab.options.places import device_settings, executor_settings, output_settings
-from tauslab.options.values.unknown import checks_keywords
 from tauslab.store.targets import require_no_input
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def run_ensemble(model: Network, **options: Any) -> Result:
     from tauslab.api.executor import run_job
     from tauslab.store.results.validity import warning_of
 
-    given = chosen(NetworkKeywords, options, "run")
+    given = chosen(NetworkKeywords, options, "run", (*model.species, *model.parameters))
     comm = ranks_of(given.comm, "ts.run", **options)
     result = run_job(model, _settings(model, given, options), comm)
     try:

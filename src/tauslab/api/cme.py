@@ -12,10 +12,10 @@ from tauslab.analysis.cme.result import CmeResult
 from tauslab.analysis.cme.solve import solve
 from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
+from tauslab.base.unknown import checks_keywords
 from tauslab.model.network.network import Network
 from tauslab.options.python_values import one_number_each
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.unknown import checks_keywords
 
 
 @checks_keywords

@@ -23,6 +23,7 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of
 from tauslab.decomposition.ranks.job import devices
 from tauslab.decomposition.ranks.mpi import Communicator
@@ -34,7 +35,6 @@ from tauslab.options.methods import ODE, Method, MethodWord, method_of
 from tauslab.options.places import Device, device_settings, file_settings
 from tauslab.options.python_values import one_number_each
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.unknown import checks_keywords
 
 BATCH = 256  # trajectories that are made at a time for a sequential test
 

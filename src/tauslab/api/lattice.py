@@ -50,7 +50,7 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
     >>> int(ts.run(cube, seed=1, device="cpu").counts("A")[-1])
     100
     """
-    given = chosen(LatticeKeywords, options, "run for a lattice")
+    given = chosen(LatticeKeywords, options, "run for a lattice", model.parameters)
     comm = ranks_of(given.comm, "ts.run", **options)
     same = {one.name: getattr(given, one.name) for one in fields(LatticeChoices)}
     settings = LatticeOptions(

@@ -16,6 +16,7 @@ from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import opt, warn
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.job import agreed_seed, devices
 from tauslab.model.network.diagnosis.events import begins_true
@@ -27,7 +28,6 @@ from tauslab.options.python_values import numbers
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.unknown import checks_keywords
 
 
 @checks_keywords

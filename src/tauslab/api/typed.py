@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
+from tauslab.base.unknown import unknown_keyword
 from tauslab.options.methods import METHOD_CLASSES
 from tauslab.options.places import CPU, GPU, Dask, Output
 from tauslab.options.python_values import whole
 from tauslab.options.values.definition import definitions, with_options
 from tauslab.options.values.texts import count
-from tauslab.options.values.unknown import unknown_keyword
 
 if TYPE_CHECKING:
     from tauslab.model.lattice.lattice import Lattice
@@ -77,8 +77,12 @@ class OfModel(Protocol[M_contra, P, R_co]):
         ...
 
 
-def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
+def chosen(
+    keywords: type[T], options: dict[str, Any], what: str, settable: Iterable[str] = ()
+) -> T:
     """An object of the class `keywords` with these options; 1e3 stands for 1000 where it counts.
+
+    `settable` are the names in the model that the keyword ``set`` takes, for hints.
 
     Raises
     ------
@@ -88,7 +92,7 @@ def chosen(keywords: type[T], options: dict[str, Any], what: str) -> T:
     allowed = [one.name for one in fields(keywords)]  # type: ignore[arg-type]
     for name in options:
         if name not in allowed:
-            raise unknown_keyword(name, allowed, what, _SETTINGS)
+            raise unknown_keyword(name, allowed, what, _SETTINGS, settable)
     counted = {one.name for one, told in definitions(keywords) if told.type is count}
     return keywords(**{k: whole(v) if k in counted else v for k, v in options.items()})
 

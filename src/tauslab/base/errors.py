@@ -23,16 +23,42 @@ allowed.  ``exit_code`` is what the command line returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+import traceback
+from collections.abc import Callable, Iterable
 
 from tauslab.base.option_names import assigned
 
+_UNSHOWN = ("tauslab", "IPython", "contextlib")  # in notebooks
+
 
 class TauslabError(Exception):
-    """Base of every error that tauslab raises on purpose."""
+    """Base of every error that tauslab raises on purpose.
+
+    IPython and Jupyter show the frames of the user's code and the message; with ``%xmode Verbose``
+    they show all frames, and what the error was caused by.
+    """
 
     exit_code = 1
     raised_by = 1  # so many ranks that agreed on it: one of them prints it
+
+    @property
+    def _render_traceback_(self) -> Callable[[], list[str]]:
+        """What IPython calls for the lines of a traceback; absent where it shall show all."""
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        if shell is None or shell.InteractiveTB.mode == "Verbose":
+            raise AttributeError("_render_traceback_")
+        return self._short_traceback
+
+    def _short_traceback(self) -> list[str]:
+        """Lines of a traceback without the frames of tauslab and of IPython, and no causes."""
+        shown = (
+            (frame, line)
+            for frame, line in traceback.walk_tb(self.__traceback__)
+            if str(frame.f_globals.get("__name__")).split(".")[0] not in _UNSHOWN
+        )
+        frames = traceback.format_list(traceback.StackSummary.extract(shown))
+        return [*"".join(frames).splitlines(), f"{type(self).__name__}: {self}"]
 
 
 class ModelError(TauslabError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from tauslab.base.errors import ModelError
@@ -15,6 +16,7 @@ _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     2: ("memory.max", "memory.current"),
 }
+_MOST_READ = 1 << 16  # bytes of a file of the system
 _SMALL = 64 << 20  # bytes for which nobody is asked
 
 
@@ -66,7 +68,7 @@ def in_bytes(number: int) -> str:
 
 def _machine() -> int:
     try:
-        for line in (PROC / "meminfo").read_text(encoding="ascii").splitlines():
+        for line in _text(PROC / "meminfo").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     except (OSError, ValueError, IndexError):
@@ -88,7 +90,7 @@ def _control_groups() -> Iterator[int]:
 def _reclaimable(folder: Path) -> int:
     """Pages of files that the kernel gives back before it refuses memory."""
     try:
-        lines = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+        lines = _text(folder / "memory.stat").splitlines()
     except (OSError, UnicodeDecodeError):
         return 0
     words = dict(line.split(" ", 1) for line in lines if " " in line)
@@ -116,28 +118,45 @@ def _group_folders(controller: str) -> Iterator[tuple[Path, int]]:
         What is limited: ``memory`` or ``cpu``.
     """
     try:
-        lines = (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
+        groups = _text(PROC / "self/cgroup")
     except (OSError, UnicodeDecodeError):
         return  # not Linux
-    for line in lines:
+    yield from _folders_of(groups, controller, GROUPS)
+
+
+@lru_cache(maxsize=8)  # every run asks for memory and cores; their levels are read anew
+def _folders_of(groups: str, controller: str, mount: Path) -> tuple[tuple[Path, int], ...]:
+    """Folders and versions for the lines of ``/proc/self/cgroup``."""
+    found = []
+    for line in groups.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers == "":
-            root, version = GROUPS, 2
+            root, version = mount, 2
         elif controller in controllers.split(","):
-            root, version = GROUPS / controller, 1
+            root, version = mount / controller, 1
         else:
             continue
         group = root / path.strip("/")
         # A container may not see the groups above its own: its own then lies at the root.
-        for folder in {group, *(p for p in group.parents if p.is_relative_to(root)), root}:
-            yield folder, version
+        above = (folder for folder in group.parents if folder.is_relative_to(root))
+        found += [(folder, version) for folder in {group, *above, root}]
+    return tuple(found)
+
+
+def _text(path: Path) -> str:
+    """The text of a small file of the system, read at once: a run reads a dozen."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(handle, _MOST_READ).decode()
+    finally:
+        os.close(handle)
 
 
 def _number_in(path: Path) -> int | None:
     """A limit or a level in a file; None where there is none."""
     try:
-        text = path.read_text(encoding="ascii").strip()
+        text = _text(path).strip()
     except (OSError, UnicodeDecodeError):
         return None
     return int(text) if text.isdigit() else None  # "max" and -1: no limit
@@ -184,7 +203,7 @@ def _of_version_1(folder: Path) -> tuple[int | None, int | None]:
 def _of_version_2(folder: Path) -> tuple[int | None, int | None]:
     """Microseconds of all cores together in each period; "max" is no limit."""
     try:
-        most, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        most, period = _text(folder / "cpu.max").split()
         return int(most), int(period)
     except (OSError, ValueError):
         return None, None

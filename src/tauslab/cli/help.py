@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tauslab.base.errors import ConfigError, TauslabError
 from tauslab.base.files.extras import installing
+from tauslab.base.unknown import nearest
 from tauslab.decomposition.ranks.launcher import launched_rank, under_launcher
-from tauslab.options.values.unknown import nearest
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

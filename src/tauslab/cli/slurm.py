@@ -194,14 +194,15 @@ def _usage(job: BatchJob, command: Sequence[str] | None, name: str) -> str:
     if job.requeue:
         about += "# Longer than a job may be: it goes back into the queue.\n"
     if job.array:
-        about = f"# {job.array} jobs that share the points of a sweep, one GPU each.\n"
+        each = "one GPU each" if job.gpus_per_node else "no GPUs"
+        about = f"# {job.array} jobs that share the points of a sweep, {each}.\n"
     if command is not None:
         return f"{about}#\n"
     table, example, n = ("TABLE.csv ", "points.csv ", 10**5) if job.array else ("", "", 10**8)
     return (
         f"{about}#   sbatch slurm/{name} {table}MODEL [options of tauslab run]\n"
         f"#   sbatch slurm/{name} {example}examples/schlogl.xml -n {n} --t-end 10 "
-        "--record statistics\n#\n"
+        f"--record statistics\n{_ON_CPUS if job.gpus_per_node else ''}#\n"
     )
 
 
@@ -213,7 +214,7 @@ def _directives(job: BatchJob) -> str:
         text += f"#SBATCH --gpus-per-node={1 if job.array else job.gpus_per_node}\n"
     text += "# Cores for the host's part of a rank, or for all of it with --device cpu.\n"
     text += f"#SBATCH --cpus-per-task={job.cpus_per_task}\n"
-    text += _WHOLE_NODES if job.nodes > 1 else ""
+    text += _WHOLE_NODES if job.nodes > 1 and job.gpus_per_node else ""
     text += f"#SBATCH --time={job.time}\n"
     text += f"#SBATCH --array=0-{job.array - 1}\n" if job.array else ""
     text += _REQUEUE if job.requeue else ""
@@ -221,6 +222,10 @@ def _directives(job: BatchJob) -> str:
     return text + "".join(f"#SBATCH {line}\n" for line in sbatch_lines(job.directives))
 
 
+_ON_CPUS = """\
+# Nodes without GPUs: sbatch --gpus-per-node=0 --ntasks-per-node=RANKS ..., and --device cpu after
+# the model.
+"""
 _RANKS_AND_GPUS = """\
 # Ranks and GPUs of a node: keep these two numbers equal. All its GPUs are visible to all its
 # ranks, and each takes the one of its node-local rank, so that halos of a lattice can go from GPU
@@ -264,7 +269,8 @@ export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
 _MPI_OF_MPI4PY = """\
 mpi=${TAUSLAB_SRUN_MPI:-}
 if [ -z "$mpi" ]; then
-    case "$(python -m mpi4py --mpi-lib-version 2>/dev/null || true)" in
+    # Open MPI's text ends with a null byte, of which bash would warn.
+    case "$(python -m mpi4py --mpi-lib-version 2>/dev/null | tr -d '\\0' || true)" in
     *MPICH* | *MVAPICH* | *"Intel(R) MPI"*) mpi=pmi2 ;;
     *) mpi=pmix ;;
     esac
@@ -320,7 +326,8 @@ words=()
 while shift && [ $# -gt 0 ]; do
     case "$1" in
     -o | --output) out=${2:?-o needs a name} && shift ;;
-    --output=*) out=${1#*=} ;;
+    --output=* | -o=*) out=${1#*=} ;;
+    -o*) out=${1#-o} ;;
     --seed) seed=${2:?--seed needs a number} && shift ;;
     --seed=*) seed=${1#*=} ;;
     *) words+=("$1") ;;
@@ -348,22 +355,32 @@ awk -v a="$first" -v b="$end" 'NR == 1 || (NR - 2 >= a && NR - 2 < b)' \
 def _words(command: Sequence[str]) -> str:
     """Lines that set table, name of the result, seed and the other words of a command."""
     table = _option(command, "--table") or ""
-    out = _option(command, "-o") or _option(command, "--output")
+    out = _option(command, "--output", "-o")
     name = '"${table%.csv}.h5"' if out is None else shlex.quote(out)
     seed = shlex.quote(_option(command, "--seed") or "1")
-    words = shlex.join(_without(command[1:], ("--table", "--seed", "-o", "--output")))
+    words = shlex.join(_without(command[1:], ("--table", "--seed", "--output", "-o")))
     return f"table={shlex.quote(table)}\nout={name}\nseed={seed}\nwords=({words})\n"
 
 
-def _option(command: Sequence[str], name: str) -> str | None:
+def _option(command: Sequence[str], *names: str) -> str | None:
     """Value of an option in a command; the last, which is the one that counts."""
     found = None
     for index, word in enumerate(command):
-        if word == name and index + 1 < len(command):
+        if word in names and index + 1 < len(command):
             found = command[index + 1]
-        elif word.startswith(f"{name}="):
-            found = word.partition("=")[2]
+        elif (value := _attached(word, names)) is not None:
+            found = value
     return found
+
+
+def _attached(word: str, names: Sequence[str]) -> str | None:
+    """Value in the word of an option, such as ``--output=FILE``, ``-o=FILE`` or ``-oFILE``."""
+    for name in names:
+        if word.startswith(f"{name}="):
+            return word[len(name) + 1 :]
+        if len(name) == 2 and word.startswith(name) and word != name:
+            return word[2:]
+    return None
 
 
 def _without(command: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -374,7 +391,7 @@ def _without(command: Sequence[str], names: Sequence[str]) -> list[str]:
             skip = False
         elif word in names:
             skip = True
-        elif not word.startswith(tuple(f"{name}=" for name in names)):
+        elif _attached(word, names) is None:
             kept.append(word)
     return kept
 

@@ -15,7 +15,7 @@ from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.options.methods import METHODS, Method, MethodWord
 from tauslab.options.places import Dask, Device, DeviceWord, Name, Output
 from tauslab.options.sweep import MOST_POINTS, parse_sweep
-from tauslab.options.values.checks import line, whole
+from tauslab.options.values.checks import line, unless_none, whole
 from tauslab.options.values.definition import Stored, declared, option
 from tauslab.options.values.recurring import comm_option, quiet_option
 from tauslab.options.values.texts import (
@@ -132,13 +132,14 @@ class EnsembleChoices:
     )  # fmt: skip
     first_point: int = option(
         0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
-        metavar="N", stored=Stored(absent=0), check=whole(0, MOST_POINTS - 1),
+        metavar="N", stored=Stored(absent=0),
+        check=unless_none(whole(0, MOST_POINTS - 1)),
         doc="Number of the first point of a sweep: points 0 to 9 of a table of 100, and those from "
         "10 on as a run with ``first_point=10``, are together those of one run.",
     )  # fmt: skip
     note: str = option(
         "", "a remark that the file keeps", flag="--note", group="output", metavar="TEXT",
-        stored=Stored(decides=False), check=line(1000),
+        stored=Stored(decides=False), check=unless_none(line(1000)),
         doc="A remark, of one line, that the file keeps and ``tauslab info`` shows.",
     )  # fmt: skip
     seed: int | None = option(

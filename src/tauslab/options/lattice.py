@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, ModelError, TauslabError
 from tauslab.base.option_names import assigned, opt, warn
 from tauslab.model.lattice.parts import MAX_HOP
+from tauslab.options import python_values
 from tauslab.options.keywords import PointsKeywords, device_option
 from tauslab.options.places import Device, Name, Output, check_threads
 from tauslab.options.sweep import Design, Sweep, column_of
@@ -196,7 +197,8 @@ class LatticeOptions(LatticeChoices):
     command: str = ""
 
     def __post_init__(self) -> None:
-        """Check what needs no model."""
+        """Check what needs no model; a seed may be written as 1e6."""
+        object.__setattr__(self, "seed", python_values.whole(self.seed))
         check_values(self)
         check_threads("threads", self.threads)
         if self.sweep is not None:

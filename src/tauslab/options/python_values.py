@@ -46,8 +46,10 @@ def numbers(name: str, values: Any) -> Any:
     ConfigError
         They are no numbers.
     """
-    if isinstance(values, float | bool):
+    if isinstance(values, float | bool) or (isinstance(values, int) and abs(values) <= 2**53):
         return values
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values.copy()
     why = "must be numbers"
     try:
         if values is not None:  # which NumPy takes for NaN

@@ -13,7 +13,6 @@ from tauslab.base.errors import ConfigError, DeviceError, KernelCompileError, Ou
 from tauslab.kernels.backends import BackendOptions, compilers, cpu
 from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cache import cache_directory, compiled
-from tauslab.kernels.backends.cpu import CpuBackend, CpuProgram
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):
@@ -172,4 +171,4 @@ def test_a_library_that_the_system_does_not_load_is_told(tmp_path):
     with pytest.raises(
         DeviceError, match=f"if {tmp_path} is mounted noexec, set TAUSLAB_CACHE_DIR"
     ):
-        CpuProgram(library, (), {}, CpuBackend(BackendOptions(threads=1)))
+        cpu._loaded(library)

@@ -203,6 +203,33 @@ def test_a_task_of_an_array_takes_its_rows_and_keeps_the_words_of_the_command(tm
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
+@pytest.mark.parametrize("given", ["-o a.h5", "-oa.h5", "-o=a.h5", "--output a.h5", "--output=a.h5",
+                                   "-o b.h5 --output a.h5", "--output=b.h5 -oa.h5"])  # fmt: skip
+def test_every_spelling_of_the_output_names_the_files_of_an_array(tmp_path, given):
+    (tmp_path / "t.csv").write_text("k\n1\n2\n3\n4\n5\n")
+    words = ["m.xml", *given.split(), "-n", "9"]
+    own = batch_script(BatchJob(array=5), ["run", *words, "--table", "t.csv"])
+    for text, arguments in ((own, ()), ((FOLDER / "array.sbatch").read_text(), ("t.csv", *words))):
+        _, (call,) = run_script(tmp_path, text, *arguments)
+        assert call[:5] == ["tauslab", "run", "m.xml", "-n", "9"]
+        assert call[-3:] == ["-o", "a-3.h5", "--resume"]
+        assert not any("b.h5" in word for word in call)
+
+
+def test_whole_nodes_are_booked_for_gpus_alone():
+    cores = batch_script(BatchJob(nodes=2, tasks_per_node=3, cpus_per_task=4), ["run", "m"])
+    assert "--exclusive" not in cores
+    assert "--mem=0" not in cores
+    assert "#SBATCH --ntasks-per-node=3\n" in cores
+    assert "#SBATCH --exclusive\n" in batch_script(BatchJob(nodes=2, gpus_per_node=4), ["run", "m"])
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sbatch")), ids=lambda path: path.name)
+def test_every_script_that_asks_for_gpus_says_how_to_do_without(path):
+    assert "--gpus-per-node=0" in path.read_text().partition("#SBATCH")[0]
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="no bash")
 def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
     (tmp_path / "t.csv").write_text("k\n1\n")
     text = (FOLDER / "array.sbatch").read_text()
@@ -233,7 +260,7 @@ def test_a_task_without_rows_ends_in_order_and_a_seed_is_a_word(tmp_path):
 def test_a_job_asks_mpi4py_which_mpi_it_loads(tmp_path, told, environment, found):
     """The lines of the script, run by bash with a stand-in for Python."""
     python = tmp_path / "python"
-    body = "exit 1" if told is None else f"echo '{told}'"
+    body = "exit 1" if told is None else f"printf '{told}\\000\\n'"
     asked = '[ "$*" = "-m mpi4py --mpi-lib-version" ] || exit 3'
     python.write_text(f"#!/bin/sh\n{asked}\n{body}\n")
     python.chmod(0o755)
@@ -245,7 +272,7 @@ def test_a_job_asks_mpi4py_which_mpi_it_loads(tmp_path, told, environment, found
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", **environment},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == f"{found}\n"
+    assert (done.stdout, done.stderr) == (f"{found}\n", "")
 
 
 def test_a_type_that_is_given_is_kept():

@@ -67,6 +67,7 @@ def test_nothing_to_resume_is_told(tmp_path, capsys):
 
 def test_a_signal_while_threads_start_is_no_error_of_threads(tmp_path, monkeypatch, capsys):
     """Whatever handles errors where a signal comes, the command says that it was stopped."""
+    cpu.idle_threads.end()
     submit = cpu._Threads.submit
 
     def asked(self, *call):

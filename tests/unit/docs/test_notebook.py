@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.kernels.backends.cpu import idle_threads
 from tauslab.runner.ensemble.driver import Ensemble
 
 
@@ -49,6 +50,7 @@ def own_threads() -> list[threading.Thread]:
 def test_an_interrupt_is_not_kept_waiting_by_kernels():
     """Of a trajectory of hours a user would wait for its end: kernels are asked to stop."""
     ts.run(turnover(), n=1, times=[0], device="cpu")  # compiled
+    idle_threads.end()
 
     def interrupt():
         while not any(thread.name == "tauslab-collector" for thread in own_threads()):
@@ -61,6 +63,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
     with pytest.raises(KeyboardInterrupt):
         ts.run(turnover(), n=40, times=[75_000], device=ts.CPU(threads=2), method="ssa", block=1)
     helper.join()
+    idle_threads.end()
     for thread in own_threads():
         thread.join(5)
     assert not own_threads()
@@ -85,6 +88,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path
     with pytest.raises(KeyboardInterrupt):
         ts.run(turnover(), output=path, **options)
     monkeypatch.undo()
+    idle_threads.end()
     for thread in own_threads():
         thread.join(60)
     with ts.open(path) as broken:
@@ -109,6 +113,7 @@ def test_many_runs_leave_nothing_behind():
         return len(list(Path("/proc/self/fd").iterdir()))
 
     assert open_files(1, 1) >= open_files(20, 3)
+    idle_threads.end()
     assert not own_threads()
 
 

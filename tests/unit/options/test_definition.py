@@ -11,7 +11,7 @@ import tauslab as ts
 from tauslab.base.option_names import assigned
 from tauslab.cli.commands import dbn, lattice, run
 from tauslab.cli.main import main
-from tauslab.options.lattice import LatticeKeywords
+from tauslab.options.lattice import LatticeKeywords, LatticeOptions
 from tauslab.options.values.definition import (
     GROUPS,
     attribute_names,
@@ -80,6 +80,7 @@ def test_an_option_is_one_field():
         (lambda net: ts.run(net, t_end=1, resume=True), "resume=True needs the output file"),
         (lambda net: ts.run(net, t_end=1, sample="k=uniform(0,1)"), 'sample= needs method="ode"'),
         (lambda _: ts.Auto(epsilon=2), "epsilon=2 is not allowed: above 0, at most 1"),
+        (lambda _: ts.TauLeaping(epsilon=10**400), "is not allowed: above 0, at most 1"),
         (lambda _: ts.SSA(team=3), "team=3 is not allowed; allowed are 1, 8, 32, 128"),
         (lambda _: ts.ODE(solver="dopri5", substeps=2), 'substeps= are those of solver="rk4"'),
         (lambda _: ts.CPU(threads=-1), "threads=-1 is not allowed"),
@@ -97,3 +98,10 @@ def test_errors_from_python_speak_python(call, sentence):
         call(net)
     assert sentence in str(caught.value)
     assert "--" not in str(caught.value)
+
+
+def test_a_seed_of_a_lattice_may_be_a_whole_float():
+    seed = LatticeOptions(seed=1e3).seed  # type: ignore[arg-type]
+    assert (seed, type(seed)) == (1000, int)
+    with pytest.raises(ts.ConfigError, match=r"seed=0\.5 is not allowed"):
+        LatticeOptions(seed=0.5)  # type: ignore[arg-type]

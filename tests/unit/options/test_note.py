@@ -32,6 +32,8 @@ def test_a_file_keeps_it_through_all_that_is_done_to_the_file(tmp_path, capsys):
 def test_a_file_without_one_is_as_before(tmp_path):
     with run(output=tmp_path / "a.h5") as result:
         assert "note" not in result.attributes
+    with run(output=tmp_path / "b.h5", note=None, first_point=None) as result:
+        assert "note" not in result.attributes
 
 
 def test_the_command_line_has_it(tmp_path, capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError, InputFileError, one_of
 from tauslab.base.option_names import opt, said, warn
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import Comm, ranks_of, require_same
 from tauslab.decomposition.ranks.job import agreed_seed, open_backend
 from tauslab.decomposition.ranks.on_root import on_root
@@ -44,7 +45,6 @@ from tauslab.options.places import Device, device_settings
 from tauslab.options.python_values import numbers, whole
 from tauslab.options.values.checks import seed_of, within
 from tauslab.options.values.initial_counts import InitialCount, initial_distributions
-from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.breaks import warn_of_steps
 from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.state import State
@@ -277,10 +277,35 @@ class Ensemble:
         if isinstance(self._motion, OdeMotion):
             self._motion.go_on_by(solver)
 
-    def values(self, name: str) -> FloatArray:
-        """A species or an observable of every particle as numbers; NaN where one has ended."""
-        found: FloatArray = self.joined(self.own_values(name))
+    def values(self, name: str | Sequence[str]) -> FloatArray:
+        """A species or an observable ``[particle]``; NaN where one has ended.
+
+        Of several names ``[particle, name]``, with one copy from the device.
+        """
+        own = self.own_values(name) if isinstance(name, str) else self._own_table(name)
+        found: FloatArray = self.joined(own)
         return found
+
+    def _own_table(self, names: Sequence[str]) -> FloatArray:
+        """Values ``[particle of this rank, name]`` of species and observables."""
+        places = {name: place for place, name in enumerate((*self.species, *self._observables))}
+        for name in names:
+            self._require_quantity(name, places)
+        columns = [places[name] for name in names]
+        table = self._motion.own_counts()
+        if max(columns, default=0) >= len(self.species):
+            table = np.hstack([table, self._motion.observe_own(self.time)])
+        found = table[:, columns].astype(np.float64)
+        found[~self.alive[self.own]] = np.nan
+        return found
+
+    def _require_quantity(self, name: str, known: Collection[str]) -> None:
+        """Refuse what is neither a species nor an observable, and say what is."""
+        if name not in known:
+            raise ConfigError(
+                f"{name!r} is neither a species nor an observable of {self._model.name}; it has "
+                f"{some(dict.fromkeys(known))}{meant(name, known).replace(':', ';', 1)}"
+            )
 
     def own_counts(self) -> Array:
         """Counts of this rank's particles on the host; without meaning where one has ended."""
@@ -298,12 +323,7 @@ class Ensemble:
             column = found.astype(np.float64)
             column[ended] = np.nan
             return column
-        if name not in self._observables:
-            known = [*self.species, *self._observables]
-            raise ConfigError(
-                f"{name!r} is neither a species nor an observable of {self._model.name}; it has "
-                f"{some(dict.fromkeys(known))}{meant(name, known).replace(':', ';', 1)}"
-            )
+        self._require_quantity(name, [*self.species, *self._observables])
         table = self._motion.observe_own(self.time)
         table[ended] = np.nan
         return np.ascontiguousarray(table[:, self._observables.index(name)])
@@ -469,9 +489,13 @@ class Ensemble:
             self._logs = portable_log(given)
 
     @checks_keywords
-    def set(self, **values: float | npt.ArrayLike) -> None:
+    def set(
+        self, values: Mapping[str, float | npt.ArrayLike] | None = None, /, **more: Any
+    ) -> None:
         """Give species counts, or parameters values: one for all particles, or an array ``[n]``.
 
+        By keyword, or in a mapping by name. All counts of a call are one upload. The first value
+        of a parameter may compile kernels; later ones do not.
         Counts of lattices cannot be given: they do not say in which sites particles are.
         Events whose triggers the new values turn true come at once.
 
@@ -481,21 +505,23 @@ class Ensemble:
             A name that the model does not have, counts that are negative or not whole, an array of
             another length.
         """
+        values = {**(values or {}), **more}
         self._meet("set", **values)
-        changed, state = dict(self._rows), dict[str, FloatArray]()
+        changed, state = dict(self._rows), dict[str, Any]()
         self._require_names(values, "set")
         for name, value in values.items():
             given = numbers(name, value)
-            if np.shape(given) not in ((), (self.n,)):
+            if isinstance(given, np.ndarray) and given.shape not in ((), (self.n,)):
                 raise ConfigError(
                     f"{name}: give one value or one per particle ({self.n}), not an array of shape "
                     f"{np.shape(given)}"
                 )
             if self._motion.holds(name):
-                state[name] = np.broadcast_to(np.asarray(given, np.float64), (self.n,))
+                state[name] = given
             else:
                 changed[name] = given
         if len(state) < len(values):
+            self._motion.read_apart(name for name in values if name not in state)
             self._motion.prepare(changed, self.n)  # which refuses what cannot be, as `put` does
         try:
             self._motion.put(state, self.time)
@@ -515,8 +541,8 @@ class Ensemble:
     ) -> None:
         """Begin again at t = 0, with another seed and other values where they are given.
 
-        Values that were given before and are not now keep what they had at first. Where every
-        particle has its own value of a parameter, kernels are not compiled again.
+        Values that were given before and are not now have what they had at first. Kernels are not
+        compiled again where parameters were `set`, or where every particle has its own value.
         """
         self._meet("reset", seed=seed, parameters=parameters)
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
@@ -617,9 +643,10 @@ class Ensemble:
     def _require_names(self, names: Iterable[str], keyword: str) -> None:
         """Refuse names that the model does not have, and say which it has."""
         parameters, species = self._model.parameters, self._model.species
-        known = [*parameters, *species, *getattr(self._model, "labels", {}).values()]
+        labels = getattr(self._model, "labels", {}).values()
         for name in names:
-            if name not in known:
+            if name not in parameters and name not in species and name not in labels:
+                known = [*parameters, *species, *labels]
                 near = meant(name, known).replace(":", ";", 1)
                 raise ConfigError(
                     f"{said(opt('set', key=name), f'{keyword}[{name!r}]')}: {self._model.name} has "
@@ -634,7 +661,12 @@ class Ensemble:
             for name, row in self._options.set.items()
             if self._motion.holds(name)
         }
-        return {**given, **self._rows}
+        apart = {  # which kernels read there too, so that no bit changes
+            name: np.full(self.n, row)
+            for name, row in self._rows.items()
+            if name in self._motion.apart and not np.ndim(row)
+        }
+        return {**given, **self._rows, **apart}
 
     def _how_ended(self) -> str:
         kinds, numbers_ = np.unique(self.status, return_counts=True)

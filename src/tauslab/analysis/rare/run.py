@@ -119,6 +119,7 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
 
 def run_splitting(network: Network, given: SplittingKeywords, comm: Communicator) -> RareResult:
     """Adaptive multilevel splitting."""
+    check_values(given)
     paths = given.walkers or DEFAULT_PATHS
     if given.walkers == 1:
         raise ConfigError(

@@ -16,7 +16,7 @@ from tauslab.kernels.ensemble.launch import MAX_STEPS
 from tauslab.options.ensemble import MOST_TRAJECTORIES
 from tauslab.options.keywords import device_option
 from tauslab.options.places import Device, Name
-from tauslab.options.values.checks import whole
+from tauslab.options.values.checks import unless_none, whole
 from tauslab.options.values.definition import declared, option
 from tauslab.options.values.recurring import (
     comm_option,
@@ -169,7 +169,7 @@ class ExpectationKeywords(DerivativeKeywords):
         doc="Pairs of trajectories for each parameter, and condition, in a call.",
     )  # fmt: skip
     seed: int = option(
-        0, type=int, check=whole(0, 2**64 - 1),
+        0, type=int, check=unless_none(whole(0, 2**64 - 1)),
         doc="Seed of which the seeds of all calls are made, 64 bits.",
     )  # fmt: skip
     conditions: Mapping[str, npt.ArrayLike] | None = option(

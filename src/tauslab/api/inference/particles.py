@@ -23,6 +23,7 @@ from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host import require_memory
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.lattice import Lattice
@@ -35,7 +36,6 @@ from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
-from tauslab.options.values.unknown import checks_keywords
 
 _CHAIN_BYTES = 1000  # of its generator and its proposal
 

@@ -16,11 +16,11 @@ from tauslab.api.model_reading import network_of
 from tauslab.api.typed import chosen, takes
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.job import open_backend
 from tauslab.model.network.network import Network
 from tauslab.options.python_values import numbers
-from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.store.locks import writing_result
 

@@ -20,6 +20,7 @@ from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.copies import Origin
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import warn
+from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
@@ -30,7 +31,6 @@ from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.checks import seed_of
 from tauslab.options.values.definition import declared
 from tauslab.options.values.sample_times import sample_times
-from tauslab.options.values.unknown import checks_keywords
 from tauslab.runner.ensemble.task import constant_amounts
 from tauslab.store.results.result import Result
 

@@ -6,12 +6,15 @@ It is the reference: everything CUDA does must give the same bits as this.
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import Array, DeviceArray
 from tauslab.base.errors import DeviceError, KernelCompileError
-from tauslab.base.host import allowed_cores, available_memory
+from tauslab.base.host import allowed_cores, available_memory, bound_to
 from tauslab.base.option_names import opt, warn
 from tauslab.kernels.backends.arguments import (
     ArgumentLayout,
@@ -35,6 +38,7 @@ from tauslab.kernels.backends.base import (
     Style,
 )
 from tauslab.kernels.backends.cache import (
+    cache_directory,
     compiled,
     content_key,
     csrc_digest,
@@ -55,6 +59,7 @@ _ROUNDS, _ENOUGH_EVENTS = 8, 2e7
 # Events of a core in a launch at least, about 0.04 s: one thread starts and ends all launches, for
 # which it takes about 2 ms with 64 cores.
 LEAST_EVENTS = 8e6
+_IDLE_QUEUES = 8  # of streams, kept from run to run: a run takes six
 _PATIENCE = 0.2  # seconds: threads that have nothing to do end within microseconds
 
 
@@ -97,6 +102,7 @@ class _Threads(ThreadPoolExecutor):
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, thread_name_prefix=name)
+        self.made_for = threads, bound_to()
         started = threading.Event()
         try:
             for _ in range(threads):
@@ -110,6 +116,57 @@ class _Threads(ThreadPoolExecutor):
             started.set()
 
 
+class _IdleThreads:
+    """Executors that have ended their work, for the next device of this process.
+
+    To start threads takes a short run as long as its kernels. Those of a pool are of use to a
+    device with as many on the same cores; a stream has one. A forked process has none of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: list[_Threads] = []
+        self._queues: list[ThreadPoolExecutor] = []
+
+    def pool(self, threads: int) -> _Threads:
+        """A pool of so many threads."""
+        with self._lock:
+            kept, self._pools = self._pools, []
+        for one in kept:
+            if one.made_for == (threads, bound_to()):
+                return one
+            one.shutdown(wait=False)
+        return _Threads(threads, "tauslab-cpu")
+
+    def queue(self) -> ThreadPoolExecutor:
+        """An executor of one thread, which starts with the first work where none is idle."""
+        with self._lock:
+            if self._queues:
+                return self._queues.pop()
+        return ThreadPoolExecutor(1, "tauslab-stream")
+
+    def keep(self, pool: _Threads, queues: Sequence[ThreadPoolExecutor]) -> None:
+        """Keep one pool and a few queues; end the others."""
+        with self._lock:
+            ended = [*self._pools, *queues[_IDLE_QUEUES - len(self._queues) :]]
+            self._queues += queues[: _IDLE_QUEUES - len(self._queues)]
+            self._pools = [pool]
+        for one in ended:
+            one.shutdown(wait=False)
+
+    def end(self) -> None:
+        """End all that are kept."""
+        with self._lock:
+            ended = [*self._pools, *self._queues]
+            self._pools, self._queues = [], []
+        for one in ended:
+            one.shutdown()
+
+
+idle_threads = _IdleThreads()
+os.register_at_fork(after_in_child=idle_threads.__init__)  # type: ignore[misc]
+
+
 def _fewer_threads() -> str:
     return f"choose fewer by {opt('threads')}, or allow more (ulimit -u, ulimit -v)"
 
@@ -121,7 +178,8 @@ class CpuStream:
     """
 
     def __init__(self) -> None:
-        self._queue = ThreadPoolExecutor(1, "tauslab-stream")
+        self.queue: ThreadPoolExecutor | None = None
+        self._closed = False
         self._error: BaseException | None = None
         self.last: Future[object] | None = None  # done when the queue is empty
 
@@ -144,8 +202,11 @@ class CpuStream:
         return event
 
     def _append(self, call: Callable[[], None]) -> None:
+        if self._closed:
+            raise RuntimeError("the stream is closed")
+        self.queue = self.queue or idle_threads.queue()
         try:
-            self.last = self._queue.submit(call)
+            self.last = self.queue.submit(call)
         except RuntimeError as error:
             if self.last is not None:  # the thread had started
                 raise
@@ -157,9 +218,14 @@ class CpuStream:
         """Let later work start after `event`."""
         self.submit(event.wait)
 
-    def close(self, *, wait_for_it: bool) -> None:
-        """End the thread, once the queue is empty."""
-        self._queue.shutdown(wait=wait_for_it)
+    @property
+    def failed(self) -> bool:
+        """Return whether work failed, after which the rest was skipped."""
+        return self._error is not None
+
+    def close(self) -> None:
+        """Take no more work."""
+        self._closed = True
 
 
 class _Start:
@@ -182,12 +248,11 @@ class CpuProgram:
 
     def __init__(
         self,
-        path: Path,
+        library: ctypes.CDLL,
         entries: Sequence[str],
         layouts: Mapping[str, ArgumentLayout],
         backend: CpuBackend,
     ) -> None:
-        library = _loaded(path)
         self._entries = {name: getattr(library, name) for name in entries}
         self._together = {name: _together(library, name) for name in entries}
         self._layouts = layouts
@@ -210,14 +275,20 @@ class CpuProgram:
                 function(ctypes.c_longlong(thread), ctypes.c_longlong(threads), structure)
 
         def work() -> None:
+            if threads == 1:
+                call(0)
+            else:
+                together()
+            keep.clear()
+            if not start.made:
+                raise DeviceError("the device was closed before the launch began")
+
+        def together() -> None:
             waiting: list[Future[None]] = [
                 self._backend.pool.submit(call, thread) for thread in range(threads)
             ]
             for future in waiting:
                 future.result()
-            keep.clear()
-            if not start.made:
-                raise DeviceError("the device was closed before the launch began")
 
         # The struct holds bare addresses: the arrays must live until the kernel has run.
         keep = arguments.buffers()
@@ -255,7 +326,7 @@ class CpuBackend:
         self.closed = False
         self.threads = self.multiprocessors = options.threads or allowed_cores()
         self.lattices_together = self.threads  # each has a thread, and none waits
-        self.pool = _Threads(self.threads, "tauslab-cpu")
+        self.pool = idle_threads.pool(self.threads)
         self._streams: list[CpuStream] = []
 
     def describe(self) -> str:
@@ -272,14 +343,11 @@ class CpuBackend:
     def compile(self, source: KernelSource) -> CpuProgram:
         """Compile with the host compiler, or take the library from the cache."""
         compiler = host_compiler()
-        texts = csrc_texts() | dict(source.generated)
-        layouts = layouts_of(source.file, texts)
-        texts = with_layout_checks(source.file, texts, layouts)
-        parts = [compiler.version, *compiler.flags(), cpu_features(), source.file, csrc_digest()]
-        own = sorted({source.file, *source.generated})  # what is not as it was read
-        key = content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
-        path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
-        return CpuProgram(path, source.entries, layouts, self)
+        generated = tuple(sorted(source.generated.items()))
+        made = library_of(
+            cache_directory(), compiler, compiler.flags(), cpu_features(), source.file, generated
+        )
+        return CpuProgram(made.library, source.entries, made.layouts, self)
 
     def stream(self, *, urgent: bool = False) -> CpuStream:
         """Open a queue; all are alike."""
@@ -373,17 +441,24 @@ class CpuBackend:
         return max(1, min(items, self.threads))
 
     def close(self) -> None:
-        """End the threads.
+        """Leave the threads to the next device, or end them after a failure.
 
         Of a run that was broken off nothing more starts. A kernel that was not asked to stop, or
         cannot, still runs beside the caller and ends by itself, and its threads with it.
         """
+        if self.closed:
+            return
         self.closed = True
         given = [stream.last for stream in self._streams if stream.last is not None]
         idle = not wait(given, _PATIENCE).not_done
         for stream in self._streams:
-            stream.close(wait_for_it=idle)
-        self.pool.shutdown(wait=idle)
+            stream.close()
+        queues = [stream.queue for stream in self._streams if stream.queue is not None]
+        if idle and not any(stream.failed for stream in self._streams):
+            idle_threads.keep(self.pool, queues)
+            return
+        for executor in (*queues, self.pool):
+            executor.shutdown(wait=idle)
 
 
 def make(options: BackendOptions) -> CpuBackend:
@@ -394,6 +469,42 @@ def make(options: BackendOptions) -> CpuBackend:
             f"numbers below {sys.float_info.min:.3g} for 0: results may not be those of others",
         )
     return CpuBackend(options)
+
+
+@dataclass(frozen=True)
+class _Library:
+    """A library of kernels, and the layouts of their arguments."""
+
+    library: ctypes.CDLL
+    layouts: Mapping[str, ArgumentLayout]
+
+
+@lru_cache(maxsize=32)  # a process never unloads a library, and small runs repeat one
+def library_of(
+    folder: Path,
+    compiler: Compiler,
+    flags: tuple[str, ...],
+    features: str,
+    file: str,
+    generated: tuple[tuple[str, str], ...],
+) -> _Library:
+    """Compile a file of kernels with these generated headers, or load it from the cache `folder`.
+
+    Raises
+    ------
+    KernelCompileError, DeviceError
+        The compiler refuses it; the system does not load the library.
+    """
+    del folder  # that `compiled` takes
+    source = KernelSource(file, (), dict(generated))
+    texts = csrc_texts() | dict(generated)
+    layouts = layouts_of(file, texts)
+    texts = with_layout_checks(file, texts, layouts)
+    parts = [compiler.version, *flags, features, file, csrc_digest()]
+    own = sorted({file, *dict(generated)})  # what is not as it was read
+    key = content_key([*parts, *(f"{name}\n{texts[name]}" for name in own)])
+    path, _ = compiled(key, ".so", lambda out: _build(compiler, source, texts, out))
+    return _Library(_loaded(path), layouts)
 
 
 def _loaded(path: Path) -> ctypes.CDLL:

@@ -99,6 +99,8 @@ class TableSsa(NetworkEngine):
     ----------
     firings
         Of a pilot: what it counts on the device, u64 ``[reaction + 2]``: see `LargeNetwork`.
+    bytes_per_trajectory
+        Device memory that a trajectory in flight takes.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class TableSsa(NetworkEngine):
             backend, network, selector, self.team, firings=firings, pilot=pilot, expected=expected
         )
         self.firings = self._network.firings
+        self.bytes_per_trajectory = self._network.bytes_per_trajectory
         source = KernelSource(
             file_of(selector), (entry_of(selector),), {"model.h": self._network.header},
             lane_bytes=self._network.lane_bytes,
@@ -133,7 +136,7 @@ class TableSsa(NetworkEngine):
         # Half of the memory that is free, so that sample buffers fit beside it.
         share = self.backend.free_memory() // (2 * launches)
         teams = self.program.resident(self.entry) // self.team
-        return max(1, int(min(teams, share // self._network.bytes_per_trajectory)))
+        return max(1, int(min(teams, share // self.bytes_per_trajectory)))
 
     def scratch(self, rows: int) -> Any:
         """State of at most `rows` trajectories in flight."""

@@ -185,6 +185,17 @@ class LoweredNetwork:
     shared: tuple[Operation, ...] = ()
     dynamics: Dynamics | None = None
 
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        """Columns of the recorded species by name, in the order of output."""
+        return {self.species[number]: column for column, number in enumerate(self.recorded)}
+
+    @cached_property
+    def real_places(self) -> Mapping[str, int]:
+        """Numbers of the species that hold any number, by name."""
+        found = self.dynamics.reals if self.dynamics is not None else ()
+        return {self.species[number]: number for number, _ in found}
+
     @property
     def draws(self) -> bool:
         """Return whether anything is drawn at random beside what happens next."""

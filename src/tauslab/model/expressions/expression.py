@@ -211,6 +211,8 @@ def parts_first(
     root: Part, arguments: Callable[[Part], Sequence[Part]], known: Container[int] = ()
 ) -> list[Part]:
     """`arguments_first` of anything that is made of parts; `arguments` gives those of one."""
+    if not arguments(root):
+        return [] if id(root) in known else [root]
     order: list[Part] = []
     opened: set[int] = set()
     done: set[int] = set()

@@ -18,6 +18,7 @@ from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
+from tauslab.base.unknown import checks_keywords
 from tauslab.model.expressions.expression import Expression
 from tauslab.model.lattice.as_network import per_site_network, well_stirred_network
 from tauslab.model.lattice.data import LatticeData
@@ -146,6 +147,7 @@ class Lattice(LatticeData):
     def _repr_html_(self) -> str:
         return lattice_html(self)
 
+    @checks_keywords
     def add_site_type(self, name: str, mask: npt.ArrayLike | None = None) -> None:
         """Add a type of site; `mask` (booleans ``[z, y, x]``) says where it is.
 
@@ -194,11 +196,13 @@ class Lattice(LatticeData):
             self._names["species"].add(name)
             self.species.append(name)
 
+    @checks_keywords
     def add_parameter(self, name: str, value: Value) -> None:
         """Add a parameter; `value` may be an expression of other parameters."""
         check_name(name, "parameter", self.parameters)
         self.parameters[name] = as_tree(value, f"parameter {name}")
 
+    @checks_keywords
     def add_diffusion(
         self,
         species: Names,
@@ -243,6 +247,7 @@ class Lattice(LatticeData):
         for name in as_names(species):
             self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
 
+    @checks_keywords
     def add_reaction(
         self,
         equation: str,
@@ -315,6 +320,7 @@ class Lattice(LatticeData):
         )
         self._reaction_names.add(name)
 
+    @checks_keywords
     def place(
         self,
         species: str,
@@ -363,6 +369,7 @@ class Lattice(LatticeData):
             )
         )
 
+    @checks_keywords
     def set_boundary(
         self,
         faces: Names,

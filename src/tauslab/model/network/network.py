@@ -12,6 +12,7 @@ import numpy as np
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import opt
+from tauslab.base.unknown import checks_keywords
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -117,6 +118,7 @@ class Network(NetworkData):
 
     # ---------------------------------------------------------------- building
 
+    @checks_keywords
     def add_species(
         self,
         name: str,
@@ -156,6 +158,7 @@ class Network(NetworkData):
         self._note_time(self.species[name].initial, f"species {name}")
         self._note_past(self.species[name].initial, f"species {name}")
 
+    @checks_keywords
     def add_parameter(self, name: str, value: float | str | Expression) -> None:
         """Add a parameter; `value` may be an expression of other parameters.
 
@@ -168,6 +171,7 @@ class Network(NetworkData):
         self._claim(name)
         self.parameters[name] = as_expression(value)
 
+    @checks_keywords
     def add_rule(
         self, name: str, expression: float | str | Expression, *, recorded: bool = True
     ) -> None:
@@ -180,6 +184,7 @@ class Network(NetworkData):
         self._note_time(self.rules[name].expression, f"rule for {name}")
         self._note_past(self.rules[name].expression, f"rule for {name}")
 
+    @checks_keywords
     def add_rate(self, name: str, expression: float | str | Expression) -> None:
         """Give species `name` the equation dx/dt = `expression`, in place of reactions.
 
@@ -199,6 +204,7 @@ class Network(NetworkData):
         self._note_time(self.rates[name], f"rate rule for {name}")
         self._note_past(self.rates[name], f"rate rule for {name}")
 
+    @checks_keywords
     def add_event(  # noqa: PLR0913 - all that SBML says of an event
         self,
         name: str,
@@ -289,6 +295,7 @@ class Network(NetworkData):
         if looks_back(tree):
             self.add_feature(Feature("delay", where, LOOKS_BACK))
 
+    @checks_keywords
     def add_reaction(
         self,
         equation: str,
@@ -556,6 +563,8 @@ class Network(NetworkData):
         time: bool = False,
         draws: bool = False,
     ) -> None:
+        if isinstance(tree, Number):
+            return
         if not draws and draws_in(tree):
             raise ModelError(f"{where}: {draw_refused(tree)}")
         if not any(feature.kind == "delay" for feature in self.features) and looks_back(tree):

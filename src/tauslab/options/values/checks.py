@@ -34,11 +34,22 @@ def whole(low: int, high: int) -> Callable[[str, Any], None]:
     return lambda option, value: within(option, value, low, high)
 
 
+def unless_none(check: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
+    """The same check of an option that has a default, and takes None too."""
+    return lambda option, value: None if value is None else check(option, value)
+
+
 def number(holds: Callable[[float], bool], what: str) -> Callable[[str, Any], None]:
     """A check of a number for which `holds` is true; `what` says which numbers are allowed."""
 
     def check(option: str, value: Any) -> None:
-        if not isinstance(value, Real) or isinstance(value, bool) or not holds(float(value)):
+        try:
+            allowed = (
+                isinstance(value, Real) and not isinstance(value, bool) and holds(float(value))
+            )
+        except OverflowError:  # a whole number that no double holds
+            allowed = False
+        if not allowed:
             shown = f"{value:g}" if isinstance(value, float) else repr(value)
             raise ConfigError(f"{assigned(option)}{shown} is not allowed: {what}")
 

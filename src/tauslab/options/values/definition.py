@@ -11,13 +11,14 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import Spelling, know, known
-from tauslab.options.values.unknown import checks_keywords
+from tauslab.base.unknown import checks_keywords
 
 T = TypeVar("T")
 
@@ -153,9 +154,12 @@ def option(  # noqa: PLR0913 - the fields of `Definition`
 def definitions(*classes: type) -> Iterator[tuple[Field[Any], Definition]]:
     """The options of dataclasses, in their order."""
     for one in classes:
-        for found in fields(one):
-            if _KEY in found.metadata:
-                yield found, found.metadata[_KEY]
+        yield from _definitions_of(one)
+
+
+@cache  # every call of a run asks a hundred times
+def _definitions_of(one: type) -> tuple[tuple[Field[Any], Definition], ...]:
+    return tuple((f, f.metadata[_KEY]) for f in fields(one) if _KEY in f.metadata)
 
 
 def on_command_line(*classes: type) -> list[Definition]:

@@ -56,8 +56,9 @@ def with_stored_choices(options: Options, comm: Communicator) -> Options:
     output = options.output if options.resume else None
     stored = {} if output is None else on_root(comm, lambda: existing_attributes(output))
     n = int(stored["n"]) if "n" in stored and "n" not in options.asked else options.n
-    found = agree(comm, lambda: replace(options, **as_stored(options, stored), n=n))
-    return replace(found, seed=agreed_seed(found.seed, lambda: None, comm))
+    chosen = {"seed": options.seed, **agree(comm, lambda: as_stored(options, stored)), "n": n}
+    chosen["seed"] = agreed_seed(chosen["seed"], lambda: None, comm)
+    return agree(comm, lambda: replace(options, **chosen))
 
 
 def as_stored(options: Options, attributes: Mapping[str, Any]) -> dict[str, Any]:

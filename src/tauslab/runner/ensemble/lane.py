@@ -34,6 +34,7 @@ from tauslab.store.format.layout import Accumulators, Chunk
 LANES = LAUNCHES_IN_FLIGHT
 _OF_LAUNCH = ("work", "row_counter")  # buffers without a row for each trajectory
 _LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
+_SMALL_BYTES = 1 << 20  # samples of a run that fit in any memory
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,12 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
 
     `most_bytes` is a limit on their samples below that of a lane.
     """
-    room = min(most_bytes or _LANE_BYTES, backend.free_memory() // (4 * LANES))
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_sum:
         row_bytes += -(-_sum_bytes(task) // task.per_sum)
+    room = most_bytes or _LANE_BYTES
+    if task.options.total * row_bytes > _SMALL_BYTES:
+        room = min(room, backend.free_memory() // (4 * LANES))
     rows = min(task.options.total, room // max(1, row_bytes))
     return max(1, rows // block) * block
 

@@ -119,6 +119,14 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     return replace(task, record=checked_record(task))
 
 
+def with_inputs(task: OdeTask, columns: Mapping[str, FloatArray]) -> OdeTask:
+    """The task with other values of what varies, all of it by name.
+
+    What the file would say of the model and its values stays as it was.
+    """
+    return replace(task, constants=_inputs(task.system.inputs, columns))
+
+
 def _refuse_infinite(system: OdeSystem) -> None:
     """Refuse constants that are infinite: a result marks what is not finite as no number."""
     for name, node in system.quantities:

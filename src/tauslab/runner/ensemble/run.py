@@ -87,7 +87,7 @@ def run_portion(setup: Setup, task: Task, comm: Communicator, stop: Callable[[],
 def prepare_task(network: Network, options: Options) -> Task:
     """The task of a method, as `prepare` makes it."""
     if not isinstance(options.method, ODE):
-        return prepare(network, options)
+        return prepare(network, options, shares_kernel=True)
     from tauslab.runner.ensemble.ode_task import prepare_ode
 
     return prepare_ode(network, options)

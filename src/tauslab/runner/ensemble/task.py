@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -18,11 +18,19 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.coupled.common import CommonPaths
 from tauslab.kernels.ensemble.engine import Engine
 from tauslab.kernels.events.tables import DELAY_QUEUE
-from tauslab.kernels.exact.selectors import Pilot, pilot_events, selector_of
+from tauslab.kernels.exact.selectors import LARGEST_UNROLLED, Pilot, pilot_events, selector_of
 from tauslab.kernels.exact.ssa import exact_engine
 from tauslab.kernels.exact.table_network import Expected
 from tauslab.kernels.leaping.choice import leaper_of, leaping_engine
-from tauslab.kernels.network.lowering import Constant, LoweredNetwork, lower, real_species
+from tauslab.kernels.network.lowering import (
+    Constant,
+    LoweredNetwork,
+    Operation,
+    has_dynamics,
+    lower,
+    operations_first,
+    real_species,
+)
 from tauslab.model.expressions.expression import Expression, Number, symbols
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.unfolding import unfold
@@ -48,6 +56,7 @@ from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.store.results.approximation import approximation
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
+_MOST_CONSTANTS = 16  # that a trajectory loads in place of literals: registers hold them
 
 CountArray = npt.NDArray[np.int32]
 
@@ -167,16 +176,18 @@ class Task(ABC):
 class NetworkTask(Task):
     """An ensemble of a reaction network, `lowered`.
 
-    `unrounded` are fixed species whose amounts are not whole and stay so.
+    `unrounded` are fixed species whose amounts are not whole and stay so; `varying` has the columns
+    of which `constants` are computed.
     """
 
     lowered: LoweredNetwork
     unrounded: tuple[str, ...] = ()
+    varying: Mapping[str, FloatArray]
 
     @property
     def species(self) -> tuple[str, ...]:
         """Names of the recorded species."""
-        return tuple(self.lowered.species[i] for i in self.lowered.recorded)
+        return tuple(self.lowered.columns)
 
     @property
     def observables(self) -> tuple[str, ...]:
@@ -260,8 +271,14 @@ class NetworkTask(Task):
         )  # fmt: skip
 
 
-def prepare(network: Network, options: Options) -> NetworkTask:
+def prepare(network: Network, options: Options, *, shares_kernel: bool = False) -> NetworkTask:
     """Check a model against the options and lower it.
+
+    Parameters
+    ----------
+    shares_kernel
+        Whether parameters that options set may become constants, so that runs with other values
+        have the same kernel. No bit depends on it.
 
     Raises
     ------
@@ -301,16 +318,22 @@ def prepare(network: Network, options: Options) -> NetworkTask:
     if pasts:  # which take their first counts from what they hold
         initial = np.pad(initial, ((0, 0), (0, len(pasts))))
     breaks = breaks_of(network, options, values, {*varying, *rows})
-    lowered = lower(
+    lowered_with = partial(
+        lower,
         breaks.applied(forward, all_tables=False),
         parameters=values,
         counts=counts,
-        varying=varying.keys(),
         recorded=recorded,
         reals=reals,
         pasts=pasts,
         breaks=breaks.times,
     )
+    lowered = None
+    if shares_kernel and not (rows or pasts) and _may_load_constants(options, network):
+        own = {n: np.array([values[n]]) for n in options.set if n in network.parameters}
+        lowered = _unless_written_out(lowered_with(varying=own.keys()))
+        varying, n_rows = (varying, n_rows) if lowered is None else (own, 1)
+    lowered = lowered or lowered_with(varying=varying.keys())
     if lowered.dynamics is not None and options.common:
         raise ModelError(f"{network.name} has {_moving(lowered)}: {opt('common')} cannot run it")
     _refuse_idle_queue(network, options, lowered)
@@ -322,8 +345,49 @@ def prepare(network: Network, options: Options) -> NetworkTask:
     task = NetworkTask(
         network=network, options=options, lowered=lowered, initial=initial, constants=constants,
         record=Record(), stored_model=canonical, sha256=digest, unrounded=tuple(held),
+        varying=varying,
     )  # fmt: skip
     return replace(task, record=checked_record(task))
+
+
+def with_rates(task: NetworkTask, columns: Mapping[str, FloatArray]) -> NetworkTask:
+    """The task with other values of parameters that vary and that no initial amount uses.
+
+    What the file would say of the model and its values stays as it was.
+
+    Raises
+    ------
+    ModelError
+        A rate constant is negative or not finite.
+    """
+    varying = {**task.varying, **columns}
+    rows, each = len(task.constants), each_of(task.options)
+    constants = _constant_rows(task.lowered, varying, rows, each)
+    return replace(task, varying=varying, constants=constants)
+
+
+def _may_load_constants(options: Options, network: Network) -> bool:
+    """Whether the method runs unrolled code that takes constants as it takes literals."""
+    method = options.method
+    if not options.set or not isinstance(method, SSA) or method.selector not in (None, "linear"):
+        return False
+    unrolled = not has_dynamics(network) and len(network.reactions) <= LARGEST_UNROLLED
+    return unrolled and not options.common
+
+
+def _unless_written_out(lowered: LoweredNetwork) -> LoweredNetwork | None:
+    """None if a constant stands where kernels write a number out: an exponent, an observable."""
+    laws = [reaction.law for reaction in lowered.reactions if reaction.law is not None]
+    powers = (
+        part.arguments[1]
+        for law in laws
+        for part in operations_first(law)
+        if isinstance(part, Operation) and part.function == "pow"
+    )
+    parts = [*powers, *(p for _, law in lowered.observables for p in operations_first(law))]
+    if any(isinstance(part, Constant) for part in parts):
+        return None
+    return lowered if len(lowered.constants) <= _MOST_CONSTANTS else None
 
 
 def identity(
@@ -337,7 +401,9 @@ def identity(
         True if the limits of rate laws for large counts belong to the model, as for ``ode``.
     """
     canonical = canonical_text(network)
-    digest = hashlib.sha256(canonical_text(network, limits=limits).encode())
+    has_limits = any(reaction.limit is not None for reaction in network.reactions)
+    hashed = canonical if limits or not has_limits else canonical_text(network, limits=False)
+    digest = hashlib.sha256(hashed.encode())
     if options.sweep is not None:
         digest.update(b"sweep\0")
     for name in sorted(rows):
@@ -572,6 +638,8 @@ def _constant_rows(
     if not lowered.constants:
         return np.zeros((1, 1))
     table = lowered.constant_rows(columns, n)
+    if (np.isfinite(table) & (table >= 0)).all():
+        return table
     for reaction in lowered.reactions:
         if isinstance(reaction.constant, Constant):
             column = table[:, reaction.constant.index]

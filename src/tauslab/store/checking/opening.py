@@ -32,7 +32,8 @@ OTHER_KINDS = {
     CME: "the distribution of a network",
 }  # fmt: skip
 # Formats of the files that `tauslab.store.state` writes.
-_CHECKPOINTS = ("tauslab particles", "tauslab chains", "tauslab rare events")
+_PARTICLES = "tauslab particles"  # of filters, and of `Ensemble.save`
+_CHECKPOINTS = (_PARTICLES, "tauslab chains", "tauslab rare events")
 _RESULTS = (".h5",)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -131,9 +132,11 @@ def known_attributes(path: Path, file: h5py.File, kind: type[TauslabError]) -> d
     """
     attributes = safe_attributes(file)
     if attributes.get("format") in _CHECKPOINTS:
+        saved = attributes["format"] == _PARTICLES
         raise kind(
             f"{path} is no result but a checkpoint: repeat the call that wrote it with "
             f"{opt('checkpoint', path)}, and it goes on"
+            f"{'; what Ensemble.save wrote Ensemble.load reads' if saved else ''}"
         )
     require_format(path, attributes, "a result", kind)
     return attributes

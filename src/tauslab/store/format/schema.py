@@ -169,7 +169,8 @@ def file_specs(
         Data to create the file with, by dataset name.
     """
     specs = [*_axes(layout)]
-    specs += [replace(row_spec(layout, array), allocated=rows) for array in layout.row_arrays()]
+    of_rows = [row_spec(layout, array) for array in layout.row_arrays()]
+    specs += of_rows if rows else [replace(spec, allocated=False) for spec in of_rows]
     specs += [*_statistics(layout), *_progress(layout), *_profile(n_ranks)]
     if in_place:
         specs.append(checksum_spec(layout, layout.n_blocks))

@@ -18,6 +18,7 @@ from tauslab.base.errors import InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
 from tauslab.base.html import card, escape, table
+from tauslab.base.unknown import Hinting
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.checking.opening import (
     ended_by_signals,
@@ -46,7 +47,7 @@ _MOST_ROWS = 20  # in a notebook
 _NOTHING: Mapping[str, Any] = {}
 
 
-class ArrayResult(ABC):
+class ArrayResult(Hinting, ABC):
     """A result that consists of arrays by name and of a few numbers and texts.
 
     A class says how it becomes arrays and attributes, and how it comes of them. Its file, digest,

@@ -15,11 +15,12 @@ import numpy.typing as npt
 from tauslab.base.errors import ConfigError, InputFileError, OutputError
 from tauslab.base.files.text import plain
 from tauslab.base.option_names import opt, warn
+from tauslab.base.unknown import Hinting
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.targets import require_place
 
 
-class RunResult(ABC):
+class RunResult(Hinting, ABC):
     """A run in a file or in memory: settings, points of a sweep, names; closed by ``with``.
 
     Both have ``data``: arrays, or HDF5 datasets, by the names that they have in a file;

@@ -199,6 +199,13 @@ def test_few_of_everything():
     assert 0.0 <= found.estimate <= 1.0
 
 
+def test_a_number_of_paths_may_be_one_of_numpy():
+    found = splitting(walkers=np.int64(20), runs=2)
+    assert type(found.independent) is int
+    with pytest.raises(ts.ConfigError, match="walkers="):
+        splitting(walkers=np.array([20, 30]))
+
+
 def test_a_coordinate_that_falls_or_is_a_function():
     names = {"given": {"coordinate": "X"}, "default": {}, "text": {"coordinate": "X + k - 10"}}
     small = {"runs": 50, "walkers": 4, "rounds": 5, "bins": "adaptive:5"}

@@ -52,6 +52,10 @@ def test_calls_draw_anew_and_repeat():
     assert "k to X, X * X at 2 times" in repr(found)
 
 
+def test_no_seed_is_another_one_each_time():
+    assert (left(seed=None)([0.7]) != left(seed=None)([0.7])).any()
+
+
 @pytest.mark.parametrize("theta", [[], [1.0, 2.0], [np.nan], 0.7, "x", [None]])
 def test_theta_is_refused(theta):
     with pytest.raises(ts.ConfigError, match="theta must be 1 finite numbers: k"):

@@ -24,8 +24,7 @@ NEVER = (
 )  # fmt: skip
 # Of a run of the default method that goes to a file, beside them.
 NOT_OF_SSA = (
-    "tauslab.kernels.events.codegen", "tauslab.kernels.events.ssa",
-    "tauslab.kernels.leaping.event_tau", "tauslab.kernels.ode.engine",
+    "tauslab.kernels.ode.engine",
     "tauslab.kernels.ode.layouts", "tauslab.kernels.ode.lowering", "tauslab.formats.sbml",
     "tauslab.runner.ensemble.growth", "tauslab.store.writers.mpio",
     "tauslab.options.lattice", "tauslab.store.writers.parts",

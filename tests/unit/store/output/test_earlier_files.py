@@ -118,6 +118,8 @@ def test_a_filter_goes_on(tmp_path):
 def test_a_checkpoint_is_no_result():
     with pytest.raises(InputFileError, match=r"a checkpoint: repeat .* with checkpoint=.*state"):
         ts.open(DATA / "filter_state.h5")
+    with pytest.raises(InputFileError, match=r"Ensemble\.save wrote Ensemble\.load reads"):
+        ts.open(DATA / "filter_state.h5")
 
 
 def test_what_is_absent_is_refused_in_a_sentence():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.motion import Motion
+from tauslab.analysis.particles.motions.given import Given, number_of
+from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
 from tauslab.base.errors import ConfigError
@@ -25,7 +26,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import with_choices
 from tauslab.runner.ensemble.choices.solver_choice import wants_solver, with_solver
-from tauslab.runner.ensemble.ode_task import OdeTask, prepare_ode
+from tauslab.runner.ensemble.ode_task import OdeTask, prepare_ode, with_inputs
 from tauslab.store.state import State
 
 _PAST = {"delay", "delayed reaction"}  # features of networks that look back
@@ -60,6 +61,7 @@ class OdeMotion(Motion):
         self._engine: Ode | None = None
         self.solver = ""
         self._key: Any = None
+        self._given: Given | None = None
         self._at_start: dict[str, Any] = {}  # amounts with which particles began
         self.task: OdeTask
         self.prepare(rows, options.n)
@@ -81,6 +83,11 @@ class OdeMotion(Motion):
     def device_counts(self) -> Any:
         """Amounts f64 ``[particle of this rank, species]`` on the device."""
         return self._table[:, : len(self.species)]
+
+    @property
+    def _places(self) -> Mapping[str, int]:
+        """Columns of amounts by name."""
+        return {name: place for place, name in enumerate(self.species)}
 
     @property
     def _system(self) -> OdeSystem:
@@ -116,40 +123,60 @@ class OdeMotion(Motion):
             for name, value in self._at_start.items()
             if name not in rows
         }
-        given = {**began, **rows}
-        options = replace(self._options, n=n, set=given)
-        each = sorted(name for name, row in given.items() if np.ndim(row))
-        key = (each, {name: row for name, row in given.items() if not np.ndim(row)})
-        self.task = prepare_ode(self._network, options)
+        given = Given.of({**began, **rows}, n, self.apart)
+        if self._inputs_alone(given):
+            self.task = with_inputs(self.task, given.columns)
+        else:
+            self._prepare_all(given)
+        self._given = given
+        self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
+        self._inputs = self._upload_own(self.task.constants, n)
+
+    def read_apart(self, names: Iterable[str]) -> None:
+        """Let kernels read these values from now on, so that a new one needs no new kernel."""
+        new = [name for name in names if name not in self.apart]
+        self.apart |= {name: number_of(self._network, name) for name in new}
+
+    def _inputs_alone(self, given: Given) -> bool:
+        """Return whether kernels and all that was computed before them stay as they are."""
+        if self._given is None or not given.like(self._given):
+            return False
+        amounts = [name in self._network.species for name in given.names]
+        return bool(np.isfinite(given.table).all() and (given.table[:, amounts] >= 0).all())
+
+    def _prepare_all(self, given: Given) -> None:
+        """Make the equations anew, and kernels where they change."""
+        task = prepare_ode(self._network, given.options(self._options))
+        self.task = replace(task, options=given.of_all(task.options))
+        self._moved = frozenset(self._system.variables)
         if self._system.looks_back:
             raise ConfigError(
                 f"{self._network.name} has delays, and particles of {opt('method', 'ode')} keep no "
                 "past"
             )
+        key = (sorted(given.names), given.numbers)
         if key != self._key:
             self._key, self._engine = key, None
-        self._at_start |= {name: row for name, row in rows.items() if self.holds(name)}
-        self._inputs = self._upload_own(self.task.constants, n)
 
     def holds(self, name: str) -> bool:
         """Return whether equations or events change an amount of this name."""
-        return name in self._system.variables
+        return name in self._moved
 
-    def put(self, columns: Mapping[str, FloatArray], now: float = 0.0) -> None:
-        """Replace amounts ``[particle]`` by name; what follows from values is computed anew.
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
+        """Replace amounts by name, one for all or ``[particle]``; compute what follows anew.
 
         Raises
         ------
         ConfigError
             One is not finite, or an amount without a rate rule is negative.
         """
-        table = self._rows.host(self._table)
-        for name, column in columns.items():
-            low = -np.inf if name in self._network.rates else 0.0
-            if not (np.isfinite(column) & (column >= low)).all():
-                raise ConfigError(f"{name}: amounts must be finite, and 0 or more")
-            table[:, self.species.index(name)] = column[self.shares.own]
         if columns:
+            values = beside(columns, self.n)
+            low = [-np.inf if name in self._network.rates else 0.0 for name in columns]
+            good = np.isfinite(values) & (values >= np.array(low))
+            require_each(good, columns, "amounts must be finite, and 0 or more")
+            table, places = self._rows.host(self._table), self._places
+            table[:, [places[name] for name in columns]] = own_rows(values, self.shares.own)
             self._table = self._backend.upload(table)
         if self.looks:  # the next launch looks at triggers, and computes what follows
             self._steps = self._zeros() if columns else self._steps
@@ -266,7 +293,8 @@ class OdeMotion(Motion):
 
     def _variables(self) -> Any:
         """Amounts that equations move, f64 ``[particle of this rank, variable]``."""
-        columns = [self.species.index(name) for name in self._system.variables]
+        places = self._places
+        columns = [places[name] for name in self._system.variables]
         if columns == list(range(self._table.shape[1])):
             return self._table
         found = self._backend.empty((self._table.shape[0], len(columns)), np.float64)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tauslab.analysis.particles.shares import Shares
-from tauslab.base.arrays import Array, FloatArray, IntArray
-from tauslab.base.errors import DeviceError
+from tauslab.base.arrays import Array, BoolArray, FloatArray, IntArray
+from tauslab.base.errors import ConfigError, DeviceError
 from tauslab.base.host import in_bytes
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import Backend
@@ -29,6 +29,9 @@ class Motion(ABC):
     ----------
     missing
         In place of the counts of a particle that has ended.
+    apart
+        Parameters that kernels read also where all particles have one value, with the number that
+        the model has for them.
     """
 
     missing = -1.0
@@ -37,6 +40,7 @@ class Motion(ABC):
         self._backend, self._comm = backend, comm
         self._rows = DeviceRows(backend, comm)
         self.shares = Shares(n, comm)
+        self.apart: dict[str, float | None] = {}
 
     @property
     def n(self) -> int:
@@ -76,6 +80,9 @@ class Motion(ABC):
     def prepare(self, rows: Mapping[str, Any], n: int) -> None:
         """Take values of parameters, one per particle or one for all."""
 
+    def read_apart(self, names: Iterable[str]) -> None:  # noqa: B027 - of lattices they always do
+        """Let kernels read these parameters from now on, so that a new value needs no new one."""
+
     @abstractmethod
     def begin(self, seed: int, first: int) -> None:
         """Put all particles at the start; the first has this number."""
@@ -90,8 +97,8 @@ class Motion(ABC):
         """Return whether a name is part of the state, and not a value with which it moves."""
 
     @abstractmethod
-    def put(self, columns: Mapping[str, Array], now: float = 0.0) -> None:
-        """Replace parts of the state by name, ``[particle]``, at the time `now`.
+    def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:
+        """Replace parts of the state by name, one for all or ``[particle]``, at the time `now`.
 
         A ConfigError says which cannot be. After new values of parameters it is called, too, with
         no columns.
@@ -136,6 +143,23 @@ class Motion(ABC):
     def _ends(self, status: Any) -> Array:
         """Statuses of all particles, from a buffer of this rank. Collective."""
         return np.asarray(self.shares.joined(self._rows.host(status)))
+
+
+def beside(columns: Mapping[str, Any], n: int) -> FloatArray:
+    """Columns side by side, each one for all or ``[particle]``: ``[1 or particle, name]``."""
+    if not any(getattr(column, "ndim", 0) for column in columns.values()):
+        return np.array([list(columns.values())], np.float64)
+    table = np.empty((n, len(columns)))
+    for place, column in enumerate(columns.values()):
+        table[:, place] = column
+    return table
+
+
+def require_each(good: BoolArray, names: Iterable[str], what: str) -> None:
+    """Refuse values ``[1 or particle, name]`` that are not `good`: an error has the first name."""
+    if not good.all():
+        name = list(names)[int(good.all(axis=0).argmin())]
+        raise ConfigError(f"{name}: {what}")
 
 
 def own_rows(table: Array, own: slice) -> Array:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tauslab.analysis.particles.motions.given import Given, behind_amounts, number_of
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
-from tauslab.analysis.particles.motions.motion import Motion, own_rows
+from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
 from tauslab.base.errors import ConfigError
@@ -30,7 +31,7 @@ from tauslab.kernels.events.tables import (
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import ODE, SSA, TauLeaping
-from tauslab.runner.ensemble.task import NetworkTask, prepare
+from tauslab.runner.ensemble.task import NetworkTask, prepare, with_rates
 from tauslab.store.state import State
 
 
@@ -57,6 +58,9 @@ class NetworkMotion(Motion):
         drawn: Collection[str] = (),
     ) -> None:
         self._network, self._options, self._drawn = network, options, drawn
+        self._unchanged = frozenset(network.constant_species())
+        self._behind_amounts = behind_amounts(network)
+        self._given: Given | None = None
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
         self._divide: Divide | None = None
@@ -89,9 +93,7 @@ class NetworkMotion(Motion):
     @property
     def reals(self) -> Mapping[str, int]:
         """Quantities that hold any number, by name, with their place in `kept`."""
-        dynamics = self.task.lowered.dynamics
-        found = dynamics.reals if dynamics is not None else ()
-        return {self.task.lowered.species[number]: number for number, _ in found}
+        return self.task.lowered.real_places
 
     @property
     def words(self) -> int:
@@ -122,18 +124,44 @@ class NetworkMotion(Motion):
                 f"{self._network.name} looks back, which particles do not: what is put into them "
                 "has no past; ts.run does"
             )
+        given = Given.of(rows, n, self.apart)
+        changes = self._rates_alone(given)
+        if changes is None:
+            self._prepare_all(given)
+        elif changes:
+            self.task = with_rates(self.task, changes)
+            self._constants = self._upload_own(self.task.constants, n)
+        self._given = given
+
+    def read_apart(self, names: Iterable[str]) -> None:
+        """Let kernels read these parameters from now on, so that a new value needs no new one."""
+        new = [name for name in names if name not in self.apart]
+        parameters = self._network.parameters
+        self.apart |= {n: number_of(self._network, n) for n in new if n in parameters}
+
+    def _rates_alone(self, given: Given) -> dict[str, FloatArray] | None:
+        """Columns that have changed, if nothing but the constants of rate laws follows them."""
+        if self._given is None or not given.like(self._given):
+            return None
+        changes = given.changes(self._given)
+        finite = bool(np.isfinite(given.table).all())
+        return changes if finite and self._behind_amounts.isdisjoint(changes) else None
+
+    def _prepare_all(self, given: Given) -> None:
+        """Make the task anew, and kernels where they change."""
         before = self.task if hasattr(self, "task") else None
-        options = replace(self._options, n=n, set=dict(rows))
-        self.task = _without_draws(prepare(self._network, options), self._drawn)
+        found = prepare(self._network, given.options(self._options))
+        found = replace(found, options=given.of_all(found.options))
+        self.task = _without_draws(found, self._drawn)
         if before is not None and _kernel_parts(before.lowered) != _kernel_parts(self.task.lowered):
             self._engine = None
-        self._constants = self._upload_own(self.task.constants, n)
+        self._constants = self._upload_own(self.task.constants, given.n)
         if before is not None and hasattr(self, "counts"):
             self._hold_anew(before)
 
     def _hold_anew(self, before: NetworkTask) -> None:
         """Let states hold the amounts that species which nothing changes have now."""
-        names = self._network.constant_species()
+        names = self._unchanged
         if not names or held_alike(before, self.task, names):
             return
         own = self.shares.own
@@ -161,11 +189,11 @@ class NetworkMotion(Motion):
 
     def holds(self, name: str) -> bool:
         """Return whether reactions or events change a species of this name."""
-        if name in self._network.constant_species():
+        if name in self._unchanged:
             return False
-        if name in self.reals and self.kept is not None:
+        if self.kept is not None and name in self.reals:
             return True
-        return name in self.species and not self._network.species[name].fixed
+        return name in self.task.lowered.columns and not self._network.species[name].fixed
 
     def advance(
         self, start: float, end: float, seed: int, *, first: int = 0, halt: int = -1
@@ -198,7 +226,7 @@ class NetworkMotion(Motion):
             self.kept = moved[1]
 
     def put(self, columns: Mapping[str, Any], now: float = 0.0) -> None:  # noqa: ARG002 - as every motion
-        """Replace counts, and quantities that hold any number, ``[particle]`` by name.
+        """Replace counts, and quantities that hold any number, by name: one upload for all.
 
         Raises
         ------
@@ -207,21 +235,34 @@ class NetworkMotion(Motion):
         """
         if not columns:
             return
+        reals = {} if self.kept is None else self.reals
+        moved = {name: column for name, column in columns.items() if name in reals}
+        whole = {name: column for name, column in columns.items() if name not in reals}
         own, counts = self.shares.own, self.own_counts()
-        kept = None if self.kept is None else self._rows.host(self.kept)
-        for name, column in columns.items():
-            if name in self.reals and kept is not None:
-                if not np.isfinite(column).all():
-                    raise ConfigError(f"{name}: values must be finite")
-                kept[:, self.reals[name]] = column[own]
-                continue
-            if not ((column >= 0) & (column <= 2**31 - 1) & (column == np.rint(column))).all():
-                raise ConfigError(f"{name}: counts must be whole numbers from 0 to 2147483647")
-            counts[:, self.species.index(name)] = column[own]
-        self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
-        if kept is not None:
-            kept[:, list(self.task.lowered.recorded)] = counts
-            self.kept = self._backend.upload(kept)
+        if whole:
+            values = self._counts_of(whole)
+            counts[:, [self.task.lowered.columns[name] for name in whole]] = own_rows(values, own)
+            self.counts = self._backend.upload(np.ascontiguousarray(counts, np.int32))
+        if self.kept is not None:
+            self._put_kept(moved, counts)
+
+    def _counts_of(self, columns: Mapping[str, Any]) -> FloatArray:
+        """Whole counts ``[1 or particle, name]``; a ConfigError names one that is not."""
+        values = beside(columns, self.n)
+        good = (values >= 0) & (values <= 2**31 - 1) & (values == np.rint(values))
+        require_each(good, columns, "counts must be whole numbers from 0 to 2147483647")
+        return values
+
+    def _put_kept(self, columns: Mapping[str, Any], counts: Int32Array) -> None:
+        """Replace quantities that hold any number, and what `kept` has of counts."""
+        kept = self._rows.host(self.kept)
+        if columns:
+            values = beside(columns, self.n)
+            require_each(np.isfinite(values), columns, "values must be finite")
+            reals, own = self.reals, self.shares.own
+            kept[:, [reals[name] for name in columns]] = own_rows(values, own)
+        kept[:, list(self.task.lowered.recorded)] = counts
+        self.kept = self._backend.upload(kept)
 
     def stored(self) -> dict[str, Array]:
         """Counts of all particles, and what events keep of them."""

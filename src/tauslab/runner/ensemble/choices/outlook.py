@@ -32,7 +32,7 @@ _FEW_ROWS, _FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of
 _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than 0.005 s for it
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
 _PATIENCE = 2.0  # seconds after which a trial is broken off
-_LOOK_SECONDS = 0.0005
+_FIRST_LOOK_SECONDS, _LOOK_SECONDS = 2e-5, 0.0005  # the pauses between looks double
 _TIMES = 256  # at which rate laws that read the time are computed
 
 
@@ -179,10 +179,11 @@ def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:
 
     Where they have told nothing, of a very large network or on a busy machine, nobody knows.
     """
-    began = time.perf_counter()
+    began, pause = time.perf_counter(), _FIRST_LOOK_SECONDS
     lane.start(first, first + rows)
     while not lane.ended:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(pause)
+        pause = min(2 * pause, _LOOK_SECONDS)
         if time.perf_counter() > began + _PATIENCE:
             lane.halt()
     delivery = lane.wait()

@@ -1,0 +1,88 @@
+"""Values of parameters as columns that kernels read: another value needs no other kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from tauslab.analysis.particles.motions.motion import beside
+from tauslab.base.arrays import FloatArray
+from tauslab.model.expressions.expression import Number, symbols
+from tauslab.model.network.network import Network
+from tauslab.options.ensemble import Options
+
+
+@dataclass(frozen=True)
+class Given:
+    """Values of parameters and amounts, of n particles.
+
+    `table` f64 ``[1 or particle, name]`` has what kernels read, by the columns `names`; `numbers`
+    are part of the kernels.
+    """
+
+    n: int
+    names: tuple[str, ...]
+    table: FloatArray
+    numbers: Mapping[str, float]
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Any], n: int, apart: Mapping[str, float | None]) -> Self:
+        """Values by name, one for all or ``[particle]``.
+
+        Those of `apart` are columns also where one is for all. They have there what the model says,
+        if it is a number.
+        """
+        known = {name: value for name, value in apart.items() if value is not None}
+        columns = known | {k: row for k, row in rows.items() if k in apart or np.ndim(row)}
+        numbers = {k: float(row) for k, row in rows.items() if k not in columns}
+        return cls(n, tuple(columns), beside(columns, n), numbers)
+
+    @property
+    def columns(self) -> dict[str, FloatArray]:
+        """Columns ``[1 or particle]`` by name."""
+        return dict(zip(self.names, self.table.T, strict=True))
+
+    def like(self, before: Given | None) -> bool:
+        """Return whether the same names have columns of that length, beside the same numbers."""
+        return before is not None and (
+            (self.n, self.names, self.numbers, self.table.shape)
+            == (before.n, before.names, before.numbers, before.table.shape)
+        )
+
+    def changes(self, before: Given) -> dict[str, FloatArray]:
+        """Columns with other bits than `before`, which is `like` these."""
+        same = (self.table.view(np.uint64) == before.table.view(np.uint64)).all(axis=0)
+        each = zip(self.columns.items(), same, strict=True)
+        return {name: column for (name, column), kept in each if not kept}
+
+    def options(self, options: Options) -> Options:
+        """Options with these values, of one trajectory where all have the same."""
+        values: dict[str, float | FloatArray] = {**self.numbers, **self.columns}
+        return replace(options, n=len(self.table), set=values)
+
+    def of_all(self, options: Options) -> Options:
+        """Options that `options` gave, of all particles."""
+        if len(self.table) == self.n:
+            return options
+        return replace(options, n=self.n, set=self.numbers)
+
+
+def number_of(network: Network, name: str) -> float | None:
+    """The value of a parameter, or of an initial amount, if the model has a number for it."""
+    species = network.species.get(name)
+    tree = network.parameters.get(name) if species is None else species.initial
+    return tree.value if isinstance(tree, Number) else None
+
+
+def behind_amounts(network: Network) -> frozenset[str]:
+    """Names of all species, and of what their initial amounts use."""
+    trees = {**network.rule_expressions(), **network.parameters}
+    trees |= {name: species.initial for name, species in network.species.items()}
+    found, waiting = set(network.species), set(network.species)
+    while waiting:
+        waiting = set().union(*(symbols(trees[name]) for name in waiting if name in trees)) - found
+        found |= waiting
+    return frozenset(found)

@@ -1,0 +1,115 @@
+"""Keywords that a function, and attributes that a result does not have: errors with a hint."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from tauslab.base.errors import UnknownKeyword
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_END, _NUMBER = ("t_end", "times"), ("n", "replicas")
+# What users type for a keyword or an attribute, by habit or from other programs.
+_CALLED = {
+    "t_end": ("times", "t"), "times": ("t", "t_end"), "time": ("times", "t", "t_end"),
+    "t": ("times", "t_end"), "t_eval": ("times",), "time_points": ("times",),
+    "t_max": _END, "tmax": _END, "t_span": _END, "tspan": _END, "duration": _END,
+    "end_time": _END, "t_stop": _END,
+    "n": ("cells", "runs", "samples", "replicas"), "particles": ("n",), "repeats": _NUMBER,
+    "trajectories": ("counts", *_NUMBER), "n_trajectories": _NUMBER, "num_trajectories": _NUMBER,
+    "number_of_trajectories": _NUMBER, "runs": _NUMBER, "N": _NUMBER,
+    "path": ("output",), "file": ("output",), "filename": ("output",),
+    "set": ("parameters",), "parameters": ("set",), "params": ("set", "parameters"),
+    "n_threads": ("threads",), "num_threads": ("threads",), "nthreads": ("threads",),
+    "steps": ("points",), "n_steps": ("points",), "init": ("set",), "initial": ("set",),
+    "initial_conditions": ("set",), "initial_values": ("set",), "gpu": ("device",),
+    "cpu": ("device",), "algorithm": ("method",), "random_seed": ("seed",), "rng": ("seed",),
+    "verbose": ("quiet",), "progress": ("quiet",),
+    "k": ("rate",), "constant": ("rate",), "rate_constant": ("rate",), "rate_law": ("law", "rate"),
+    "propensity": ("law",), "initial_value": ("initial",), "initial_amount": ("initial",),
+    "count": ("initial",), "D": ("coefficient",), "when": ("trigger",), "condition": ("trigger",),
+    "var": ("variance",), "sd": ("std",), "names": ("species",), "species_names": ("species",),
+    "df": ("to_pandas",), "dataframe": ("to_pandas",), "xarray": ("to_xarray",),
+    "hist": ("histogram",), "median": ("quantile",),
+}  # fmt: skip
+
+
+def unknown_keyword(
+    name: str,
+    allowed: Iterable[str],
+    what: str,
+    homes: Iterable[type] = (),
+    settable: Iterable[str] = (),
+) -> UnknownKeyword:
+    """The error of a keyword `name` that `what` does not have.
+
+    Parameters
+    ----------
+    allowed
+        The keywords that it has.
+    homes
+        Classes of settings, whose fields are often given beside them.
+    settable
+        Names in the model that the keyword ``set`` takes.
+    """
+    near = nearest(name, list(allowed))
+    hint = f": did you mean {' or '.join(f'{one}=' for one in near)}?" if near else ""
+    for word in (name, *_CALLED.get(name, ())):
+        if of := [one.__name__ for one in homes if word in {found.name for found in fields(one)}]:
+            hint = ": it belongs to " + " and ".join(f"ts.{one}({word}=...)" for one in of)
+            break
+    if name in settable:
+        hint = f': set={{"{name}": ...}} gives it a value'
+    return UnknownKeyword(f"{name}= is no option of {what}{hint}")
+
+
+class Hinting:
+    """An object that names the attribute that may be meant where it does not have one."""
+
+    if not TYPE_CHECKING:  # to a type checker every attribute would be there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an `AttributeError` with a hint, or the one of a property that failed."""
+            try:
+                return object.__getattribute__(self, name)
+            except AttributeError as error:
+                if name.startswith("_") or error.name != name or error.obj is not self:
+                    raise
+                near = nearest(name, [one for one in dir(self) if not one.startswith("_")])
+                if not near:
+                    raise
+                raise AttributeError(f"{error}: did you mean {' or '.join(near)}?") from None
+
+
+def nearest(name: str, known: Sequence[str]) -> list[str]:
+    """Return the known names that may be meant, the likeliest first.
+
+    >>> nearest("t_end", ["n", "t"]), nearest("sede", ["seed", "n"]), nearest("xyz", ["n"])
+    (['t'], ['seed'], [])
+    """
+    called = [one for one in (name, *_CALLED.get(name, ())) if one in known]
+    return called or difflib.get_close_matches(name, known, n=1)
+
+
+def checks_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, which refuses a keyword that it does not have by `unknown_keyword`."""
+    known = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in known):
+        return function
+    allowed = [one.name for one in known if one.name != "self"]
+    what = "ts." + function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        for name in options:
+            if name not in allowed:
+                raise unknown_keyword(name, allowed, what)
+        return function(*args, **options)
+
+    return checked

@@ -1,0 +1,118 @@
+"""Calls of `ts.run` one after another: what they share, and that nothing stale is shared."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import tauslab as ts
+from tauslab.kernels.backends import cache
+from tauslab.kernels.backends.cpu import idle_threads
+
+pytestmark = pytest.mark.compiler
+
+OPTIONS = {"n": 20, "t_end": 2.0, "points": 5, "seed": 7, "device": ts.CPU(threads=2)}
+LAWS = ["k * X", "vmax * X / (km + X)", "k * X + vmax * exp(-X / km)", "if(X > km, k * X, vmax)"]
+
+
+def network(law: str = "k * X", exponent: float = 2.0, **values: float) -> ts.Network:
+    net = ts.Network("warm")
+    net.add_species("X", 40)
+    for name, value in ({"k": 1.0, "vmax": 30.0, "km": 15.0, "p": exponent} | values).items():
+        net.add_parameter(name, value)
+    net.add_parameter("twice", "2 * k")
+    net.add_reaction("-> X", rate="3 * twice")
+    net.add_reaction("2 X -> X", rate="k / 50")
+    net.add_reaction("X ->", law=law)
+    return net
+
+
+def counts(model: ts.Network, **options: object) -> np.ndarray:
+    return ts.run(model, **(OPTIONS | options)).counts("X")
+
+
+@pytest.fixture
+def compilations():
+    """Counts compilers that were started."""
+    started: list[bool] = []
+    listen = lambda begins: started.append(True) if begins else None  # noqa: E731
+    cache.listeners.append(listen)
+    yield started
+    cache.listeners.remove(listen)
+
+
+@pytest.mark.parametrize("n", [3, 20, 200])
+@pytest.mark.parametrize("law", LAWS)
+def test_values_that_are_set_give_the_bits_of_a_model_that_has_them(law, n):
+    values = {"k": 1.3, "vmax": 21.7, "km": 9.1}
+    written = counts(network(law, **values), n=n)
+    assert (counts(network(law), set=values, n=n) == written).all()
+
+
+def test_an_exponent_that_is_set_stays_a_number_of_the_kernel():
+    """Whole exponents are multiplied out, which has other bits than a power."""
+    law = "0.02 * X ^ p"
+    for exponent in (1.0, 2.0, 1.5):
+        written = counts(network(law, exponent))
+        assert (counts(network(law), set={"p": exponent}) == written).all()
+
+
+def test_weights_of_observables_stay_numbers_of_the_kernel():
+    def weighted(value: float) -> ts.Network:
+        net = network(k=value)
+        net.add_rule("weighted", "k * X + 1")
+        return net
+
+    with_k = ts.run(weighted(2.0), **OPTIONS)
+    with_set = ts.run(weighted(1.0), set={"k": 2.0}, **OPTIONS)
+    assert with_k.to_xarray().equals(with_set.to_xarray())
+    assert with_k.attributes["model_sha256"] == with_set.attributes["model_sha256"]
+
+
+def test_other_values_compile_nothing(compilations):
+    model = network(LAWS[1])
+    counts(model, set={"k": 0.9, "vmax": 10.0})
+    compilations.clear()
+    found = [counts(model, set={"k": 1 + i / 7, "vmax": 10.0 + i}) for i in range(3)]
+    assert not compilations
+    assert len({array.tobytes() for array in found}) == 3
+
+
+def test_a_model_that_was_changed_gives_its_own_results():
+    model = network()
+    before = counts(model)
+    model.parameters["k"] = network(k=2.0).parameters["k"]
+    assert (counts(model) == counts(network(k=2.0))).all()
+    model.add_reaction("X -> 2 X", rate=0.1)
+    changed = network(k=2.0)
+    changed.add_reaction("X -> 2 X", rate=0.1)
+    assert (counts(model) == counts(changed)).all()
+    assert (counts(network()) == before).all()
+
+
+def test_threads_are_kept_for_the_next_call():
+    def own() -> set[int | None]:
+        return {t.ident for t in threading.enumerate() if t.name.startswith("tauslab")}
+
+    idle_threads.end()
+    counts(network())
+    kept = own()
+    for _ in range(3):
+        counts(network())
+    assert kept
+    assert own() == kept
+    counts(network(), device=ts.CPU(threads=1))
+    assert sum(t.name.startswith("tauslab-cpu") for t in threading.enumerate()) == 1
+    idle_threads.end()
+    assert not own()
+
+
+def test_a_forked_process_starts_threads_of_its_own():
+    expected = counts(network())
+    child = os.fork()
+    if child == 0:
+        os._exit(int((counts(network()) != expected).any()))
+    assert os.waitpid(child, 0)[1] == 0
