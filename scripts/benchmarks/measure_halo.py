@@ -185,7 +185,7 @@ def links(machine: Machine, folder: Path, transport: str) -> dict[str, float]:
 
 def _message(comm: Communicator, slab: SlabEngine, halo: Halo) -> float:
     """Median seconds of the slowest rank; recorded where the device can send by itself."""
-    stream, kernels = slab.edge_stream, halo.kernels
+    stream, kernels = slab.edge_stream, slab.kernels
     odd = halo.number & 1
     before = halo.number - odd
 

@@ -6,6 +6,7 @@ import statistics
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,8 @@ import tauslab as ts
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.plan import Wishes
+from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.replicas import LatticeReplicas
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 
@@ -117,12 +120,16 @@ def scaled(machine: Machine, site: Site) -> Site:
 def step(
     machine: Machine, name: str, warm: int, steps: int, replicas: int = 1, **how: Any
 ) -> float:
-    """Seconds of a step and replica; `how` are `Wishes`, such as ``sparse=True``."""
+    """Seconds of a step and replica; `how` are `Wishes` of slots, such as ``sparse=True``.
+
+    Without any it is the engine of a run.
+    """
     backend, lattice = machine.backend(), scaled(machine, SITES[name]).lowered()
+    made: Any = partial(LatticeEngine, wishes=Wishes(**how))
+    if not how and engine_of(lattice, hooks=False) is LatticeEngineName.PLANES:
+        made = PlanesEngine
     engines = [
-        LatticeEngine(
-            backend, lattice, seed=1, replica=number, sharing=replicas, wishes=Wishes(**how)
-        )
+        made(backend, lattice, seed=1, replica=number, sharing=replicas)
         for number in range(replicas)
     ]
     for one in engines:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.mpi
 
 PROGRAM = TESTS / "support" / "programs" / "lattice_program.py"
 LIKE = {"hooks": "hooks", "hooked": "hooks", "alone": "alone", "replicas": "replicas",
-        "sweep": "sweep", "filling": "filling"}  # fmt: skip
+        "sweep": "sweep", "filling": "filling", "deep": "slots", "chosen": "slots"}  # fmt: skip
 
 
 def digest(path) -> str:

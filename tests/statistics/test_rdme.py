@@ -1,4 +1,4 @@
-"""The lattice engine against exact laws, in short forms of what validate_rdme.py runs.
+"""The lattice engines against exact laws, in short forms of what validate_rdme.py runs.
 
 Seeds are fixed. Each test states its false-alarm rate; together they stay below 1e-3.
 """
@@ -19,12 +19,22 @@ from lattice_factory import (
 )
 
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.planes import missing_in_planes
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
 Z_LIMIT = 4.4  # two-sided 1.1e-5
 
 
+@pytest.fixture(params=[LatticeEngine, PlanesEngine], autouse=True)
+def kind(request, monkeypatch):
+    """The engine of a test."""
+    monkeypatch.setattr(started, "kind", request.param, raising=False)
+
+
 def started(backend, lattice, particles=None, seed=11):
-    engine = LatticeEngine(backend, lattice, seed=seed)
+    if started.kind is PlanesEngine and missing_in_planes(lattice):
+        pytest.skip("planes lack what this lattice has")
+    engine = started.kind(backend, lattice, seed=seed)
     if particles is None:
         engine.load_start()
     else:

@@ -72,7 +72,7 @@ class HaloOptions:
     room: int | None = None
 
 
-_USUAL = HaloOptions()
+USUAL_HALO = HaloOptions()
 
 
 class SlabEngine:
@@ -111,12 +111,12 @@ class SlabEngine:
         *,
         seed: int,
         replica: int = 0,
-        options: HaloOptions = _USUAL,
+        options: HaloOptions = USUAL_HALO,
         sharing: int = 1,
     ) -> None:
         rank, size = (0, 1) if comm is None else (comm.rank, comm.size)
         depth, capacity = options.depth, options.capacity
-        _check(bounds, size, lattice.shape[0], depth)
+        check_cut(bounds, size, lattice.shape[0], depth)
         periodic = lattice.boundary[0] == "periodic"
         slab = slab_of(bounds, rank, periodic=periodic, depth=depth)
         self.engine = LatticeEngine(
@@ -136,9 +136,9 @@ class SlabEngine:
         self._early = self._has_early_edges()
 
     def _open_halo(self, comm: Ranks, room: int) -> None:
-        kernels = HaloKernels(self.engine, self.depth, room)
+        self.kernels = HaloKernels(self.engine, self.depth, room)
         backend, transport = self.engine.backend, self._options.transport
-        self.halo = open_halo(kernels, backend, comm, self._neighbours, transport)
+        self.halo = open_halo(self.kernels, backend, comm, self._neighbours, transport)
 
     def _has_early_edges(self) -> bool:
         """Return whether edge planes are finished and sent before those between."""
@@ -268,13 +268,13 @@ class SlabEngine:
         odd = halo.number & 1
         base_step, base_message = engine.step, halo.number - odd
         main.wait_for(self.edge_stream.record())
-        halo.kernels.advance(base_step, base_message, main)
+        self.kernels.advance(base_step, base_message, main)
         while steps > length:
             recorded.launch(main)
             steps -= length
             engine.step += length
             halo.number += messages
-        halo.kernels.advance(-engine.step, -(halo.number - odd), main)
+        self.kernels.advance(-engine.step, -(halo.number - odd), main)
         self.edge_stream.wait_for(main.record())
         return steps
 
@@ -296,7 +296,7 @@ class SlabEngine:
             for index in range(length):
                 self._step(halo, index % self.depth, last=False)
             main.wait_for(self.edge_stream.record())
-            halo.kernels.advance(length, length // self.depth, main)
+            self.kernels.advance(length, length // self.depth, main)
 
         recorded = engine.backend.record_launches(launch_all, main)
         engine.step, halo.number = step, number
@@ -320,7 +320,7 @@ class SlabEngine:
             self.engine.synchronize()
             self.halo.close()
             self.forget_recordings()
-            self._open_halo(self._comm, _GROWTH * self.halo.kernels.room)
+            self._open_halo(self._comm, _GROWTH * self.kernels.room)
         return any(full or message for full, message in told)
 
     # ---------------------------------------------------------------- what took how long
@@ -335,8 +335,8 @@ def _same(a: Any, b: Any) -> bool:
     return a is b
 
 
-def _check(bounds: Sequence[int], size: int, nz: int, depth: int) -> None:
-    """Refuse a cut that is not one, or too thin."""
+def check_cut(bounds: Sequence[int], size: int, nz: int, depth: int) -> None:
+    """Refuse a cut that is not one, or too thin for planes that travel at once."""
     planes = np.diff(np.asarray(bounds))
     if len(planes) != size or bounds[0] != 0 or bounds[-1] != nz or (planes < 1).any():
         raise DecompositionError(

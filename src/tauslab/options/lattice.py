@@ -28,6 +28,7 @@ from tauslab.options.values.texts import assignments, count
 
 if TYPE_CHECKING:
     from tauslab.kernels.lattice.lowering import LoweredLattice
+    from tauslab.kernels.lattice.planes import LatticeEngineName
     from tauslab.model.lattice.lattice import Lattice
     from tauslab.options.hook_view import LatticeView
 
@@ -35,6 +36,8 @@ FloatArray = npt.NDArray[np.float64]
 Hook: TypeAlias = "Callable[[LatticeView], None]"
 Halo: TypeAlias = Literal["auto", "self", "peer", "shared", "host", "mpi"]
 HALOS: tuple[str, ...] = get_args(Halo)
+Engine: TypeAlias = Literal["auto", "planes", "slots"]
+ENGINES: tuple[str, ...] = get_args(Engine)
 
 MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a draw
 MOST_RUNS = 1 << 24  # points times replicas
@@ -94,6 +97,12 @@ class LatticeChoices:
         metavar="N", check=whole(1, MOST_STEPS),
         doc="Ranks that share each lattice, a slab of planes each; by default as the "
         "sizes suggest.",
+    )  # fmt: skip
+    engine: Engine = option(
+        "auto", "how the lattice is kept (by the model)", flag="--engine", choices=ENGINES,
+        check=word(*ENGINES), group="method",
+        doc="How the lattice is kept while it runs, which decides the bits of the result: "
+        "``planes`` (numbers of particles in bit planes), ``slots``, or ``auto``: by the model.",
     )  # fmt: skip
     halo: Halo = option(
         "auto", "how planes travel (auto)", flag="--halo", choices=HALOS,
@@ -202,6 +211,8 @@ class LatticeOptions(LatticeChoices):
             )
             if not pair or one[0] < 1 or not callable(one[1]):
                 raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+        if self.engine == "planes" and self.hooks:
+            raise ConfigError(f"{opt('engine', 'planes')}: a lattice with hooks is kept in slots")
 
     def _check_sweep(self, sweep: Sweep | Design) -> None:
         if self.runs > MOST_RUNS:
@@ -238,6 +249,24 @@ class LatticeTask:
     count_every: int
     passes_at: npt.NDArray[np.int64]
     point: int = 0
+
+    @cached_property
+    def engine(self) -> LatticeEngineName:
+        """How the lattice is kept.
+
+        Raises
+        ------
+        ModelError
+            It was to be in planes, which lack something that it has.
+        """
+        from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of, missing_in_planes
+
+        asked = self.options.engine
+        if asked == "planes" and (missing := missing_in_planes(self.lattice)):
+            raise ModelError(f"{self.model.name}: {opt('engine', 'planes')}: {missing}")
+        if asked != "auto":
+            return LatticeEngineName(asked)
+        return engine_of(self.lattice, hooks=bool(self.options.hooks))
 
     @property
     def sweep(self) -> Sweep | None:
@@ -409,7 +438,9 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
         )
     _warn_of_intervals(model.name, options, steps)
     every = options.count_every or max(1, steps // _SAMPLES)
-    return LatticeTask(model, lattice, options, steps, every, passes)
+    task = LatticeTask(model, lattice, options, steps, every, passes)
+    assert task.engine  # refuses what planes lack
+    return task
 
 
 def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:

@@ -24,6 +24,7 @@ from tauslab.kernels.exact.table_network import TEAMS, header_of, tables_of
 from tauslab.kernels.exact.table_selector import entry_of, file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import LAYOUT, fine_header
@@ -323,6 +324,32 @@ def test_sites_in_registers_need_little_local_memory(slots, words, architecture,
         assert registers <= 128
 
 
+def planes_texts(slots: int) -> dict[str, str]:
+    """Of A + B <-> C in two types of sites, one of which slows A."""
+    model = Lattice("probe", shape=(8, 8, 40), spacing=1e-8, step=1e-6, slots=slots)
+    model.add_species("A", "B", "C")
+    model.add_site_type("water")
+    model.add_site_type("gel")
+    model.add_diffusion("*", 1e-12)
+    model.add_diffusion("A", 3e-13, within="gel")
+    model.add_reaction("A + B -> C", rate=1, volume="site")
+    model.add_reaction("C -> A + B", rate=1)
+    return csrc_texts() | {"model.h": planes_header(lower_lattice(model))}
+
+
+@pytest.mark.parametrize("slots", ordinary([8, 16, 32], 16))
+def test_planes_need_little_local_memory(slots, architecture):
+    """4 blocks of 128 threads leave 128 registers."""
+    texts = planes_texts(slots)
+    usage = compile_usage("lattice/planes/planes.cc", texts, architecture)
+    for name, (stack, stores, _, registers) in usage.items():
+        print(f"{name}: {registers} registers, {stack} bytes of local memory")
+        assert registers <= 128
+        assert max(stack, stores) <= 320
+    usage = compile_usage("lattice/planes/messages.cc", texts, architecture)
+    check(usage, {"planes_pack", "planes_wait", "planes_unpack"})
+
+
 @pytest.mark.parametrize(("slots", "species"), ordinary([(8, 3), (32, 300)], (32, 300)))
 def test_messages_between_slabs_stay_in_registers(slots, species, architecture):
     usage = compile_usage("lattice/halo.cc", lattice_texts(slots, species), architecture)
@@ -389,6 +416,8 @@ def test_the_oldest_device_takes_every_file():
         "lattice/halo.cc": lattice,
         "lattice/lines/steps.cc": lattice,
         "lattice/place.cc": "",
+        "lattice/planes/messages.cc": planes_texts(16)["model.h"],
+        "lattice/planes/planes.cc": planes_texts(16)["model.h"],
         "lattice/rdme.cc": lattice,
         "lattice/replicas.cc": lattice,
         "lattice/sparse/sections.cc": lattice_texts(16, 3, small=True, section=SECTION)["model.h"],

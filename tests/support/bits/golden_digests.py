@@ -32,7 +32,7 @@ BY_RANKS = (
     "ssa small", "ssa laws", "ssa pdm", "ssa rssa", "tau", "tau checked", "tau fine", "summaries",
     "sweep", "ode dopri5", "ode rosenbrock", "dbn", "rdme crowded",
 )  # fmt: skip
-BY_SLABS = ("rdme many", "rdme membrane", "rdme ball")
+BY_SLABS = ("rdme many", "rdme planes", "rdme membrane", "rdme ball")
 BY_RESUME = ("ssa small", "ssa pdm", "tau", "tau large", "ode dopri5")
 BY_APPEND = {"ssa small": 60, "tau": 60}
 

@@ -17,6 +17,7 @@ from tauslab.kernels.exact.table_network import header_of, tables_of
 from tauslab.kernels.exact.table_selector import file_of
 from tauslab.kernels.lattice.codegen import SECTION, lattice_header, reaction_tables
 from tauslab.kernels.lattice.lowering import lower_lattice
+from tauslab.kernels.lattice.planes import planes_header
 from tauslab.kernels.leaping.codegen import leap_header
 from tauslab.kernels.leaping.event_codegen import event_leap_header
 from tauslab.kernels.leaping.fine_tau import fine_header
@@ -124,6 +125,8 @@ def _of_lattices():
         model.add_site_type("gel")
         model.add_reaction("2 A -> B", rate=1, volume="site")
         lattice = lower_lattice(model, step=1e-6)
+        for name in ("planes", "messages"):
+            yield f"lattice/planes/{name}.cc", planes_header(lattice)
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
         for name in ("rdme", "replicas", "count", "halo", "sparse/steps"):
             yield f"lattice/{name}.cc", header

@@ -18,6 +18,7 @@ import tauslab as ts
 from tauslab.api.api import ranks
 from tauslab.cli.main import main
 from tauslab.decomposition.ranks.stopping import stop_on_signals
+from tauslab.kernels.lattice import planes
 from tauslab.options.lattice import LatticeOptions
 from tauslab.options.sweep import choose_points
 from tauslab.runner.lattice import group as lattice_group
@@ -100,6 +101,7 @@ _ASKED = {"replicas": 3, "hooks": [(5, changing)]}
 _SWEPT = {"D": [coefficient(0.05), coefficient(0.3)], "A": [2000, 4500]}
 UNBROKEN = {
     "whole": (crowded, {"frame_every": 10}),
+    "slots": (crowded, {"frame_every": 10}),
     "hooks": (crowded, _HOOKS),
     "alone": (alone, {"frame_every": 20}),
     "filling": (filling, {"frame_every": 20}),
@@ -117,6 +119,7 @@ CASES = UNBROKEN | {
     "killed": (crowded, {**_KILLED, "hooks": [(10, changing), (10, killed)]}),
     "asked": (crowded, {**_ASKED, "hooks": [(5, changing), (5, asked)]}),
 }
+IN_SLOTS = ("slots", "deep", "chosen", "filling")  # the others have no hooks, and are in planes
 
 
 def run(folder, name, ranks_before):
@@ -148,7 +151,10 @@ def by_latency(planes, way):
 
 def run_without_output():
     """The result lies in a temporary file that all ranks see, and that goes with it."""
-    result = ts.run(crowded(), t_end=STEPS * STEP, count_every=3, seed=7, device=ts.CPU(threads=1))
+    result = ts.run(
+        crowded(), t_end=STEPS * STEP, count_every=3, seed=7, engine="planes",
+        device=ts.CPU(threads=1),
+    )  # fmt: skip
     everyone = ranks().allgather((result.path, result.counts("A").tolist()))
     assert all(other == everyone[0] for other in everyone)
     result.close()
@@ -163,16 +169,20 @@ def run_all(folder, names):
     """Cases in turn, ``NAME`` or ``NAME=RANKS``."""
     lattice_layout._CHUNK_BYTES = 5 * SHAPE[1] * SHAPE[2] * 8
     lattice_loop._BATCH_SECONDS = 0.02
+    least = planes.LEAST_SITES
     usual = lattice_group.balanced, lattice_group.HaloOptions, lattice_group.choose_depth
     for name, _, ranks_before in (text.partition("=") for text in names):
         lattice_group.balanced = thin_slabs if name in ("cuts", "hooked") else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
         lattice_group.choose_depth = by_latency if name == "chosen" else usual[2]
+        planes.LEAST_SITES = np.inf if name in IN_SLOTS else 0
         try:
             run(folder, name, ranks_before).close()
         except ts.StoppedEarly:
             print("stopped", ranks().rank, flush=True)
+        finally:
+            planes.LEAST_SITES = least
 
 
 if __name__ == "__main__":

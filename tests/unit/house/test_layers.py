@@ -26,6 +26,7 @@ GENERATORS = {
     "kernels/network/codegen.py",
     "kernels/network/lane_codegen.py",
     "kernels/lattice/codegen.py",
+    "kernels/lattice/planes.py",
     "kernels/leaping/codegen.py",
     "kernels/ode/codegen.py",
     "kernels/ode/codegen_parts.py",

@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 from tauslab.base.errors import DecompositionError
 from tauslab.base.option_names import opt
 from tauslab.decomposition.halo.depth import WAYS
-from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, Ranks
+from tauslab.decomposition.halo.messages import ABOVE, BELOW, Halo, Link, MessageKernels, Ranks
 from tauslab.decomposition.halo.mpi import MpiLink, mpi_takes_device_memory
 from tauslab.decomposition.halo.peer import Peers
 from tauslab.kernels.backends import Backend
-from tauslab.kernels.lattice.halo_messages import HaloKernels
 
 TRANSPORTS = ("auto", *WAYS)  # --halo also takes "self", for a lattice that is not cut
 _TRIED_WORDS = 16  # of messages that are never sent
 
 
 def open_halo(
-    kernels: HaloKernels,
+    kernels: MessageKernels,
     backend: Backend,
     comm: Ranks,
     neighbours: Sequence[int | None],

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.base import Stream
-from tauslab.kernels.lattice.halo_messages import HaloKernels
 
 BELOW, ABOVE = 0, 1
 
@@ -43,6 +42,25 @@ class Ranks(Protocol):
 
     def Recv_init(self, buf: Any, source: int, tag: int = 0) -> Any:  # noqa: N802
         """A persistent request to receive."""
+
+
+class MessageKernels(Protocol):
+    """Packs and unpacks messages."""
+
+    @property
+    def message_words(self) -> int:
+        """64-bit words of a message."""
+
+    def pack(
+        self, number: int, targets: Sequence[Any], signals: Sequence[Any], stream: Stream
+    ) -> None:
+        """Put message `number` into `targets`; then the number into the cells `signals`."""
+
+    def wait(self, number: int, signals: Sequence[Any], stream: Stream) -> None:
+        """Let later work on the stream start when all `signals` hold `number`."""
+
+    def unpack(self, sources: Sequence[Any], stream: Stream) -> None:
+        """Take in messages of the slabs below and above."""
 
 
 class Link(ABC):
@@ -90,7 +108,7 @@ class Halo:
 
     def __init__(
         self,
-        kernels: HaloKernels,
+        kernels: MessageKernels,
         links: Sequence[Link | None],
         close: Callable[[], None] = lambda: None,
     ) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tauslab.decomposition.slab import cut_planes
 from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.runner.ensemble.driver import covered
 
 IntArray = npt.NDArray[np.int64]
@@ -19,8 +20,10 @@ _WORTH = 0.95  # of the slowest slab's time: a new cut must promise this or less
 _RESOLUTION = 1 << 30  # of weights made of seconds
 
 
-def plane_costs(engine: LatticeEngine) -> IntArray:
-    """Estimated cost of each of the slab's own planes: by its tiles that hold particles."""
+def plane_costs(engine: LatticeEngine | PlanesEngine) -> IntArray:
+    """Estimated cost of each of the slab's own planes: by its tiles, or words, with particles."""
+    if isinstance(engine, PlanesEngine):
+        return engine.plane_words + (_OCCUPIED - 1) * engine.filled_words()
     return engine.plan.tiles + (_OCCUPIED - 1) * engine.filled_tiles()
 
 

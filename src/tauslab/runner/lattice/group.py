@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.decomposition.halo.depth import WAYS, choose_depth, slab_planes
 from tauslab.decomposition.halo.links import slowest_transport
+from tauslab.decomposition.planes_run import PlanesSlab
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.decomposition.slab import RankGrid, cut_planes, neighbours
 from tauslab.decomposition.slab_run import HaloOptions, SlabEngine
@@ -18,6 +19,9 @@ from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.halo_messages import HaloKernels
 from tauslab.kernels.lattice.plan import TALL_FROM
+from tauslab.kernels.lattice.planes import LatticeEngineName
+from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_program
+from tauslab.kernels.lattice.planes_messages import messages_program
 from tauslab.kernels.lattice.state import SINCE_START, WAITING, LatticeState, Samples, Slab
 from tauslab.options.lattice import LatticeTask
 from tauslab.runner.lattice.balance import balanced, filled_share, plane_costs, traced_seconds
@@ -29,6 +33,11 @@ T = TypeVar("T")
 
 def compile_kernels(backend: Backend, task: LatticeTask, slabs: int) -> None:
     """Put the kernels into the cache, so that other ranks of the node find them there."""
+    if task.engine is LatticeEngineName.PLANES:
+        planes_program(backend, task.lattice)
+        if slabs > 1:
+            messages_program(backend, task.lattice)
+        return
     if slabs == 1:
         LatticeEngine(backend, task.lattice, seed=0)
         return
@@ -71,12 +80,12 @@ class Group:
         self.run = self.index
         self._prepared = -1  # a run whose engine has not begun
         self._placed = False  # whether its particles stand there
-        self._slab_engine: SlabEngine | None = None
+        self._slab_engine: SlabEngine | PlanesSlab | None = None
 
     def _best_depth(self) -> int:
         """Planes that travel at once, by the size of a slab and the slowest way between slabs."""
         lattice, slabs, backend = self.task.lattice, self.comm.size, self.backend
-        if slabs == 1:
+        if slabs == 1 or self.task.engine is LatticeEngineName.PLANES:
             return 1
         around = neighbours(self.rank, slabs, periodic=lattice.boundary[0] == "periodic")
         way = slowest_transport(backend, self.comm.native, around, self.task.options.halo)
@@ -91,12 +100,18 @@ class Group:
         return f"{self.depth} {planes} at a time by {' and '.join(sorted(ways))}"
 
     @property
-    def engine(self) -> LatticeEngine:
+    def engine(self) -> LatticeEngine | PlanesEngine:
         """The memory of this rank's slab."""
         return self._steps.engine
 
     @property
-    def _steps(self) -> SlabEngine:
+    def hooked(self) -> LatticeEngine:
+        """The same where hooks change particles and site types: in slots."""
+        assert isinstance(self.engine, LatticeEngine)
+        return self.engine
+
+    @property
+    def _steps(self) -> SlabEngine | PlanesSlab:
         """Engine of this rank's slab."""
         assert self._slab_engine is not None
         return self._slab_engine
@@ -159,7 +174,8 @@ class Group:
         self._sites_changed = self._rates_changed = False
         self.run, self.task = run, self.task.of_run(run)
         options, (point, replica) = self.task.options, self.task.place(run)
-        self._slab_engine = SlabEngine(
+        made = PlanesSlab if self.task.engine is LatticeEngineName.PLANES else SlabEngine
+        self._slab_engine = made(
             self.backend,
             self.task.lattice,
             self.comm.native if self.comm.size > 1 else None,
@@ -196,12 +212,12 @@ class Group:
     def _set_sites(self, sites: Array | None) -> None:
         """Give the slab's planes the site types that hooks set; None: the model's."""
         if sites is not None:
-            self.engine.types[self._own] = self.backend.upload(sites)
+            self.hooked.types[self._own] = self.backend.upload(sites)
             self.share_sites()
 
     def share_sites(self) -> None:
         """Tell the neighbours of site types that were changed in the engine's memory."""
-        engine, sites = self.engine, self._host_sites(whole=True)
+        engine, sites = self.hooked, self._host_sites(whole=True)
         slab, depth = engine.slab, self.depth
         periodic = self.task.lattice.boundary[0] == "periodic"
         below, above = neighbours(self.rank, self.comm.size, periodic=periodic)
@@ -228,8 +244,8 @@ class Group:
 
     def _host_sites(self, *, whole: bool = False) -> Array:
         """Site types of the slab's own planes, or of all in memory, on the host."""
-        self.engine.wait_for_arrays()
-        sites = self.engine.host(self.engine.types)
+        self.hooked.wait_for_arrays()
+        sites = self.hooked.host(self.hooked.types)
         return sites if whole else sites[self._own]
 
     def piece(self, number: int, place: int, memory: Mapping[str, Any]) -> Callable[[], Piece]:
@@ -303,6 +319,8 @@ class Group:
 
     def _cut_by_costs(self) -> None:
         """Cut by what the planes are estimated to cost, where that gains enough."""
+        if self.comm.size == 1 and isinstance(self.engine, PlanesEngine):
+            return
         costs = self._costs()
         self._use(np.add.reduceat(costs, np.array(self.bounds[:-1])).tolist(), costs)
 
@@ -314,7 +332,8 @@ class Group:
         if bounds != self.bounds:
             self.recut(bounds)
         begin, end = self.bounds[self.rank : self.rank + 2]
-        self.engine.filled = filled_share(costs[begin:end], self.engine.plan.tiles)
+        if isinstance(self.engine, LatticeEngine):
+            self.engine.filled = filled_share(costs[begin:end], self.engine.plan.tiles)
 
     def recut(self, bounds: Sequence[int]) -> None:
         """Hand planes over so that slabs begin at other planes; no number changes."""

@@ -327,9 +327,10 @@ class ReplicaRuns:
         self._saved_at = time.monotonic()
 
     def _call_hooks(self, done: int) -> None:
-        group, engine = self._group, self._group.engine
+        group = self._group
         for every, hook in self._task.options.hooks:
             if self._is_due(done, every):
+                engine = group.hooked
                 view = LatticeView(engine, group.count, group.sum, group.share_sites, self._memory)
                 hook(view)
                 view.finish()

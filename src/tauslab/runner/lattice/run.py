@@ -23,7 +23,7 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.options.lattice import LatticeOptions, LatticeTask, prepare_lattice
+from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask, prepare_lattice
 from tauslab.runner.lattice.group import Group, compile_kernels
 from tauslab.runner.lattice.loop import ReplicaRuns
 from tauslab.store.lattice.parts import Begun
@@ -76,6 +76,7 @@ def _run_and_open(
     options = replace(
         options, seed=agreed_seed(options.seed, lambda: _stored(options, "seed"), comm)
     )
+    options = replace(options, engine=on_root(comm, lambda: _engine(options)))
     if options.resume and options.sweep is None:
         options = replace(options, sweep=on_root(comm, lambda: _stored(options, "sweep")))
     task = agreed_task(lambda: prepare_lattice(model, options), comm)
@@ -105,6 +106,25 @@ def _stored(options: LatticeOptions, name: str) -> Any:
     if not options.resume or path is None or not path.exists():
         return None
     return stored_settings(path)[name]
+
+
+def _engine(options: LatticeOptions) -> Engine:
+    """The engine that is asked for, or that of the run to resume.
+
+    Raises
+    ------
+    ConfigError
+        The run was begun with another.
+    """
+    found, asked = _stored(options, "engine"), options.engine
+    if found is None or found == asked:
+        return asked
+    if asked != "auto":
+        raise ConfigError(
+            f"{options.output} was begun in {found}: {opt('resume')} goes on as it began"
+        )
+    chosen: Engine = found
+    return chosen
 
 
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:

@@ -27,6 +27,7 @@ MAY_DIFFER = {
     "tauslab_version",
     BITS,
     "command",
+    "engine",  # a run that is resumed takes it from its file
 }  # between a run and its resumption
 SWEEP_NAMES = ("sweep", "sweep_sha256", "grid")
 _CHUNK_BYTES = 1 << 20
@@ -45,6 +46,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "tauslab_version": __version__,
         BITS: BITS_VERSION,
         "method": "rdme",
+        "engine": str(task.engine) if task.sweep is None else task.options.engine,
         "storage": "plain",
         **attributes_of(replace(task.options, count_every=task.count_every)),
         "seed": np.uint64(seed),

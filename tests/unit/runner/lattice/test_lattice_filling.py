@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from lattice_factory import STEP, empty_lattice
@@ -9,6 +11,7 @@ from lattice_run_factory import digest, run
 
 from tauslab.api.api import ranks
 from tauslab.base.errors import StoppedEarly
+from tauslab.kernels.lattice import planes
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.plan import Filling
 from tauslab.options.lattice import LatticeOptions
@@ -28,6 +31,11 @@ def growing():
     model.add_reaction("B ->", rate=700, name="decay")
     model.place("A", count=110)
     return model
+
+
+@pytest.fixture(autouse=True)
+def _in_slots(monkeypatch):
+    monkeypatch.setattr(planes, "LEAST_DENSITY", math.inf)
 
 
 @pytest.fixture

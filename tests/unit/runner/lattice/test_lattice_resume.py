@@ -217,6 +217,7 @@ def test_a_full_disk_is_told_of_in_a_sentence_and_the_run_goes_on_later(tmp_path
     path, most = tmp_path / "out.h5", whole.stat().st_size // 2
     given = ["rdme", tmp_path / "model.h5", "--t-end", T_END, "--count-every", 3, "--seed", 7]
     own = ["--frame-every", 5, "--device", "cpu", "--threads", 1, "--quiet", "-o", path]
+    own += ["--engine", "planes"]
     words = [sys.executable, "-c", program, most, *given, *own]
     done = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, timeout=60,
@@ -262,9 +263,9 @@ def test_a_run_that_other_bits_began_is_not_completed(whole, tmp_path, monkeypat
     path, asked = tmp_path / "a.h5", []
     with pytest.raises(StoppedEarly):
         run(path, stop=lambda: len(asked) > 3 or asked.append(1))
-    monkeypatch.setattr(versions, "BITS_VERSION", 4)
-    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", 4)
-    with pytest.raises(InputFileError, match="bits of version 3"):
+    monkeypatch.setattr(versions, "BITS_VERSION", 5)
+    monkeypatch.setitem(versions.BITS_SINCE, "lattice with reactions", 5)
+    with pytest.raises(InputFileError, match="bits of version 4"):
         run(path, resume=True, seed=None)
     run(shutil.copy(whole, tmp_path / "b.h5"), resume=True).close()  # nothing is left to do
     monkeypatch.undo()

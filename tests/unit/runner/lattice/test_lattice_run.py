@@ -18,8 +18,7 @@ import tauslab as ts
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.cli.main import main
 from tauslab.kernels.backends import BackendOptions, get_backend
-from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.plan import Wishes
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.model.lattice.file import write_lattice
 from tauslab.options.lattice import LatticeOptions
 from tauslab.runner.lattice import run as driver
@@ -98,20 +97,20 @@ def test_replicas_differ_and_the_first_is_the_run_without(whole, tmp_path):
 def test_one_engine_runs_all_replicas_of_a_point(tmp_path, monkeypatch):
     """Each replica has the counts of an engine of its own."""
     made = []
-    init = LatticeEngine.__init__
+    init = PlanesEngine.__init__
 
     def counted(self, *given, **named):
         made.append(self)
         init(self, *given, **named)
 
-    monkeypatch.setattr(LatticeEngine, "__init__", counted)
+    monkeypatch.setattr(PlanesEngine, "__init__", counted)
     run(tmp_path / "some.h5", replicas=4, frame_every=0).close()
     assert len(made) == 1
     lattice = made[0].lattice
     cpu = get_backend("cpu", BackendOptions(threads=1))
     with closing(cpu), h5py.File(tmp_path / "some.h5") as file:
         for replica in range(4):
-            own = LatticeEngine(cpu, lattice, seed=7, replica=replica, wishes=Wishes(sparse=False))
+            own = PlanesEngine(cpu, lattice, seed=7, replica=replica)
             own.load_start()
             found = own.run_sampled(range(3, 61, 3))
             assert np.array_equal(file["counts"][replica, 1:], found.by_type.sum(axis=1))
@@ -203,12 +202,12 @@ def test_the_last_count_is_told_where_it_is_not_the_end(tmp_path, monkeypatch, c
 
 
 def test_a_full_list_does_not_show_in_the_file(whole, tmp_path, monkeypatch):
-    original = LatticeEngine.__init__
+    original = PlanesEngine.__init__
 
     def tight(self, *arguments, **options):
         original(self, *arguments, **{**options, "capacity": 3})
 
-    monkeypatch.setattr(LatticeEngine, "__init__", tight)
+    monkeypatch.setattr(PlanesEngine, "__init__", tight)
     path = tmp_path / "tight.h5"
     run(path).close()
     assert digest(path) == digest(whole)

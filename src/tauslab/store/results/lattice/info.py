@@ -77,10 +77,11 @@ def lines(known: dict[str, Any]) -> list[str]:
     waiting = known["most_waiting"]
     replicas = f"{known['replicas']} replica{'s' if known['replicas'] > 1 else ''}"
     until = f" to t = {known['t_end']:g} s" if known["samples"] else ""
+    engine = attributes.get("engine", "slots")
     lines = [
         f"{known['path']}: a lattice run, written by tauslab {', '.join(known['written_by'])}",
         f"model: sha256 {attributes['model_sha256'][:16]}",
-        f"method: rdme, seed {attributes['seed']}, {replicas}",
+        f"method: rdme in {engine}, seed {attributes['seed']}, {replicas}",
         f"steps: {attributes['steps']} of {step:g} s, {passes}",
         f"samples: {known['samples']}{until}, frames: {known['frames']}",
         *points,

@@ -56,6 +56,7 @@ def stored_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
             "t_end": float(attributes["steps"]) * float(attributes["step"]),
             "set": {n[4:]: float(v) for n, v in attributes.items() if n.startswith("set_")},
             "sweep": _stored_sweep(path, checked, attributes),
+            "engine": attributes.get("engine", "slots"),
         }
 
 

@@ -1,0 +1,299 @@
+// Which particles hop along an axis: the k-th particles of all sites are decided about at once.
+//
+// A particle hops to one side with probability T / 2^64. The first of 64 random bits chooses the side; the others are
+// compared with the 63 lower bits of T, the highest first, until all sites are decided: 7 bits, then 4 more at a time.
+// No T reaches 2^63.
+#pragma once
+
+#include "lattice/planes/planes.h"
+
+constexpr int FIRST_LEVELS = 3;  // levels that most words have: two blocks of random bits at once
+constexpr int BLOCKS_OF_HOP = 16;
+
+DEVICE u32 hop_address(int axis, int species, int level, int block) {
+    return plane_address(HOPS_OF_PLANES + (u32)axis, (u32)(species << 11 | level << 5 | block));
+}
+
+// Sites of a word from which a particle hops with each class of a species' probabilities.
+template <int CLASSES>
+struct Doors {
+    Bits minus[CLASSES], plus[CLASSES];
+};
+
+template <int CLASSES>
+DEVICE void load_doors(const Lattice &l, const WordGroup &g, int axis, int first_class,
+                       Doors<CLASSES> &doors) {
+    UNROLL for (int k = 0; k < CLASSES; ++k) {
+        if (!MASKED) {
+            doors.minus[k] = doors.plus[k] = on_words(~0u);
+            continue;
+        }
+        const u32 *const of_axis = l.doors + (i64)(2 * axis) * HOP_CLASSES * l.stride;
+        doors.minus[k] = load_words(of_axis + (first_class + k) * l.stride + g.first);
+        doors.plus[k] = load_words(of_axis + (HOP_CLASSES + first_class + k) * l.stride + g.first);
+    }
+}
+
+// Compares random words with bits of the thresholds from number `bit` on: takes sites that are decided out of `open`,
+// and puts those whose particle hops into `hop`.
+template <int COUNT, int CLASSES>
+DEVICE void compare(const u32 *thresholds, int bit, const Bits *words, const Bits (&of_class)[CLASSES],
+                    Bits &open, Bits &hop) {
+    Bits below = {}, upto = on_words(~0u);
+    UNROLL for (int i = COUNT - 1; i >= 0; --i) {
+        Bits threshold = on_words(thresholds[bit + i]);
+        if (CLASSES > 1) {
+            threshold &= of_class[0];
+            UNROLL for (int k = 1; k < CLASSES; ++k)
+                threshold |= of_class[k] & on_words(thresholds[63 * k + bit + i]);
+        }
+        below = majority(~words[i], threshold, below);
+        upto = majority(~words[i], threshold, upto);
+    }
+    hop |= open & below;
+    open &= upto & ~below;
+}
+
+// Decides about particle `level` of each site that has it: those that hop to either side.
+template <int BLOCKS_AT_ONCE, int SPECIES, int CLASSES>
+DEVICE void decide_level(const Lattice &l, const StepDraws &s, const WordSeries &series, int axis, int level,
+                         Bits there, const Doors<CLASSES> &doors, Bits &minus, Bits &plus) {
+    const u32 *const thresholds = l.hop_bits + 63 * first_class(SPECIES);
+    Bits words[4 * BLOCKS_AT_ONCE];
+    UNROLL for (int block = 0; block < BLOCKS_AT_ONCE; ++block) {
+        const Draw drawn = draw_of_words(s, series, hop_address(axis, SPECIES, level, block));
+        UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
+    }
+    const Bits side = words[0];
+    Bits of_class[CLASSES], doored = {}, hop = {};
+    UNROLL for (int k = 0; k < CLASSES; ++k) {
+        of_class[k] = MASKED ? either(side, doors.minus[k], doors.plus[k]) : on_words(~0u);
+        doored |= of_class[k];
+    }
+    Bits open = there & doored;
+    compare<4 * BLOCKS_AT_ONCE - 1, CLASSES>(thresholds, 0, words + 1, of_class, open, hop);
+    NO_UNROLL for (int block = BLOCKS_AT_ONCE; block < BLOCKS_OF_HOP && any_site(open); ++block) {
+        const Draw drawn = draw_of_words(s, series, hop_address(axis, SPECIES, level, block));
+        compare<4, CLASSES>(thresholds, 4 * block - 1, drawn.x, of_class, open, hop);
+    }
+    minus = hop & side;
+    plus = hop & ~side;
+}
+
+struct Moves {
+    Bits minus[PLANES], plus[PLANES];
+};
+
+// Decides about all particles of a species; takes those that hop out of `n`.
+template <int SPECIES>
+DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
+                   Bits (&n)[PLANES], Moves &moves) {
+    moves = {};
+    constexpr int CLASSES = classes_of(SPECIES);
+    if constexpr (CLASSES > 0) {
+        Bits there = beyond(n, 0), minus, plus;
+        if (!any_site(there)) return;
+        Doors<CLASSES> doors;
+        load_doors(l, g, axis, first_class(SPECIES), doors);
+        NO_UNROLL for (int level = 0; level < FIRST_LEVELS; ++level) {
+            if (level > 0) {
+                there = level == 1 ? beyond(n, 1) : beyond(n, 2);
+                if (!any_site(there)) break;
+            }
+            decide_level<2, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
+            count_up<0>(moves.minus, minus, LOW_PLANES);
+            count_up<0>(moves.plus, plus, LOW_PLANES);
+        }
+        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
+            there = on_words(~0u);
+            UNROLL for (int i = 0; i < PLANES; ++i)
+                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+            if (!any_site(there)) break;
+            decide_level<1, SPECIES, CLASSES>(l, s, series, axis, level, there, doors, minus, plus);
+            count_up<0>(moves.minus, minus);
+            count_up<0>(moves.plus, plus);
+        }
+        subtract(n, moves.minus);
+        subtract(n, moves.plus);
+    }
+}
+
+// What leaves words along an axis of each species, in low planes.
+typedef Bits LowMoves[N_SPECIES][2][LOW_PLANES];
+
+// Keeps what leaves. Planes above the lowest are written where a word of the group has such a count; those that have get
+// a bit in `more`.
+DEVICE void keep_moves(const Lattice &l, const WordGroup &g, int buffer, int species, const Moves &moves,
+                       LowMoves &low, Bits &more) {
+    UNROLL for (int i = 0; i < LOW_PLANES; ++i)
+        low[species][MINUS][i] = moves.minus[i], low[species][PLUS][i] = moves.plus[i];
+    Bits high = {};
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) high |= moves.minus[i] | moves.plus[i];
+    if (!any_site(high)) return;
+    const i32 at = moved_index(l, g.first);
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+        store_words(moved_plane(l, buffer, MINUS, species, i) + at, moves.minus[i]);
+        store_words(moved_plane(l, buffer, PLUS, species, i) + at, moves.plus[i]);
+    }
+    more |= where_any(high) & (1u << species);
+}
+
+// Decides which particles of a species, and of those after it, leave along an axis.
+template <int SPECIES>
+DEVICE void depart(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
+                   int buffer, Counts &n, LowMoves &low, Bits &more) {
+    if constexpr (SPECIES < N_SPECIES) {
+        Moves moves;
+        decide<SPECIES>(l, s, series, g, axis, n[SPECIES], moves);
+        keep_moves(l, g, buffer, SPECIES, moves, low, more);
+        depart<SPECIES + 1>(l, s, series, g, axis, buffer, n, low, more);
+    }
+}
+
+// Stores the low planes of what leaves, and the flags.
+DEVICE void store_moves(const Lattice &l, const WordGroup &g, int buffer, const LowMoves &low, Bits more) {
+    const i32 at = moved_index(l, g.first);
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
+            store_words(moved_plane(l, buffer, MINUS, s, i) + at, low[s][MINUS][i]);
+            store_words(moved_plane(l, buffer, PLUS, s, i) + at, low[s][PLUS][i]);
+        }
+    }
+    store_words(more_of(l, buffer) + at, more);
+}
+
+DEVICE void store_counts(const Lattice &l, const WordGroup &g, const Counts &n) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i) store_words(plane_of(l, l.stayed, s, i) + g.first, n[s][i]);
+}
+
+// What comes to words along an axis, from the minus side and from the plus side.
+struct Arrivals {
+    Bits from_minus, from_plus;
+};
+
+// In one plane of a species. `own`, `minus`, `plus` are ~0 where the plane of the word itself and of those beside is
+// written.
+DEVICE Arrivals arriving(const Lattice &l, const WordGroup &g, int axis, int buffer, int species, int plane,
+                         Bits own, Bits minus, Bits plus) {
+    const u32 *const ups = moved_plane(l, buffer, PLUS, species, plane);
+    const u32 *const downs = moved_plane(l, buffer, MINUS, species, plane);
+    Bits from_minus = load_beside(ups, g.minus, g.minus_follows) & minus;
+    Bits from_plus = load_beside(downs, g.plus, g.plus_follows) & plus;
+    if (axis == 0) {
+        const i32 at = moved_index(l, g.first);
+        const Bits up = load_words(ups + at) & own, down = load_words(downs + at) & own;
+        from_minus = ((up << 1) & g.inside) | (from_minus >> g.before & 1u);
+        from_plus = (down >> 1) | (from_plus & 1u) << g.last;
+    }
+    return {from_minus & g.there, from_plus & g.there};
+}
+
+// Takes in what comes along an axis; returns sites with more particles than planes hold.
+DEVICE Bits arrive(const Lattice &l, const WordGroup &g, int axis, int buffer, Counts &n) {
+    const u32 *const flags = more_of(l, buffer);
+    const Bits own = axis == 0 ? load_words(flags + moved_index(l, g.first)) : Bits{};
+    const Bits minus = load_beside(flags, g.minus, g.minus_follows);
+    const Bits plus = load_beside(flags, g.plus, g.plus_follows), all = on_words(~0u);
+    Bits a[N_SPECIES][LOW_PLANES], b[N_SPECIES][LOW_PLANES], carry = {};
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
+            const Arrivals come = arriving(l, g, axis, buffer, s, i, all, all, all);
+            a[s][i] = come.from_minus, b[s][i] = come.from_plus;
+        }
+    }
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) carry |= join_low(n[s], a[s], b[s]);
+    if (!any_site((own | minus | plus) & g.there)) return carry;
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        const u32 bit = 1u << s;
+        UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+            const Arrivals come = arriving(l, g, axis, buffer, s, i, where_any(own & bit),
+                                           where_any(minus & bit), where_any(plus & bit));
+            carry |= add_bit(n[s], i, come.from_minus);
+            carry |= add_bit(n[s], i, come.from_plus);
+        }
+    }
+    return carry;
+}
+
+// ---------------------------------------------------------------- sites with too many particles
+
+// Particles of a site: those that are there already, and those that come from either side.
+struct Crowd {
+    u32 stay[N_SPECIES], from_minus[N_SPECIES], from_plus[N_SPECIES];
+};
+
+DEVICE u32 moved_at(const Lattice &l, int buffer, int side, int species, i32 index, u32 place) {
+    const bool all = more_of(l, buffer)[index] >> species & 1;
+    u32 count = 0;
+    NO_UNROLL for (int i = 0; i < (all ? PLANES : LOW_PLANES); ++i)
+        count |= (moved_plane(l, buffer, side, species, i)[index] >> place & 1) << i;
+    return count;
+}
+
+DEVICE void crowd_at(const Lattice &l, u32 word, u32 place, int axis, int buffer, Crowd &crowd) {
+    const WordPlace at = place_of_word(l, word);
+    const u32 last = at.x == l.row - 1 ? l.last : 31;
+    i32 minus = moved_index(l, word), plus = minus;
+    u32 minus_place = place, plus_place = place;
+    if (axis > 0 || place == 0) minus = beside_word(l, word, at, axis, MINUS);
+    if (axis > 0 || place == last) plus = beside_word(l, word, at, axis, PLUS);
+    if (axis == 0) {
+        minus_place = place ? place - 1 : at.x == 0 ? l.last : 31;
+        plus_place = place < last ? place + 1 : 0;
+    }
+    NO_UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        u32 stay = 0;
+        NO_UNROLL for (int i = 0; i < PLANES; ++i)
+            stay |= (plane_of(l, l.stayed, s, i)[word] >> place & 1) << i;
+        crowd.stay[s] = stay;
+        crowd.from_minus[s] = minus < 0 ? 0 : moved_at(l, buffer, PLUS, s, minus, minus_place);
+        crowd.from_plus[s] = plus < 0 ? 0 : moved_at(l, buffer, MINUS, s, plus, plus_place);
+    }
+}
+
+// Those of one side enter in an order that draws decide; the last ones wait.
+DEVICE void enter(const Lattice &l, const StepDraws &s, u64 step, u32 word, u32 place, int axis, int side, u32 *coming,
+                  u32 *counts, u32 &held, u32 &spilled) {
+    u32 left = 0;
+    for (int i = 0; i < N_SPECIES; ++i) left += coming[i];
+    for (u32 turn = 0; left; ++turn, --left) {
+        const u32 number = (u32)side << 8 | turn;
+        const Philox4 drawn = draw_of_site(s, word_number(l, word),
+                                           plane_address(SITE_CROWD + (u32)axis, number << 5 | place));
+        u32 chosen = (u32)MULHI64(joined(drawn.x0, drawn.x1), (u64)left);
+        int species = 0;
+        while (chosen >= coming[species]) chosen -= coming[species++];
+        --coming[species];
+        if (held < SLOTS) {
+            ++counts[species], ++held;
+            continue;
+        }
+        atomic_add(l.work + SPILLS, 1);
+        add_waiting(l, step & 1, word, first_site(l, word) + place,
+                    step << 16 | ((u32)axis * SPILL_OF_AXIS + spilled++), (u32)species + 1);
+    }
+}
+
+// Particles of a site that has no room for all that come: those from the minus side enter first.
+DEVICE_SELDOM void settle_crowd(const Lattice &l, StepDraws s, u64 step, u32 word, u32 place, int axis,
+                                int buffer, u32 *counts) {
+    Crowd crowd;
+    crowd_at(l, word, place, axis, buffer, crowd);
+    u32 held = 0, spilled = 0;
+    for (int i = 0; i < N_SPECIES; ++i) held += counts[i] = crowd.stay[i];
+    enter(l, s, step, word, place, axis, MINUS, crowd.from_minus, counts, held, spilled);
+    enter(l, s, step, word, place, axis, PLUS, crowd.from_plus, counts, held, spilled);
+}
+
+DEVICE void settle_crowds(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int axis, int buffer,
+                          Bits sites, Counts &n) {
+    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
+        for (u32 left = word_of(sites, i); left; left &= left - 1) {
+            const u32 place = (u32)lowest_bit(left);
+            u32 counts[N_SPECIES];
+            settle_crowd(*l.kept, s, step, g.first + (u32)i, place, axis, buffer, counts);
+            set_counts(n, i, place, counts);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+// Steps of a lattice in bit planes of counts.
+//
+//     Hallock & Peterson 2013, Algorithm 1     here
+//     lattice, slots of a site                 counts of a site's particles by species (planes.h)
+//     diffusion operator along an axis         `decide`, then `arrive` in the next pass (hops.h)
+//     reaction operator                        `react` (react.h)
+//     overflow list                            Waiting, `settle_crowds`, `place_waiting`
+//     random number of a particle              bits of the words of `draw_of_words`, one for each site
+//
+// docs/decisions/planes.md says what is chosen and why.
+#include "lattice/planes/hops.h"
+#include "lattice/planes/react.h"
+
+// A pass: what came along axis `arrives` is taken in, what leaves along `departs` is decided; -1: none. After axis 2
+// the step ends: reactions, and particles that waited. `step` is that which ends; hops are of the one that goes on.
+struct Pass {
+    int arrives, departs;
+    int buffer;  // of `moved`, that is read; the other is written
+    u64 step;
+    u64 *counts;  // of the state at the end of the step, see `count_words`; may be null
+};
+
+// Adds numbers of particles to `counts` [type, species].
+DEVICE void count_words(const Lattice &l, const WordGroup &g, const Counts &n, u64 *counts) {
+    NO_UNROLL for (int t = 0; t < N_TYPES; ++t) {
+        const Bits of_type = N_TYPES == 1 ? on_words(~0u) : load_words(l.type_sites + t * l.stride + g.first);
+        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+            u32 found = 0;
+            UNROLL for (int i = 0; i < PLANES; ++i) found += bits_in(n[s][i] & of_type) << i;
+            add_together(counts + t * N_SPECIES + s, found);
+        }
+    }
+}
+
+DEVICE void end_step(const Lattice &l, const WordGroup &g, const Pass &pass, const StepDraws &s, const Bits &number,
+                     Counts &n) {
+    react(l, s, word_series(s, number), g, pass.step, n);
+    if (!read_now(l.work + WAITING_0 + (pass.step & 1))) return;
+    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i)
+        if (g.first + (u32)i < (u32)l.words) place_waiting(l, pass.step, g.first + (u32)i, i, n);
+}
+
+// Takes in low planes from the words on either side, which threads have that go together.
+DEVICE Bits exchange_along_x(const Lattice &l, const WordGroup &g, const LowMoves &low, Counts &n) {
+    const u32 lane = (u32)THREAD_ID % 32, last = (u32)l.row - 1, place = lane & last;
+    const u32 before = lane - place + ((place - 1) & last);
+    const u32 after = lane - place + ((place + 1) & last);
+    const bool round = face_kind(4) == PERIODIC;
+    const Bits from_before = all_or_none(round || place > 0);
+    const Bits from_after = all_or_none(round || place < last);
+    Bits carry = {};
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+        Bits a[LOW_PLANES], b[LOW_PLANES];
+        UNROLL for (int i = 0; i < LOW_PLANES; ++i) {
+            const Bits up = low[s][PLUS][i], down = low[s][MINUS][i];
+            const Bits beside_up = word_of_lane(up, before) & from_before;
+            const Bits beside_down = word_of_lane(down, after) & from_after;
+            a[i] = ((up << 1) & g.inside) | (beside_up >> g.before & 1u);
+            b[i] = (down >> 1) | (beside_down & 1u) << g.last;
+        }
+        carry |= join_low(n[s], a, b);
+    }
+    return carry;
+}
+
+// Takes in what came along x in words whose neighbours along x threads have that go together: through registers, or
+// through memory where a site has too many particles, or more leave to a side than low planes hold.
+DEVICE void arrive_along_x(const Lattice &l, const StepDraws &s, const WordGroup &g, u64 step, int buffer,
+                           const LowMoves &low, Bits more, Counts &n) {
+    if (!any_site(more)) {
+        Counts after;
+        UNROLL for (int k = 0; k < N_SPECIES; ++k)
+            UNROLL for (int i = 0; i < PLANES; ++i) after[k][i] = n[k][i];
+        const Bits carry = exchange_along_x(l, g, low, after);
+        if (LIKELY(!any_site(crowded(after, carry)))) {
+            UNROLL for (int k = 0; k < N_SPECIES; ++k)
+                UNROLL for (int i = 0; i < PLANES; ++i) n[k][i] = after[k][i];
+            return;
+        }
+    }
+    store_moves(l, g, buffer, low, more);
+    store_counts(l, g, n);
+    lanes_meet();
+    WordGroup around = {};
+    look_around(l, g.first, 0, around);
+    const Bits over = crowded(n, arrive(l, around, 0, buffer, n));
+    if (any_site(over)) settle_crowds(l, s, around, step, 0, buffer, over, n);
+    lanes_meet();  // before others write there
+}
+
+// What leaves along an axis. Along x it arrives at once where threads that go together have whole rows, and what
+// leaves along y follows: a loop, so that there is one text.
+DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Counts &n) {
+    const u64 step = pass.step + (pass.arrives == 2);
+    const StepDraws s = step_draws(l.seed, step, (u32)l.replica);
+    const WordSeries series = word_series(s, number);
+    const int buffer = 1 - pass.buffer;
+    NO_UNROLL for (int axis = pass.departs;; ++axis) {
+        LowMoves low;
+        Bits more = {};
+        depart<0>(l, s, series, g, axis, buffer, n, low, more);
+        if constexpr (PLANE_LANES > 1) {
+            if (axis == 0 && l.rows_together) {
+                arrive_along_x(l, s, g, step, buffer, low, more, n);
+                continue;
+            }
+        }
+        store_moves(l, g, buffer, low, more);
+        return;
+    }
+}
+
+DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass) {
+    WordGroup g = {};
+    look_around(l, first, pass.arrives, g);
+    Counts n;
+    Bits number;
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
+    UNROLL for (int s = 0; s < N_SPECIES; ++s)
+        UNROLL for (int i = 0; i < PLANES; ++i)
+            n[s][i] = load_words(plane_of(l, l.stayed, s, i) + first) & g.there;
+    if (pass.arrives >= 0) {
+        const StepDraws s = step_draws(l.seed, pass.step, (u32)l.replica);
+        const Bits over = crowded(n, arrive(l, g, pass.arrives, pass.buffer, n));
+        if (any_site(over)) settle_crowds(l, s, g, pass.step, pass.arrives, pass.buffer, over, n);
+        if (pass.arrives == 2) end_step(l, g, pass, s, number, n);
+    }
+    if (pass.counts) count_words(l, g, n, pass.counts);
+    if (pass.departs >= 0) leave(l, g, pass, number, n);
+    store_counts(l, g, n);
+}
+
+// Which of a launch's blocks this one is.
+struct OneBlock {
+    i64 number, blocks;
+};
+
+// All words of the slab. Threads of a CPU take words side by side; those of a GPU, far apart.
+DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &pass) {
+    const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS;
+    if (PLANE_LANES == 1) {
+        const i64 end = groups * (block.number + 1) / block.blocks;
+        for (i64 i = groups * block.number / block.blocks; i < end; ++i) do_words(l, (u32)(i * PLANE_WORDS), pass);
+        return;
+    }
+    const i64 lane = THREAD_ID % PLANE_LANES;
+    for (i64 i = block.number * BLOCK_THREADS + THREAD_ID - lane; i < groups; i += block.blocks * BLOCK_THREADS)
+        do_words(l, (u32)(i + lane), pass);
+}
+
+// Adds to a row of counts [type, species] what waits. Behind it come the numbers of reactions, of particles that
+// found no room so far, of those that wait, and of passes that were truncated so far. `list` is that of the next step.
+DEVICE void count_rest(const Lattice &l, const OneBlock &block, u64 list, u64 *counts) {
+    constexpr int BINS = N_TYPES * N_SPECIES;
+    const u64 held = l.work[WAITING_0 + list];
+    const i64 n_waiting = held < (u64)l.capacity ? (i64)held : l.capacity;
+    const i64 thread = block.number * BLOCK_THREADS + THREAD_ID;
+    for (i64 i = thread; i < n_waiting; i += block.blocks * BLOCK_THREADS) {
+        const Waiting &entry = l.waiting[(i64)list * l.capacity + i];
+        const u64 row = entry.site / (u64)l.nx, x = entry.site - row * (u64)l.nx;
+        const u64 word = (row - (u64)(l.first_plane * l.ny)) * (u64)l.row + x / 32;
+        int type = 0;
+        for (int t = 1; t < N_TYPES; ++t) type = l.type_sites[t * l.stride + (i64)word] >> x % 32 & 1 ? t : type;
+        atomic_add(counts + type * N_SPECIES + (int)entry.particle - 1, 1);
+        atomic_add(counts + BINS + N_REACTIONS + 1, 1);
+    }
+    if (thread != 0) return;
+    for (int r = 0; r < N_REACTIONS; ++r) counts[BINS + r] = l.fired[r];
+    counts[BINS + N_REACTIONS] = l.work[SPILLS];
+    counts[BINS + N_REACTIONS + 2] = l.work[TRUNCATED];
+}
+
+struct PlaneStepsArguments {
+    PlaneArguments lattice;
+    i64 steps;
+    const i64 *marks;  // steps, ascending, after which it counts
+    i64 n_marks;
+    u64 *counts;  // [mark, column], of 0
+    i64 columns;
+};
+
+// Whole steps of a lattice that lies on one device. All blocks run at the same time.
+BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
+    LATTICE_IN_BLOCK(l, a.lattice);
+    const OneBlock block = {BLOCK_ID, BLOCKS};
+    u32 arrivals = 0;
+    i64 mark = 0, ended = 0;
+    int arrives = -1, axis = 0, buffer = 0;
+    for (;;) {
+        const u64 step = l.step + (u64)ended;  // that goes on, or begins
+        const bool begins = axis == 0 && arrives == 2;
+        const bool counts = begins && mark < a.n_marks && a.marks[mark] == ended;
+        const bool settles = counts || (begins && ended == a.steps);
+        u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
+        if (arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
+            l.work[WAITING_0 + ((step + 1) & 1)] = 0;
+        do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
+        grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (settles) {
+            arrives = -1;
+            if (counts) {
+                count_rest(l, block, step & 1, row);
+                ++mark;
+                grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+            }
+            if (ended == a.steps) return;
+            continue;
+        }
+        buffer = 1 - buffer;
+        if (PLANE_LANES > 1 && l.rows_together && axis == 0) ++axis;
+        arrives = axis;
+        ended += axis == 2;
+        axis = (axis + 1) % 3;
+    }
+}
+
+struct PlanePassArguments {
+    PlaneArguments lattice;
+    i64 arrives, departs, buffer;
+};
+
+// A pass of a slab, whose neighbours' particles have come.
+BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
+    LATTICE_IN_BLOCK(l, a.lattice);
+    if (a.arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0) l.work[WAITING_0 + ((l.step + 1) & 1)] = 0;
+    do_pass(l, {BLOCK_ID, BLOCKS}, {(int)a.arrives, (int)a.departs, (int)a.buffer, l.step, nullptr});
+}
+
+struct PlaneCountArguments {
+    PlaneArguments lattice;
+    u64 *counts;  // [column], of 0
+    u64 *filled;  // [plane], of 0: words that hold particles; may be null
+};
+
+// Counts a lattice between batches of steps.
+BLOCK_KERNEL(PLANE_THREADS, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
+    LATTICE_IN_BLOCK(l, a.lattice);
+    do_pass(l, {BLOCK_ID, BLOCKS}, {-1, -1, 0, l.step, a.counts});
+    count_rest(l, {BLOCK_ID, BLOCKS}, l.step & 1, a.counts);
+    if (!a.filled) return;
+    for (i64 word = BLOCK_ID * BLOCK_THREADS + THREAD_ID; word < l.words; word += BLOCKS * BLOCK_THREADS) {
+        u32 some = 0;
+        for (int s = 0; s < N_SPECIES * PLANES; ++s) some |= l.stayed[s * l.stride + word];
+        if (some) atomic_add(a.filled + word / l.plane, 1);
+    }
+}
+
+struct PlaneSlotsArguments {
+    PlaneArguments lattice;
+    u8 *slots;  // [site, slot] of some planes: species + 1, 0 for none
+    i64 first, words;  // the first word of those planes, and how many
+};
+
+// Site `place` of a word among those of `slots`.
+DEVICE u8 *slots_of(const Lattice &l, const PlaneSlotsArguments &a, u32 word, u32 place) {
+    return a.slots + (first_site(l, word) - first_site(l, (u32)a.first) + place) * SLOTS;
+}
+
+DEVICE u32 sites_of(const Lattice &l, u32 word) {
+    return place_of_word(l, word).x == l.row - 1 ? l.last + 1 : 32;
+}
+
+// Particles in slots into planes.
+KERNEL(planes_from_slots, const PlaneSlotsArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    for (i64 i = GLOBAL_ID; i < a.words; i += GLOBAL_SIZE) {
+        const u32 word = (u32)(a.first + i);
+        u32 planes[N_SPECIES][PLANES] = {};
+        for (u32 place = 0; place < sites_of(l, word); ++place) {
+            const u8 *const slots = slots_of(l, a, word, place);
+            for (int slot = 0; slot < SLOTS && slots[slot]; ++slot) {
+                u32 bit = 1u << place;
+                for (int k = 0; k < PLANES; ++k) {
+                    u32 &plane = planes[slots[slot] - 1][k];
+                    const u32 carry = plane & bit;
+                    plane ^= bit;
+                    bit = carry;
+                }
+            }
+        }
+        for (int s = 0; s < N_SPECIES; ++s)
+            for (int k = 0; k < PLANES; ++k) plane_of(l, l.stayed, s, k)[word] = planes[s][k];
+    }
+}
+
+// Counts into slots: those of a site by species.
+KERNEL(planes_to_slots, const PlaneSlotsArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    for (i64 i = GLOBAL_ID; i < a.words; i += GLOBAL_SIZE) {
+        const u32 word = (u32)(a.first + i);
+        for (u32 place = 0; place < sites_of(l, word); ++place) {
+            u8 *const slots = slots_of(l, a, word, place);
+            int slot = 0;
+            for (int s = 0; s < N_SPECIES; ++s) {
+                int count = 0;
+                for (int k = 0; k < PLANES; ++k) count |= (int)(plane_of(l, l.stayed, s, k)[word] >> place & 1) << k;
+                for (; count > 0; --count) slots[slot++] = (u8)(s + 1);
+            }
+            while (slot < SLOTS) slots[slot++] = 0;
+        }
+    }
+}
+
+struct PlaneMasksArguments {
+    PlaneArguments lattice;
+    const u8 *types;       // [plane, y, x] of the slab and the planes beside it; null where there is one
+    i64 types_below;       // planes below the slab's own
+    const i32 *class_of;   // [from type, to type, species]: class of the probability, -1 for none
+    u32 *doors, *type_sites;  // to be filled, see PlaneArguments; may be null
+};
+
+// Type behind a side of a site; -1 where no particle can hop.
+DEVICE int type_beside(const Lattice &l, const PlaneMasksArguments &a, i64 z, i64 y, i64 x, int axis, int side) {
+    const i64 by = side == MINUS ? -1 : 1;
+    i64 at[3] = {x, y, z + l.first_plane};
+    const i64 size[3] = {l.nx, l.ny, l.nz};
+    at[axis] += by;
+    if (at[axis] < 0 || at[axis] == size[axis]) {
+        const int face = 4 - 2 * axis + side;
+        if (face_kind(face) == REFLECTING) return -1;
+        if (face_kind(face) == ABSORBING) return ghost_type(face);
+        at[axis] += at[axis] < 0 ? size[axis] : -size[axis];
+    }
+    if (!a.types) return 0;
+    i64 plane = axis == 2 ? z + by + a.types_below : z + a.types_below;
+    if (axis == 2 && !a.types_below) plane = at[2] - l.first_plane;  // the whole lattice
+    return a.types[(plane * l.ny + at[1]) * l.nx + at[0]];
+}
+
+// Sites of each type, and where particles can hop with which probability.
+KERNEL(planes_masks, const PlaneMasksArguments a) {
+    const Lattice l = lattice_of(a.lattice);
+    for (i64 word = GLOBAL_ID; word < l.words; word += GLOBAL_SIZE) {
+        const WordPlace at = place_of_word(l, (u32)word);
+        for (int t = 0; a.type_sites && t < N_TYPES; ++t) a.type_sites[t * l.stride + word] = 0;
+        for (int c = 0; a.doors && c < 6 * HOP_CLASSES; ++c) a.doors[c * l.stride + word] = 0;
+        for (u32 place = 0; place < sites_of(l, (u32)word); ++place) {
+            const i64 x = 32 * (i64)at.x + place;
+            const int from = a.types ? a.types[((at.z + a.types_below) * l.ny + at.y) * l.nx + x] : 0;
+            if (a.type_sites) a.type_sites[from * l.stride + word] |= 1u << place;
+            if (!a.doors) continue;
+            for (int i = 0; i < 6; ++i) {
+                const int to = type_beside(l, a, at.z, at.y, x, i / 2, i % 2);
+                for (int s = 0; s < N_SPECIES; ++s) {
+                    const int found = to < 0 ? -1 : a.class_of[(from * N_TYPES + to) * N_SPECIES + s];
+                    if (found >= 0) a.doors[(i * HOP_CLASSES + found) * l.stride + word] |= 1u << place;
+                }
+            }
+        }
+    }
+}

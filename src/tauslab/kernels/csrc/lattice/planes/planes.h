@@ -1,0 +1,385 @@
+// Counts of a lattice in bit planes: bit i of the number of particles of a species in each of 32 sites is a word.
+//
+//     stayed   [species, plane, word]          particles that do not move, or all between batches of steps
+//     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
+//                                              two buffers by turns
+//     more     [2, word]                       whether planes 2 and above of `moved` are written
+//
+// Words are numbered [z, y, x / 32]; the last of a row may have fewer sites. A pass takes in what came along an axis,
+// and decides what leaves along the next one; a step is three passes.
+#pragma once
+
+#include "lattice/planes/words.h"
+#include "model.h"
+
+// Bits of a count of up to SLOTS particles.
+constexpr int PLANES = SLOTS > 16 ? 6 : SLOTS > 8 ? 5 : 4;
+static_assert(SLOTS == 1 << (PLANES - 1));
+constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
+
+enum FaceKind { PERIODIC = 0, REFLECTING = 1, ABSORBING = 2 };
+enum Side { MINUS = 0, PLUS = 1 };
+
+// A particle that waits for room at its site, see lattice/site/waiting.h; `next` is of the same word.
+struct Waiting {
+    u64 site, age;
+    u32 particle;
+    i32 next;
+};
+
+// Words of `PlaneArguments::work`: those of lattice/site/lattice.h.
+enum PlaneWork { WAITING_0 = 0, SPILLS = 2, LIST_FULL = 3, BARRIER_CELL = 7, TRUNCATED = 13 };
+// Places in an age, see lattice/site/waiting.h.
+constexpr u32 SPILL_OF_AXIS = 0x1000, SPILL_REACTION = 0x3000, MOST_SPILLED = 0xb000;
+
+struct PlaneArguments {
+    u32 *stayed, *moved, *more;
+    // Sites from which a hop to a side has the probability of a class, [axis, side, class, word]; null where all
+    // sites are alike.
+    const u32 *doors;
+    const u32 *type_sites;  // of each site type, [type, word]; null where there is one
+    const u32 *hop_bits;  // [class, 63]: bits of the threshold, the highest first, each as 0 or ~0
+    const i32 *tables;    // REACTANTS, PRODUCT_START, PRODUCTS: see kernels/lattice/codegen.py
+    const double *chances;   // [reaction, type]: rate times the length of a pass of reactions
+    const u32 *cause_types;  // [cause]: a bit for each type in which something happens
+    const i32 *
+        thinned;  // [entry, 3]: words of a candidate, ascending; type; class of sites (see react.h)
+    const i32 *thinning;  // [type, class]: words of a candidate
+    u64 *fired;           // [reaction]
+    Waiting *waiting;     // [2, capacity]: list (step & 1) is read, the other written
+    i32 *heads;           // [2, word]: first entry of a word in each list; -1: none
+    u64 *work;            // by PlaneWork
+    i64 capacity;
+    i64 nx, ny, nz;           // of the whole lattice
+    i64 words, stride;        // own words, and how far those of another plane are
+    i64 moved_stride;         // of `moved` and `more`, which have planes beside the slab
+    i64 planes, first_plane;  // own planes, and the number of the first
+    i64 below, above;         // whether there is a plane beside the slab
+    i64 wraps;                // whether own planes close a ring along z
+    i64 rows_together;        // whether threads that go together have whole rows along x
+    u64 seed, step;
+    i64 replica;
+};
+
+struct Lattice : PlaneArguments {
+    i32 row, plane;  // words along x, and of a plane
+    u32 last;        // sites of the last word of a row, less 1
+    // The same in the block's memory, for functions that are called: a GPU would put this one, whose address they
+    // take, into local memory, and read it from there.
+    const Lattice *kept;
+};
+
+DEVICE Lattice lattice_of(const PlaneArguments &given) {
+    const i32 row = (i32)((given.nx + 31) / 32);
+    return {given, row, row * (i32)given.ny, (u32)(given.nx - 1) % 32, nullptr};
+}
+
+#ifdef LANES_SIDE_BY_SIDE
+// Tables in the block's memory: after each barrier of the grid a GPU would read them anew from far away.
+constexpr int MOST_KEPT = 2048;  // entries of a table
+template <class T>
+DEVICE const T *keep_in_block(T *kept, int entries, const T *table) {
+    if (entries > MOST_KEPT) return table;
+    for (int i = THREAD_ID; i < entries; i += BLOCK_THREADS) kept[i] = table[i];
+    return kept;
+}
+#define ROOM_FOR(entries) ((entries) > MOST_KEPT || (entries) == 0 ? 1 : (entries))
+#define KEEP_TABLES(l) \
+    SHARED u32 kept_bits[ROOM_FOR(63 * HOP_CLASSES)], kept_causes[ROOM_FOR(N_CAUSES)]; \
+    SHARED i32 kept_tables[ROOM_FOR(TABLE_ENTRIES)]; \
+    SHARED i32 kept_thinned[6 * N_TYPES], kept_thinning[2 * N_TYPES]; \
+    SHARED double kept_chances[ROOM_FOR(N_REACTIONS * N_TYPES)]; \
+    l.hop_bits = keep_in_block(kept_bits, 63 * HOP_CLASSES, l.hop_bits); \
+    l.tables = keep_in_block(kept_tables, TABLE_ENTRIES, l.tables); \
+    l.thinned = keep_in_block(kept_thinned, 6 * N_TYPES, l.thinned); \
+    l.thinning = keep_in_block(kept_thinning, 2 * N_TYPES, l.thinning); \
+    l.chances = keep_in_block(kept_chances, N_REACTIONS * N_TYPES, l.chances); \
+    l.cause_types = keep_in_block(kept_causes, N_CAUSES, l.cause_types)
+#else
+#define KEEP_TABLES(l)
+#endif
+
+// The first lines of a kernel that makes passes.
+#define LATTICE_IN_BLOCK(l, given) \
+    SHARED Lattice kept_lattice; \
+    Lattice l = lattice_of(given); \
+    KEEP_TABLES(l); \
+    l.kept = &kept_lattice; \
+    if (THREAD_ID == 0) kept_lattice = l; \
+    BARRIER()
+
+// Where a word is: its plane among the slab's, its row, its place in the row.
+struct WordPlace {
+    i32 z, y, x;
+};
+
+DEVICE WordPlace place_of_word(const Lattice &l, u32 word) {
+    const u32 rows = word / (u32)l.row, z = rows / (u32)l.ny;
+    return {(i32)z, (i32)(rows - z * (u32)l.ny), (i32)(word - rows * (u32)l.row)};
+}
+
+DEVICE void next_place(const Lattice &l, WordPlace &at) {
+    if (++at.x < l.row) return;
+    at.x = 0;
+    if (++at.y < (i32)l.ny) return;
+    at.y = 0;
+    ++at.z;
+}
+
+// Number of a word in the whole lattice.
+DEVICE u32 word_number(const Lattice &l, u32 word) {
+    return word + (u32)l.first_plane * (u32)l.plane;
+}
+
+// Number of the first site of a word in the whole lattice.
+DEVICE u64 first_site(const Lattice &l, u32 word) {
+    const WordPlace at = place_of_word(l, word);
+    return ((u64)(l.first_plane + at.z) * (u64)l.ny + (u64)at.y) * (u64)l.nx + 32u * (u64)at.x;
+}
+
+// Index in `moved` of a word and of the one beside it, -1 where there is none.
+DEVICE i32 moved_index(const Lattice &l, u32 word) {
+    return (i32)word + (i32)l.below * l.plane;
+}
+
+DEVICE i32 beside_word(const Lattice &l, u32 word, const WordPlace &at, int axis, int side) {
+    const i32 own = moved_index(l, word);
+    if (axis == 0) {
+        const bool edge = side == MINUS ? at.x == 0 : at.x == l.row - 1;
+        if (edge && face_kind(4) != PERIODIC) return -1;
+        return side == MINUS ? own + (edge ? l.row - 1 : -1) : own - (edge ? l.row - 1 : -1);
+    }
+    if (axis == 1) {
+        const bool edge = side == MINUS ? at.y == 0 : at.y == (i32)l.ny - 1;
+        if (edge && face_kind(2) != PERIODIC) return -1;
+        const i32 by = edge ? -((i32)l.ny - 1) * l.row : l.row;
+        return side == MINUS ? own - by : own + by;
+    }
+    const bool edge = side == MINUS ? at.z == 0 && !l.below : at.z == (i32)l.planes - 1 && !l.above;
+    if (edge && !l.wraps) return -1;
+    const i32 by = edge ? -((i32)l.planes - 1) * l.plane : l.plane;
+    return side == MINUS ? own - by : own + by;
+}
+
+// The words that a thread does together.
+struct WordGroup {
+    u32 first;                                  // the first of them
+    Bits there;                                 // ~0 for those that there are
+    Bits inside;                                // sites of each
+    Bits last;                                  // sites of each, less 1
+    Bits before;                                // the same of those on the minus side along x
+    i32 minus[PLANE_WORDS], plus[PLANE_WORDS];  // indices in `moved` of those beside, -1 for none
+    bool minus_follows,
+        plus_follows;  // whether these follow each other: then the first alone is set
+};
+
+DEVICE void look_inside(const Lattice &l, WordPlace at, bool full, WordGroup &g) {
+    g.there = g.inside = on_words(~0u);
+    g.last = g.before = on_words(31);
+    if (PLANE_WORDS > 1 && full && l.last == 31) return;
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
+        const bool there = g.first + (u32)i < (u32)l.words;
+        const u32 last = at.x == l.row - 1 ? l.last : 31;
+        word_of(g.there, i) = there ? ~0u : 0;
+        word_of(g.inside, i) = there ? ~0u >> (31 - last) : 0;
+        word_of(g.last, i) = last;
+        word_of(g.before, i) = at.x == 0 ? l.last : 31;
+        if (PLANE_WORDS > 1) next_place(l, at);
+    }
+}
+
+DEVICE void look_around(const Lattice &l, u32 first, int axis, WordGroup &g) {
+    g.first = first;
+    WordPlace at = place_of_word(l, first);
+    const bool full = first + PLANE_WORDS <= (u32)l.words;
+    look_inside(l, at, full, g);
+    g.minus_follows = g.plus_follows = false;
+    if (axis < 0) return;
+    if (PLANE_WORDS > 1 && axis > 0 && full) {
+        // Along an axis at most one of them is the first that goes round, or comes from there.
+        const u32 last = first + PLANE_WORDS - 1;
+        const WordPlace end = place_of_word(l, last);
+        const bool ordered = axis == 2 || at.z == end.z;
+        g.minus[0] = beside_word(l, first, at, axis, MINUS);
+        g.plus[0] = beside_word(l, first, at, axis, PLUS);
+        g.minus_follows = ordered && g.minus[0] >= 0 &&
+                          beside_word(l, last, end, axis, MINUS) == g.minus[0] + PLANE_WORDS - 1;
+        g.plus_follows = ordered && g.plus[0] >= 0 &&
+                         beside_word(l, last, end, axis, PLUS) == g.plus[0] + PLANE_WORDS - 1;
+        if (g.minus_follows && g.plus_follows) return;
+    }
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
+        const u32 word = first + (u32)i;
+        const bool there = word < (u32)l.words;
+        g.minus[i] = there ? beside_word(l, word, at, axis, MINUS) : -1;
+        g.plus[i] = there ? beside_word(l, word, at, axis, PLUS) : -1;
+        if (PLANE_WORDS > 1) next_place(l, at);
+    }
+}
+
+DEVICE Bits load_beside(const u32 *from, const i32 *index, bool follow) {
+    if (PLANE_WORDS > 1 && follow) return load_words(from + index[0]);
+    Bits bits;
+    UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(bits, i) =
+        index[i] >= 0 ? from[index[i]] : 0;
+    return bits;
+}
+
+DEVICE u32 *plane_of(const Lattice &l, u32 *base, int species, int plane) {
+    return base + (species * PLANES + plane) * l.stride;
+}
+
+DEVICE u32 *moved_plane(const Lattice &l, int buffer, int side, int species, int plane) {
+    return l.moved + (((buffer * 2 + side) * N_SPECIES + species) * PLANES + plane) * l.moved_stride;
+}
+
+DEVICE u32 *more_of(const Lattice &l, int buffer) {
+    return l.more + buffer * l.moved_stride;
+}
+
+// ---------------------------------------------------------------- numbers in planes
+
+// Sites that hold more than `level` particles.
+DEVICE Bits beyond(const Bits (&n)[PLANES], int level) {
+    Bits found = on_words(~0u);
+    UNROLL for (int i = 0; i < PLANES; ++i) found =
+        (level + 1) >> i & 1 ? n[i] & found : n[i] | found;
+    return found;
+}
+
+// Adds a bit of weight 2^FIRST to each count; returns the carry.
+template <int FIRST>
+DEVICE Bits count_up(Bits (&n)[PLANES], Bits bit, int end = PLANES) {
+    UNROLL for (int i = FIRST; i < PLANES; ++i) {
+        if (i >= end) break;
+        const Bits carry = n[i] & bit;
+        n[i] ^= bit;
+        bit = carry;
+    }
+    return bit;
+}
+
+// The same of weight 2^plane, which the compiler knows.
+DEVICE Bits add_bit(Bits (&n)[PLANES], int plane, Bits bit) {
+    UNROLL for (int i = LOW_PLANES; i < PLANES; ++i) {
+        if (i < plane) continue;
+        const Bits carry = n[i] & bit;
+        n[i] ^= bit;
+        bit = carry;
+    }
+    return bit;
+}
+
+DEVICE void subtract(Bits (&n)[PLANES], const Bits (&m)[PLANES]) {
+    Bits borrow = {};
+    UNROLL for (int i = 0; i < PLANES; ++i) {
+        const Bits next = majority(~n[i], m[i], borrow);
+        n[i] = parity(n[i], m[i], borrow);
+        borrow = next;
+    }
+}
+
+// Adds numbers of two planes each; returns the carry.
+DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits (&b)[LOW_PLANES]) {
+    const Bits c0 = majority(n[0], a[0], b[0]);
+    n[0] = parity(n[0], a[0], b[0]);
+    const Bits sum = parity(n[1], a[1], b[1]), c1 = majority(n[1], a[1], b[1]);
+    n[1] = sum ^ c0;
+    const Bits c2 = sum & c0, plane_2 = n[2];
+    n[2] = parity(plane_2, c1, c2);
+    return count_up<3>(n, majority(plane_2, c1, c2));
+}
+
+// Number of a species at a site.
+DEVICE u32 count_at(Bits (&n)[PLANES], int word, u32 place) {
+    u32 count = 0;
+    UNROLL for (int i = 0; i < PLANES; ++i) count |= (word_of(n[i], word) >> place & 1) << i;
+    return count;
+}
+
+DEVICE void set_count(Bits (&n)[PLANES], int word, u32 place, u32 count) {
+    UNROLL for (int i = 0; i < PLANES; ++i)
+        word_of(n[i], word) = (word_of(n[i], word) & ~(1u << place)) | (count >> i & 1) << place;
+}
+
+typedef Bits Counts[N_SPECIES][PLANES];
+
+DEVICE void counts_at(Counts &n, int word, u32 place, u32 *counts) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) counts[s] = count_at(n[s], word, place);
+}
+
+DEVICE void set_counts(Counts &n, int word, u32 place, const u32 *counts) {
+    UNROLL for (int s = 0; s < N_SPECIES; ++s) set_count(n[s], word, place, counts[s]);
+}
+
+// Sites of more than SLOTS particles, where `carry` has those that planes do not hold.
+DEVICE Bits crowded(const Counts &n, Bits carry) {
+    Bits total[PLANES];
+    UNROLL for (int i = 0; i < PLANES; ++i) total[i] = n[0][i];
+    UNROLL for (int s = 1; s < N_SPECIES; ++s) {
+        Bits c = {};
+        UNROLL for (int i = 0; i < PLANES; ++i) {
+            const Bits next = majority(total[i], n[s][i], c);
+            total[i] = parity(total[i], n[s][i], c);
+            c = next;
+        }
+        carry |= c;
+    }
+    Bits lower = {};
+    UNROLL for (int i = 0; i < PLANES - 1; ++i) lower |= total[i];
+    return carry | (total[PLANES - 1] & lower);
+}
+
+// ---------------------------------------------------------------- particles that wait
+
+// Puts a particle on the list of a word, which no other thread changes meanwhile. If the list is full, the batch of
+// steps is void: LIST_FULL makes the host repeat it with a longer list.
+DEVICE_SELDOM void add_waiting(const Lattice &l, u64 list, u32 word, u64 site, u64 age, u32 particle) {
+    const u64 place = atomic_add(l.work + WAITING_0 + list, 1);
+    if (place >= (u64)l.capacity) {
+        atomic_add(l.work + LIST_FULL, 1);
+        return;
+    }
+    i32 *const head = l.heads + (i64)list * l.stride + word;
+    l.waiting[(i64)list * l.capacity + (i64)place] = {site, age, particle, *head};
+    *head = (i32)place;
+}
+
+// The entry of a word that comes first by site and age, not before the given ones; -1: none.
+DEVICE i32 first_waiting(const Waiting *list, i32 head, u64 site, u64 age) {
+    i32 found = -1;
+    NO_UNROLL for (i32 i = head; i >= 0; i = list[i].next) {
+        const Waiting &entry = list[i];
+        if (entry.site < site || (entry.site == site && entry.age < age)) continue;
+        if (found >= 0 && (entry.site > list[found].site ||
+                           (entry.site == list[found].site && entry.age > list[found].age)))
+            continue;
+        found = i;
+    }
+    return found;
+}
+
+// Puts particles that wait in sites of a word into free slots, oldest first; the others wait another step.
+DEVICE void place_waiting(const Lattice &l, u64 step, u32 word, int at, Counts &n) {
+    const i32 head = l.heads[(step & 1) * l.stride + word];
+    if (head < 0) return;
+    l.heads[(step & 1) * l.stride + word] = -1;
+    const Waiting *const list = l.waiting + (step & 1) * l.capacity;
+    const u64 first = first_site(l, word);
+    u64 site = 0, age = 0;
+    NO_UNROLL for (i32 i; (i = first_waiting(list, head, site, age)) >= 0;) {
+        const Waiting &entry = list[i];
+        site = entry.site, age = entry.age + 1;
+        const u32 place = (u32)(site - first);
+        u32 held = 0;
+        UNROLL for (int s = 0; s < N_SPECIES; ++s) held += count_at(n[s], at, place);
+        if (held == SLOTS) {
+            add_waiting(*l.kept, (step + 1) & 1, word, site, entry.age, entry.particle);
+            continue;
+        }
+        UNROLL for (int s = 0; s < N_SPECIES; ++s) {
+            if ((u32)s + 1 == entry.particle)
+                set_count(n[s], at, place, count_at(n[s], at, place) + 1);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+// Reactions of sites in a pass: the exact stochastic simulation of a site for the length of the pass, as in
+// lattice/site/react.h.
+//
+// Few sites react in a pass, so sites are candidates first, with probability 2^-k each: those in which all of k random
+// words have their bit. A candidate reacts with probability 2^k (1 - exp(-x)), x the sum of its propensities times the
+// length of the pass. 2^-k bounds x of all sites of a type and of a class: at most 1 of each species, or at most 3.
+// Sites with more are candidates always.
+#pragma once
+
+#include "math/exp.h"
+#include "math/log.h"
+#include "lattice/planes/planes.h"
+
+enum SiteClass { SINGLE = 0, FEW = 1 };
+constexpr u32 MOST_EVENTS = (1u << 6) + (1u << 18);  // as in slots
+
+DEVICE u32 site_address(u32 purpose, u32 place, u32 number) {
+    return plane_address(purpose, number << 5 | place);
+}
+
+// Combinations of a reaction's reactants.
+DEVICE u32 combinations(const i32 *reactants, const u32 *counts) {
+    const i32 a = reactants[0], b = reactants[1];
+    if (!a) return 1;
+    const u32 n = counts[a - 1];
+    if (!b) return n;
+    return a == b ? n * (n - 1) / 2 : n * counts[b - 1];
+}
+
+// Sum of the propensities up to the reaction that passes `target`, which becomes `chosen`.
+DEVICE_SHARED double sum_of_propensities(const Lattice &l, int type, const u32 *counts,
+                                         double target, i32 &chosen) {
+    double sum = 0;
+    NO_UNROLL for (i32 r = 0; r < N_REACTIONS; ++r) {
+        const u32 found = combinations(l.tables + REACTANTS + 2 * r, counts);
+        if (!found) continue;
+        const double chance = l.chances[r * N_TYPES + type];
+        if (!(chance > 0)) continue;
+        sum += chance * (double)found;
+        chosen = r;
+        if (sum > target) break;
+    }
+    return sum;
+}
+
+// Where a site is, for draws and for particles that wait.
+struct SiteOf {
+    u32 word;
+    u32 place;
+    u64 step;
+};
+
+// Takes reactants out and puts products in; those that find no slot wait.
+DEVICE void fire(const Lattice &l, const SiteOf &at, i32 reaction, u32 *counts, u32 &spilled) {
+    atomic_add(l.fired + reaction, 1);
+    u32 held = 0;
+    NO_UNROLL for (int i = 0; i < 2; ++i) {
+        const i32 reactant = l.tables[REACTANTS + 2 * reaction + i];
+        if (reactant) --counts[reactant - 1];
+    }
+    for (int s = 0; s < N_SPECIES; ++s) held += counts[s];
+    NO_UNROLL for (i32 k = l.tables[PRODUCT_START + reaction]; k < l.tables[PRODUCT_START + reaction + 1]; ++k) {
+        const u32 product = (u32)l.tables[PRODUCTS + k];
+        if (held < SLOTS) {
+            ++counts[product - 1];
+            ++held;
+            continue;
+        }
+        atomic_add(l.work + SPILLS, 1);
+        add_waiting(l, at.step & 1, at.word, first_site(l, at.word) + at.place,
+                    at.step << 16 | (SPILL_REACTION + spilled++), product);
+    }
+}
+
+// 64 random bits against a probability.
+DEVICE bool is_below(u64 u, double p) {
+    return p >= 1.0 || u < (u64)(p * 0x1p64);
+}
+
+// A candidate of probability 2^-k: its reactions. Whether there were some.
+DEVICE_SELDOM bool react_at(const Lattice &l, StepDraws s, SiteOf at, int type, u32 *counts) {
+    u32 most = 0, spilled = 0;
+    for (int i = 0; i < N_SPECIES; ++i) most = counts[i] > most ? counts[i] : most;
+    const i32 k = most > 3 ? 0 : l.thinning[2 * type + (most > 1 ? FEW : SINGLE)];
+    i32 chosen = -1;
+    double x = sum_of_propensities(l, type, counts, 1e300, chosen);
+    if (!(x > 0)) return false;
+    const u32 word = word_number(l, at.word);
+    Philox4 drawn = draw_of_site(s, word, site_address(SITE_REACTION, at.place, 0));
+    u64 u = joined(drawn.x0, drawn.x1);
+    const double scale = from_bits((u64)(1023 - k) << 52);  // 2^-k
+    // 1 - exp(-x) is below x: for most candidates that is enough.
+    if ((double)(u >> 11) * 0x1p-53 * scale > x * 1.000001) return false;
+    if (!is_below(u, -tl_expm1(-x) / scale)) return false;
+    double left = 1.0, among = (double)(u >> 11) * 0x1p-53 * scale;
+    for (u32 event = 1;; ++event) {
+        sum_of_propensities(l, type, counts, unit_half_open(drawn.x2, drawn.x3) * x, chosen);
+        fire(l, at, chosen, counts, spilled);
+        left -= tl_exponential(1.0 - among) / x;
+        x = sum_of_propensities(l, type, counts, 1e300, chosen);
+        if (!(x * left > 0)) return true;
+        drawn = draw_of_site(s, word, site_address(SITE_REACTION, at.place, event));
+        u = joined(drawn.x0, drawn.x1);
+        if (!is_below(u, -tl_expm1(-(x * left)))) return true;
+        if (event == MOST_EVENTS || spilled + (u32)MOST_PRODUCTS > MOST_SPILLED) {
+            atomic_add(l.work + TRUNCATED, 1);
+            return true;
+        }
+        among = (double)(u >> 11) * 0x1p-53;
+    }
+}
+
+// Sites of each type that have the reactants of something.
+DEVICE void find_active(const Lattice &l, const WordGroup &g, Counts &n, Bits (&active)[N_TYPES]) {
+    UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] = Bits{};
+    UNROLL for (int c = 0; c < N_CAUSES; ++c) {
+        Bits present = g.inside;
+        if (cause_first(c) >= 0) {
+            present = beyond(n[cause_first(c) < 0 ? 0 : cause_first(c)], cause_first(c) == cause_second(c));
+            if (cause_second(c) >= 0) present &= beyond(n[cause_second(c) < 0 ? 0 : cause_second(c)], 0);
+        }
+        const u32 types = l.cause_types[c];
+        UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] |= present & all_or_none(types >> t & 1);
+    }
+    if (N_TYPES > 1)
+        UNROLL for (int t = 0; t < N_TYPES; ++t) active[t] &=
+            load_words(l.type_sites + t * l.stride + g.first);
+}
+
+// Sites that are candidates.
+DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const WordSeries &series, Counts &n,
+                       const Bits (&active)[N_TYPES]) {
+    Bits of_class[2], some, few = {}, many = {}, open, rest = {};
+    UNROLL for (int k = 0; k < N_SPECIES; ++k) {
+        few |= n[k][1];
+        UNROLL for (int i = 2; i < PLANES; ++i) many |= n[k][i];
+    }
+    of_class[SINGLE] = ~(few | many), of_class[FEW] = few & ~many;
+    UNROLL for (int t = 0; t < N_TYPES; ++t) rest |= active[t];
+    open = rest & many;
+    rest &= ~many;
+    Bits all = on_words(~0u);
+    Draw drawn = {};
+    i32 words = 0;
+    NO_UNROLL for (int e = 0; e < 2 * N_TYPES && any_site(rest & all); ++e) {
+        NO_UNROLL for (; words < l.thinned[3 * e]; ++words) {
+            if (words % 4 == 0)
+                drawn = draw_of_words(s, series, plane_address(CANDIDATES, (u32)words / 4));
+            UNROLL for (int i = 0; i < 4; ++i) if (words % 4 == i) all &= drawn.x[i];
+        }
+        some = Bits{};
+        UNROLL for (int t = 0; t < N_TYPES; ++t) some |= active[t] & all_or_none(t == l.thinned[3 * e + 1]);
+        some &= l.thinned[3 * e + 2] == SINGLE ? of_class[SINGLE] : of_class[FEW];
+        open |= some & all;
+        rest &= ~some;
+    }
+    return open;
+}
+
+// The reactions of a pass, and then particles that waited.
+DEVICE void react(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, u64 step,
+                  Counts &n) {
+    if (N_CAUSES == 0) return;
+    Bits active[N_TYPES];
+    find_active(l, g, n, active);
+    Bits open = candidates(l, s, series, n, active);
+    if (!any_site(open)) return;
+    NO_UNROLL for (int i = 0; i < PLANE_WORDS; ++i) {
+        for (u32 sites = word_of(open, i); sites; sites &= sites - 1) {
+            const u32 place = (u32)lowest_bit(sites);
+            int type = 0;
+            UNROLL for (int t = 1; t < N_TYPES; ++t) type = word_of(active[t], i) >> place & 1 ? t : type;
+            u32 counts[N_SPECIES];
+            counts_at(n, i, place, counts);
+            const SiteOf at = {g.first + (u32)i, place, step};
+            if (react_at(*l.kept, s, at, type, counts)) set_counts(n, i, place, counts);
+        }
+    }
+}

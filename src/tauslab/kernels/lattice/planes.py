@@ -1,0 +1,203 @@
+"""Counts in bit planes: which lattices have them, and the header and tables of their kernels.
+
+Bit i of the number of particles of a species in each of 32 sites side by side along x is a word.
+`docs/decisions/planes.md` says what that decides; csrc/lattice/planes has the kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from tauslab.base.arrays import Array, FloatArray, Int32Array, Uint32Array, UintArray
+from tauslab.kernels.lattice.codegen import FACE_KINDS, ReactionTables, reaction_tables
+from tauslab.kernels.lattice.lowering import LoweredLattice
+
+WORD = 32  # sites of a word
+THREADS, BLOCKS = 128, 4  # of a block, and those that a multiprocessor has room for at least
+LEAST_DENSITY = 0.02  # particles a site where they are, at the start
+LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots
+MOST_SPECIES = 8
+MOST_TYPES = 16
+MOST_CLASSES = 24  # hop probabilities of all species
+MOST_WORDS = 1 << 30
+_LEAST_CHANCE = 30  # a candidate has a probability of 2^-30 or more
+# Combinations of reactants of sites with at most 1, and at most 3, of each species.
+_COMBINATIONS = {0: (1, 1), 1: (1, 3), 2: (1, 9)}
+_OF_TWO_ALIKE = (0, 3)
+
+
+class LatticeEngineName(StrEnum):
+    """How a lattice is kept while it runs, which decides the bits of its result."""
+
+    PLANES = "planes"
+    SLOTS = "slots"
+
+
+def engine_of(lattice: LoweredLattice, *, hooks: bool) -> LatticeEngineName:
+    """Return the engine of a lattice: a pure function of the model and of whether hooks are called.
+
+    Hooks see and change particles in slots. Of a lattice with few particles at its start most words
+    are empty, and the slots engine looks only for sites that hold some.
+    """
+    large = math.prod(lattice.shape) >= LEAST_SITES and lattice.start.density >= LEAST_DENSITY
+    planes = large and not hooks and missing_in_planes(lattice) is None
+    return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
+
+
+def missing_in_planes(lattice: LoweredLattice) -> str | None:
+    """Return what the kernels of planes lack of what the lattice has; None: nothing."""
+    classes = sum(map(len, hop_classes(lattice)))
+    for number, most, what in (
+        (len(lattice.species), MOST_SPECIES, "species"),
+        (len(lattice.site_types), MOST_TYPES, "site types"),
+        (classes, MOST_CLASSES, "different hop probabilities"),
+        (words_of(lattice) * lattice.shape[0], MOST_WORDS, "words of 32 sites"),
+    ):
+        if number > most:
+            return f"planes have at most {most} {what}, and here are {number}"
+    return "planes have no held faces" if "held" in lattice.boundary else None
+
+
+def words_of(lattice: LoweredLattice) -> int:
+    """Words of a plane."""
+    _, ny, nx = lattice.shape
+    return ny * -(-nx // WORD)
+
+
+def hop_classes(lattice: LoweredLattice) -> list[UintArray]:
+    """Return the different thresholds above 0 of each species, ascending."""
+    thresholds = np.ldexp(np.asarray(lattice.hop, np.float64), 64).astype(np.uint64)
+    found = [np.unique(thresholds[..., s]) for s in range(len(lattice.species))]
+    return [values[values > 0] for values in found]
+
+
+def is_masked(lattice: LoweredLattice) -> bool:
+    """Return whether sites differ in where their particles can hop."""
+    return len(lattice.site_types) > 1 or set(lattice.boundary) != {"periodic"}
+
+
+@dataclass(frozen=True)
+class HopTables:
+    """Thresholds of hops.
+
+    Attributes
+    ----------
+    bits
+        ``[class, 63]``: 0 or ~0 for each bit of a threshold, the highest of 63 first.
+    class_of
+        ``[from type, to type, species]``: class, of all species, -1 for a wall.
+    """
+
+    bits: Uint32Array
+    class_of: Int32Array
+
+
+def hop_tables(lattice: LoweredLattice) -> HopTables:
+    """Return the thresholds of all species."""
+    thresholds = np.ldexp(np.asarray(lattice.hop, np.float64), 64).astype(np.uint64)
+    class_of = np.full(thresholds.shape, -1, np.int32)
+    classes = hop_classes(lattice)
+    first = 0
+    for species, values in enumerate(classes):
+        for number, value in enumerate(values):
+            class_of[..., species][thresholds[..., species] == value] = first + number
+        first += len(values)
+    every = np.concatenate([*classes, np.zeros(0, np.uint64)])
+    shifts = np.arange(62, -1, -1, dtype=np.uint64)
+    bits = (every[:, None] >> shifts & np.uint64(1)).astype(np.uint32)
+    return HopTables(np.ascontiguousarray(-bits.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32),
+                     class_of)  # fmt: skip
+
+
+def causes_of(lattice: LoweredLattice) -> list[tuple[int, ...]]:
+    """Return the different sets of reactants, by species numbers."""
+    return list(dict.fromkeys(reaction.reactants for reaction in lattice.reactions))
+
+
+@dataclass(frozen=True)
+class ReactionMasks:
+    """Where reactions can happen, and how many sites are candidates (planes/react.h).
+
+    Attributes
+    ----------
+    cause_types
+        ``[cause]``: a bit for each site type in which a reaction of these reactants has a rate.
+    thinning
+        ``[type, class]``: random words of which a candidate has all bits.
+    thinned
+        ``[entry, 3]``: the same with its type and class, in ascending order.
+    """
+
+    cause_types: Uint32Array
+    thinning: Int32Array
+    thinned: Int32Array
+
+
+def reaction_masks(lattice: LoweredLattice, chance: FloatArray) -> ReactionMasks:
+    """Return the masks for rates ``[reaction, type]`` times the length of a pass."""
+    causes, types = causes_of(lattice), len(lattice.site_types)
+    happens = np.zeros(len(causes), np.uint32)
+    most = np.zeros((types, 2))
+    for reaction, row in zip(lattice.reactions, chance, strict=True):
+        happens[causes.index(reaction.reactants)] |= sum(1 << t for t in np.flatnonzero(row > 0))
+        alike = len(reaction.reactants) == 2 and len({*reaction.reactants}) == 1
+        factors = _OF_TWO_ALIKE if alike else _COMBINATIONS[len(reaction.reactants)]
+        most += row[:, None] * np.array(factors)
+    words = np.array([[_candidate_words(x) for x in row] for row in most.tolist()], np.int32)
+    entries = sorted((int(words[t, c]), t, c) for t in range(types) for c in range(2))
+    return ReactionMasks(happens, words, np.array(entries, np.int32))
+
+
+def _candidate_words(most: float) -> int:
+    """Return k with ``most <= 2^-k``."""
+    return min(_LEAST_CHANCE, max(0, -math.frexp(most)[1])) if most > 0 else _LEAST_CHANCE
+
+
+def pass_chances(lattice: LoweredLattice, rates: Array) -> FloatArray:
+    """Return rates ``[reaction, type]`` times the length of a pass; a step has one."""
+    return np.ascontiguousarray(rates * (lattice.step / lattice.diffusion_substeps))
+
+
+def planes_header(lattice: LoweredLattice) -> str:
+    """Return `model.h` of the kernels of planes. It has no rates and no hop probabilities."""
+    tables: ReactionTables = reaction_tables(lattice.reactions, len(lattice.species))
+    classes, causes = hop_classes(lattice), causes_of(lattice)
+    counts = [len(values) for values in classes]
+    sizes = {
+        "N_SPECIES": len(lattice.species),
+        "N_TYPES": len(lattice.site_types),
+        "N_REACTIONS": len(lattice.reactions),
+        "N_CAUSES": len(causes),
+        "MOST_PRODUCTS": max((len(r.products) for r in lattice.reactions), default=0),
+        "SLOTS": lattice.slots,
+        "HOP_CLASSES": sum(counts),
+        "TABLE_ENTRIES": len(tables.array),
+        "PLANE_THREADS": THREADS,
+        "PLANE_BLOCKS": BLOCKS,
+        **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
+    }
+    listed = {
+        "face_kind": [FACE_KINDS[kind] for kind in lattice.boundary],
+        "ghost_type": list(lattice.ghost_type),
+        "classes_of": counts,
+        "first_class": [sum(counts[:s]) for s in range(len(counts))],
+        "cause_first": [cause[0] if cause else -1 for cause in causes],
+        "cause_second": [cause[1] if len(cause) > 1 else -1 for cause in causes],
+    }
+    return (
+        "// Generated from the lattice: its sizes, its faces, and which species can do what.\n"
+        '#pragma once\n#include "device/prelude.h"\n'
+        + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
+        + f"constexpr bool MASKED = {str(is_masked(lattice)).lower()};\n"
+        + "".join(_function(name, values) for name, values in listed.items())
+    )
+
+
+def _function(name: str, values: list[int]) -> str:
+    """Return a function that the compiler evaluates."""
+    cases = "".join(f"i == {i} ? {value} : " for i, value in enumerate(values))
+    return f"DEVICE constexpr int {name}(int i) {{\n    return {cases}-1;\n}}\n"

@@ -1,0 +1,360 @@
+"""Counts in bit planes: the law of hops and reactions, conservation, the same bits on every way.
+
+Chi-square tests: each passes unless its p-value is below 1e-5, with seeds that are fixed.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from halo_models import MODELS, SHAPE
+from lattice_factory import binding, digest, empty_lattice, lowered, state_of, typed
+from scipy import stats
+from thread_ranks import SharedBackend, on_threads
+
+from tauslab.decomposition.planes_run import PlanesSlab
+from tauslab.decomposition.slab import cut_planes
+from tauslab.decomposition.slab_run import HaloOptions
+from tauslab.kernels.backends import BackendOptions, get_backend
+from tauslab.kernels.lattice import planes as choice
+from tauslab.kernels.lattice.engine import LatticeEngine
+from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of, missing_in_planes
+from tauslab.kernels.lattice.planes_engine import PlanesEngine
+
+LEAST = 1e-5
+SEED = 5
+
+
+def started(backend, lattice, **options) -> PlanesEngine:
+    engine = PlanesEngine(backend, lattice, **{"seed": SEED, **options})
+    engine.load_start()
+    return engine
+
+
+def counts_of(state, species: int):
+    """Numbers of one species ``[z, y, x]``."""
+    return (state.particles == species + 1).sum(axis=-1)
+
+
+def with_particles(lattice, counts):
+    """A state with ``counts [z, y, x, species]``."""
+    particles = np.zeros((*lattice.shape, lattice.slots), np.uint8)
+    for site in np.argwhere(counts.any(axis=-1)):
+        held = np.repeat(np.arange(counts.shape[-1]) + 1, counts[tuple(site)])
+        particles[(*site, slice(len(held)))] = held
+    return state_of(lattice, particles)
+
+
+def chi_square(found, expected) -> float:
+    """The p-value of numbers ``[class]`` that are expected with these means."""
+    assert np.isclose(found.sum(), expected.sum())
+    many = expected > 5
+    found = np.append(found[many], found[~many].sum())
+    expected = np.append(expected[many], expected[~many].sum())
+    if expected[-1] == 0:
+        assert found[-1] == 0
+        found, expected = found[:-1], expected[:-1]
+    return float(stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(found) - 1))
+
+
+# -------------------------------------------------------------------- the law
+
+
+def test_one_step_of_sources_far_apart(cpu):
+    """27 places, and the number that stays, of many particles in a site."""
+    shape, hops, start = (16, 16, 72), {"A": 0.15, "B": 0.31, "C": 0.02}, (9, 4, 3)
+    lattice = lowered(empty_lattice(shape, hops))
+    counts = np.zeros((*shape, 3), int)
+    counts[1::4, 1::4, 3::4] = start
+    places, stayed = np.zeros((3, 27)), np.zeros((3, max(start) + 1))
+    engine = started(cpu, lattice)
+    for seed in range(40):
+        engine.seed = seed
+        engine.load(with_particles(lattice, counts))
+        engine.run(1)
+        state = engine.save()
+        for species in range(3):
+            held = counts_of(state, species)
+            for number, shift in enumerate(np.ndindex(3, 3, 3)):
+                there = np.roll(held, 1 - np.array(shift), axis=(0, 1, 2))[1::4, 1::4, 3::4]
+                places[species, number] += there.sum()
+                if shift == (1, 1, 1):
+                    stayed[species] += np.bincount(there.ravel(), minlength=len(stayed[0]))
+    for species, hop in enumerate(hops.values()):
+        axis = np.array([hop, 1 - 2 * hop, hop])
+        law = np.einsum("i,j,k->ijk", axis, axis, axis).ravel()
+        assert chi_square(places[species], places[species].sum() * law) > LEAST
+        home = stats.binom.pmf(np.arange(len(stayed[0])), start[species], law[13])
+        assert chi_square(stayed[species], stayed[species].sum() * home) > LEAST
+
+
+@pytest.mark.parametrize("hop", [2.0**-16, 1 / 60, 1 / 6, 0.4999])
+def test_how_often_a_particle_hops_is_exact(cpu, hop):
+    """Particles with an odd number of hops stand on the other sites of a chequerboard."""
+    shape, steps = (16, 16, 64), 4 if hop > 0.01 else 400
+    lattice = lowered(empty_lattice(shape, {"A": hop}, slots=32))
+    odd = np.indices(shape).sum(axis=0) % 2 == 1
+    engine = started(cpu, lattice)
+    engine.load(with_particles(lattice, np.where(odd, 0, 8)[..., None]))
+    engine.run(steps)
+    held = counts_of(engine.save(), 0)
+    assert held.sum() == 8 * (~odd).sum()
+    chance = (1 - (1 - 4 * hop) ** (3 * steps)) / 2
+    assert stats.binomtest(int(held[odd].sum()), int(held.sum()), chance).pvalue > LEAST
+
+
+@pytest.mark.parametrize("boundary", ["reflecting", "absorbing", "periodic"])
+def test_a_step_between_site_types_is_that_of_slots(cpu, boundary):
+    """Means of each site after a step, over many seeds: equal to those of the slots engine."""
+    lattice = replace(typed((4, 5, 37), boundary=boundary, fill=0), reactions=())
+    engines = (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1))
+    counts = np.random.default_rng(3).integers(0, 4, (*lattice.shape, 2))
+    state = with_particles(lattice, counts)
+    sums = []
+    for engine in engines:
+        total = np.zeros((2, *lattice.shape))
+        for seed in range(300):
+            engine.seed = seed
+            engine.load(state)
+            engine.run(1)
+            after = engine.save()
+            for species in range(2):
+                total[species] += counts_of(after, species)
+        sums.append(total)
+    for planes, slots in zip(*sums, strict=True):
+        both = planes + slots
+        some = both > 20
+        chi = ((planes - slots) ** 2 / np.maximum(both, 1))[some].sum()
+        # Numbers of a site are less than Poisson, so the sum is at most this.
+        assert stats.chi2.sf(chi, some.sum()) > LEAST
+    assert np.array_equal(sums[0] == 0, sums[1] == 0) or boundary == "absorbing"
+
+
+@pytest.mark.parametrize("frequent", [1.0, 30.0])
+def test_reactions_are_those_of_slots(cpu, frequent):
+    """Firings and counts after some steps, over many seeds; few and many reactions of a site."""
+    lattice = binding((3, 4, 40), 2.5, frequent=frequent)
+    found = []
+    for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
+        engine.load_start()
+        state, rows = engine.save(), []
+        for seed in range(400):
+            engine.seed = seed
+            engine.load(state)
+            samples = engine.run_sampled([1, 4])
+            rows.append([*samples.fired.ravel(), samples.counts[-1, 2]])
+        found.append(np.array(rows, float))
+    for planes, slots in zip(found[0].T, found[1].T, strict=True):
+        assert stats.ttest_ind(planes, slots).pvalue > LEAST
+        assert stats.ks_2samp(planes, slots).pvalue > LEAST
+
+
+def test_reactions_of_all_orders_in_sites_that_stand_alone(cpu):
+    """0 -> A, A -> 2 A, 2 A -> A: the numbers of a site after a pass, as of slots."""
+    model = empty_lattice((8, 8, 70), {"A": 0.0, "B": 0.0})
+    model.add_reaction("-> A", rate=3000, volume="site")
+    model.add_reaction("A -> 2 A", rate=4000)
+    model.add_reaction("2 A -> B", rate=2500, volume="site")
+    model.add_reaction("A + B -> A", rate=2000, volume="site")
+    model.place("A", count=4000)
+    lattice = lowered(model)
+    tables = []
+    for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
+        engine.load_start()
+        state, table = engine.save(), np.zeros((17, 17))
+        for seed in range(12):
+            engine.seed = seed
+            engine.load(state)
+            engine.run(2)
+            after = engine.save()
+            np.add.at(table, (counts_of(after, 0).ravel(), counts_of(after, 1).ravel()), 1)
+        tables.append(table.ravel())
+    some = sum(tables) > 20
+    rows = np.array([[*table[some], table[~some].sum()] for table in tables])
+    assert stats.chi2_contingency(rows[:, rows.sum(axis=0) > 0]).pvalue > LEAST
+
+
+def test_a_rare_reaction_is_no_less_rare(cpu):
+    """A reaction of 1e-6 a site and step: candidates of 2^-19."""
+    model = empty_lattice((32, 32, 32), {"A": 0.1})
+    model.add_reaction("A -> A", rate=1e-2)
+    model.place("A", count=32**3)
+    fired = started(cpu, lowered(model)).run_sampled([3000]).fired[-1, 0]
+    mean = 32**3 * 3000 * 1e-6
+    assert abs(fired - mean) < 4.4 * mean**0.5
+
+
+# -------------------------------------------------------------------- nothing is lost
+
+
+@pytest.mark.parametrize("slots", [8, 16, 32])
+def test_no_particle_is_lost_in_a_crowded_lattice(cpu, slots):
+    lattice = binding((6, 7, 45), (0.6 if slots == 8 else 0.8) * slots, slots=slots)
+    engine = started(cpu, lattice)
+    start = engine.count()
+    samples = engine.run_sampled(range(1, 61))
+    change = np.array([[-1, -1, 1], [1, 1, -1]])
+    assert np.array_equal(samples.counts, start.counts + samples.fired @ change)
+    assert samples.spills[-1] > 0
+    state = engine.save()
+    assert (state.particles > 0).sum() + len(state.waiting) == samples.counts[-1].sum()
+    assert len(state.waiting) == samples.waiting[-1] > 0
+    assert (np.diff((state.particles == 0).astype(int), axis=-1) >= 0).all()
+
+
+def test_particles_wait_as_often_as_in_slots(cpu):
+    """One species, so that it does not matter who waits: the same law."""
+    model = empty_lattice((6, 6, 40), {"A": 0.2}, slots=8)
+    model.place("A", count=int(0.7 * 8 * 6 * 6 * 40))
+    lattice, found = lowered(model), []
+    for engine in (started(cpu, lattice), LatticeEngine(cpu, lattice, seed=1)):
+        engine.load_start()
+        state, rows = engine.save(), []
+        for seed in range(150):
+            engine.seed = seed
+            engine.load(state)
+            samples = engine.run_sampled([5, 6])
+            rows.append([*samples.spills, *samples.waiting])
+        found.append(np.array(rows, float))
+    for planes, slots in zip(found[0].T, found[1].T, strict=True):
+        assert stats.ttest_ind(planes, slots).pvalue > LEAST
+        assert stats.ks_2samp(planes, slots).pvalue > LEAST
+
+
+def test_a_full_list_is_made_longer(cpu):
+    """The batch is done again, with the same bits."""
+    lattice = binding((5, 6, 40), 6, slots=8)
+    found = []
+    for capacity in (4, None):
+        engine = started(cpu, lattice, capacity=capacity)
+        engine.run_sampled([7, 20])
+        found.append(digest(engine))
+    assert found[0] == found[1]
+
+
+# -------------------------------------------------------------------- the same bits
+
+
+def cases():
+    """Lattices of all kinds."""
+    return {
+        "plain": lambda: binding((5, 6, 64), 1.6),
+        "odd": lambda: binding((3, 5, 7), 3),
+        "narrow": lambda: binding((2, 1, 33), 3),
+        "crowded": MODELS["crowded"],
+        "absorbing": MODELS["absorbing"],
+        "typed": MODELS["typed"],
+        "typed periodic": MODELS["typed periodic"],
+        "32 slots": lambda: typed((4, 5, 40), slots=32, fill=12),
+    }
+
+
+@pytest.mark.parametrize("name", cases())
+def test_batches_threads_and_resuming_change_no_bit(cpu, three_threads, name):
+    lattice = cases()[name]()
+    whole = started(cpu, lattice)
+    whole.run_sampled([40])
+    parts = started(three_threads, lattice)
+    parts.run_sampled([1, 2, 13])
+    state = parts.save()
+    again = started(cpu, lattice)
+    again.load(state)
+    again.run(7)
+    again.run_sampled([20])
+    assert digest(again) == digest(whole)
+    assert np.array_equal(again.count().by_type, whole.count().by_type)
+
+
+@pytest.mark.parametrize("words", [2, 4, 8, 16])
+def test_vectors_of_any_width_have_the_same_bits(cpu, monkeypatch, words):
+    for name in ("odd", "typed"):
+        lattice = cases()[name]()
+        expected = started(cpu, lattice)
+        expected.run_sampled([25])
+        with monkeypatch.context() as patch:
+            patch.setenv("TAUSLAB_CXXFLAGS", f"-DPLANE_WORDS={words}")
+            found = started(cpu, lattice)
+        found.run_sampled([25])
+        assert digest(found) == digest(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("crowded", 3), ("typed", 2), ("absorbing", 3), ("typed periodic", 4), ("typed periodic", 12)],
+)
+@pytest.mark.parametrize("transport", ["peer", "host"])
+def test_slabs_have_the_bits_of_the_whole(cpu, name, size, transport):
+    lattice = MODELS[name]()
+    whole = started(cpu, lattice)
+    expected = whole.run_sampled([3, 30])
+
+    def advanced(comm):
+        backend = SharedBackend(BackendOptions(threads=1))
+        bounds = cut_planes(SHAPE[0], comm.size, least=1)
+        slab = PlanesSlab(backend, lattice, comm, bounds, seed=SEED,
+                          options=HaloOptions(transport, capacity=5))  # fmt: skip
+        slab.engine.load_start()
+        samples = [slab.run_sampled([3]), slab.run_sampled([27])]
+        state = slab.engine.save()
+        slab.close()
+        backend.close()
+        return state, samples
+
+    found = on_threads(size, advanced)
+    state = whole.save()
+    assert np.array_equal(np.concatenate([s.particles for s, _ in found]), state.particles)
+    assert np.array_equal(np.concatenate([s.waiting for s, _ in found]), state.waiting)
+    for number in range(2):
+        rows = sum(samples[number].rows() for _, samples in found)
+        assert np.array_equal(rows[0], expected.rows()[number])
+
+
+def test_replicas_and_seeds_differ(cpu):
+    lattice, found = cases()["odd"](), set()
+    for seed, replica in ((5, 0), (5, 1), (6, 0)):
+        engine = started(cpu, lattice, seed=seed, replica=replica)
+        engine.run_sampled([10])
+        found.add(digest(engine))
+    assert len(found) == 3
+
+
+def test_counts_on_the_way_are_those_between_batches(cpu):
+    lattice = cases()["typed"]()
+    one, other = started(cpu, lattice), started(cpu, lattice)
+    samples = one.run_sampled(range(1, 11))
+    for number in range(10):
+        other.run_sampled([1])
+        assert np.array_equal(other.count().rows()[0], samples.rows()[number])
+
+
+# -------------------------------------------------------------------- the choice
+
+
+def test_what_planes_lack_is_done_in_slots(monkeypatch):
+    many = empty_lattice((4, 4, 4), {f"S{i}": 0.1 for i in range(9)})
+    for name in many.species:
+        many.place(name, count=8)
+    assert "8 species" in missing_in_planes(lowered(many))
+    assert "held" in missing_in_planes(MODELS["held"]())
+    lattice = binding((4, 4, 40), 1.6)
+    assert engine_of(lattice, hooks=False) is LatticeEngineName.SLOTS
+    monkeypatch.setattr(choice, "LEAST_SITES", 640)
+    assert engine_of(lattice, hooks=False) is LatticeEngineName.PLANES
+    assert engine_of(lattice, hooks=True) is LatticeEngineName.SLOTS
+    assert engine_of(MODELS["sparse"](), hooks=False) is LatticeEngineName.SLOTS
+
+
+@pytest.mark.gpu
+def test_a_gpu_has_the_bits_of_a_cpu(cpu):
+    with closing(get_backend("cuda", BackendOptions())) as gpu:
+        for make in cases().values():
+            lattice = make()
+            states = []
+            for backend in (cpu, gpu):
+                engine = started(backend, lattice)
+                engine.run_sampled([1, 2, 30])
+                states.append((digest(engine), engine.count().rows().tolist()))
+            assert states[0] == states[1]

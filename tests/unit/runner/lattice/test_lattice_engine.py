@@ -1,0 +1,53 @@
+"""Which engine a run has, how it is asked for, and what its file says."""
+
+from __future__ import annotations
+
+import pytest
+from lattice_run_factory import digest, model, run
+
+import tauslab as ts
+from tauslab.base.errors import ConfigError, ModelError, StoppedEarly
+
+
+def engine_in(path) -> str:
+    with ts.open(path) as result:
+        return str(result.attributes["engine"])
+
+
+def test_a_run_has_the_engine_that_is_asked_for(tmp_path):
+    found = {}
+    for engine in ("auto", "planes", "slots"):
+        path = tmp_path / f"{engine}.h5"
+        run(path, engine=engine).close()
+        found[engine] = engine_in(path), digest(path)
+    assert found["auto"] == found["planes"]
+    assert found["planes"][0] == "planes"
+    assert found["slots"][0] == "slots"
+    assert found["slots"][1] != found["planes"][1]
+
+
+def test_hooks_are_for_slots(tmp_path):
+    run(tmp_path / "a.h5", hooks=[(50, lambda _: None)]).close()
+    assert engine_in(tmp_path / "a.h5") == "slots"
+    with pytest.raises(ConfigError, match='engine="planes": a lattice with hooks'):
+        run(hooks=[(1, print)], engine="planes")
+
+
+def test_what_planes_lack_is_named():
+    lattice = model()
+    lattice.set_boundary("x-", "held", concentrations={"A": 1e-6})
+    lattice.set_boundary("x+", "absorbing")
+    with pytest.raises(ModelError, match="planes have no held faces"):
+        run(lattice=lattice, engine="planes")
+
+
+def test_a_run_goes_on_with_the_engine_that_it_began_with(tmp_path):
+    whole, path = tmp_path / "whole.h5", tmp_path / "a.h5"
+    run(whole, engine="slots").close()
+    asked = iter(range(100))
+    with pytest.raises(StoppedEarly):
+        run(path, engine="slots", stop=lambda: next(asked) > 1)
+    with pytest.raises(ConfigError, match="begun in slots"):
+        run(path, resume=True, engine="planes")
+    run(path, resume=True).close()
+    assert digest(path) == digest(whole)
