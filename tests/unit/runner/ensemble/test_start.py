@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
     ("program", "unneeded"),
     [
         pytest.param(command(*RUN, "-o", "other.h5"), NEVER + NOT_OF_SSA, id="run"),
-        pytest.param(IN_PYTHON, NEVER[1:] + NOT_OF_SSA[:7], id="python"),
+        pytest.param(IN_PYTHON, NEVER[1:] + NOT_OF_SSA[:4], id="python"),
         pytest.param(command("info", "out.h5"), NEVER + NOT_OF_SSA, id="info"),
         pytest.param("from tauslab.cli.main import _parser; _parser([]).format_help()",
                      NEVER + NOT_OF_HELP, id="help"),
