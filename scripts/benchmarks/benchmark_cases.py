@@ -72,7 +72,7 @@ GROUPS = {
     "lattices": Group(CUDA, True), "small lattices": Group(CUDA, True),
     "replicas": Group(CUDA, True), "networks": Group(CUDA, True),
     "equations": Group(CUDA, True), "start": Group(BOTH, True, cold=True),
-    "cores": Group(CPU, True, cold=True),
+    "cores": Group(CPU, True, cold=True), "calls": Group(BOTH, True),
     "files": Group(cold=True), "events": Group(cold=True), "leap sizes": Group(cold=True),
     "leap errors": Group(cold=True), "synthetic": Group(),
     "network sizes": Group(), "network rows": Group(), "teams": Group(), "pilots": Group(),
@@ -179,6 +179,9 @@ def starts() -> Iterator[Case]:
         done = of(command, name=name)
         goal, device = 1.0 if name == "run" else None, "cuda" if name == "cupy" else ""
         yield Case(f"start-{name}", "start", about, "s", done, goal, device=device)
+    for name, sets in (("call", False), ("call-set", True)):
+        about = f"a call for 10 trajectories of Schlögl{', other rates each' * sets}"
+        yield Case(name, "calls", about, "ms", of(networks.calls, sets=sets), 1.5)
 
 
 def ensembles() -> Iterator[Case]:

@@ -314,6 +314,25 @@ def turnover() -> tuple[ts.Network, dict[str, Any]]:
     return net, {"time": 0.1 * np.arange(1, 51), "x1": 10 + noise[0], "x2": 6 + noise[1]}
 
 
+def calls(machine: Machine, *, sets: bool) -> dict[str, float]:
+    """Seconds of a call of `tauslab.run` for 10 trajectories, one call after another.
+
+    The median, the 10th and the 90th hundredth, and of the processor. `sets`: each call has another
+    rate constant.
+    """
+    model, walls, cores = network("schlogl"), [], []
+    rate = model.parameter_values()["c1"]
+    for seed in range(5 + machine.many(1000)):
+        values = {"c1": rate * (1 + seed / 1e5)} if sets else {}
+        began, worked = time.perf_counter(), time.process_time()
+        ts.run(model, n=10, t_end=1.0, points=11, seed=seed, set=values, device=machine.place())
+        walls.append(time.perf_counter() - began)
+        cores.append(time.process_time() - worked)
+    low, middle, high = np.percentile(walls[5:], (10, 50, 90)).tolist()
+    core = float(np.median(cores[5:]))
+    return {"": middle, "10 % below": low, "10 % above": high, "of the processor": core}
+
+
 def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[str, float]:
     """Filters a second of user time, one core: python-smfsb's noisy time course, by exact simulation.
 
