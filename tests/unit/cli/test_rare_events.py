@@ -121,7 +121,7 @@ def test_filter(capsys):
         ([], "time,X\n1\n", "line 2 has 1 cells, not 2"),
         ([], "", "must name the columns"),
         ([], "X\n1\n", "time"),
-        (["--initial", "X"], None, "write NAME=LAW"),
+        (["--initial", "X"], None, "write NAME=FORM"),
     ],
 )
 def test_filter_refuses(capsys, tmp_path, words, data, message):

@@ -68,28 +68,30 @@ DEVICE void integrate_rows(const OdeJob &job, i64 first, int lane, Real (&x)[N_V
     if (job.status) job.status[row] = missing == job.n_spans ? ODE_DONE : ODE_NOT_A_NUMBER;
 }
 
+template <class Constants>
+DEVICE void integrate_all(const OdeJob &job, BlockOut &out, FixedSteps &method, Constants &c) {
+    const int thread = THREAD_IN_BLOCK;
+    const i64 first_row = BLOCK_ID * COMPUTE_THREADS, row_step = BLOCKS * COMPUTE_THREADS;
+    Real x[N_VARIABLES + 1] = {};
+    if constexpr (COUNTS) {
+        for (i64 first = first_row; first < job.rows; first += row_step)
+            integrate_rows(job, first, thread, x, c, out, method);
+    } else {
+        run_rows(job, first_row + thread, row_step, method, x, c);
+    }
+}
+
 BLOCK_KERNEL(COMPUTE_THREADS, LEAST_BLOCKS, ode_threads, const BlockArguments arguments) {
     BLOCK_MEMORY(Real, memory, BLOCK_NUMBERS);
     const OdeJob &job = arguments.job;
-    const int thread = THREAD_IN_BLOCK;
-    const i64 first_row = BLOCK_ID * COMPUTE_THREADS, row_step = BLOCKS * COMPUTE_THREADS;
     BlockOut out = {arguments.count, memory, (u8 *)(memory + SAMPLE_NUMBERS + CONSTANT_NUMBERS)};
     FixedSteps method = {arguments.substeps, 0};
-    const auto integrate = [&](auto &c) {
-        Real x[N_VARIABLES + 1] = {};
-        if constexpr (COUNTS) {
-            for (i64 first = first_row; first < job.rows; first += row_step)
-                integrate_rows(job, first, thread, x, c, out, method);
-        } else {
-            run_rows(job, first_row + thread, row_step, method, x, c);
-        }
-    };
     if constexpr (SHARED_CONSTANTS) {
-        SharedNumbers c = {memory + SAMPLE_NUMBERS + thread};
-        integrate(c);
+        SharedNumbers c = {memory + SAMPLE_NUMBERS + THREAD_IN_BLOCK};
+        integrate_all(job, out, method, c);
     } else {
         Real c[N_CONSTANTS + 1] = {};
-        integrate(c);
+        integrate_all(job, out, method, c);
     }
     if (job.steps) atomic_add(job.steps, method.steps);
 }
