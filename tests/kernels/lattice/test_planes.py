@@ -106,6 +106,17 @@ def test_how_often_a_particle_hops_is_exact(cpu, hop):
     assert stats.binomtest(int(held[odd].sum()), int(held.sum()), chance).pvalue > LEAST
 
 
+def test_a_hop_that_is_rounded_up_to_a_half_happens(cpu):
+    """Thresholds have 63 bits: one of 2^63 would be 0."""
+    lattice = lowered(empty_lattice((4, 4, 64), {"A": 0.4}))
+    lattice = replace(lattice, hop=np.full_like(lattice.hop, 0.5 * (1 + 1e-9)))
+    odd = np.indices((4, 4, 64)).sum(axis=0) % 2 == 1
+    engine = started(cpu, lattice)
+    engine.load(with_particles(lattice, np.where(odd, 0, 4)[..., None]))
+    engine.run(1)  # three hops
+    assert counts_of(engine.save(), 0)[odd].sum() == 4 * (~odd).sum()
+
+
 @pytest.mark.parametrize("boundary", ["reflecting", "absorbing", "periodic"])
 def test_a_step_between_site_types_is_that_of_slots(cpu, boundary):
     """Means of each site after a step, over many seeds: equal to those of the slots engine."""

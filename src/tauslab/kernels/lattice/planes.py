@@ -68,9 +68,15 @@ def words_of(lattice: LoweredLattice) -> int:
     return ny * -(-nx // WORD)
 
 
+def _thresholds(lattice: LoweredLattice) -> UintArray:
+    """Return 2^64 times the hop probabilities, below 2^63: rounded, they may reach 1/2."""
+    scaled = np.ldexp(np.asarray(lattice.hop, np.float64), 64)
+    return np.minimum(scaled.astype(np.uint64), np.uint64(2**63 - 1))
+
+
 def hop_classes(lattice: LoweredLattice) -> list[UintArray]:
     """Return the different thresholds above 0 of each species, ascending."""
-    thresholds = np.ldexp(np.asarray(lattice.hop, np.float64), 64).astype(np.uint64)
+    thresholds = _thresholds(lattice)
     found = [np.unique(thresholds[..., s]) for s in range(len(lattice.species))]
     return [values[values > 0] for values in found]
 
@@ -98,7 +104,7 @@ class HopTables:
 
 def hop_tables(lattice: LoweredLattice) -> HopTables:
     """Return the thresholds of all species."""
-    thresholds = np.ldexp(np.asarray(lattice.hop, np.float64), 64).astype(np.uint64)
+    thresholds = _thresholds(lattice)
     class_of = np.full(thresholds.shape, -1, np.int32)
     classes = hop_classes(lattice)
     first = 0

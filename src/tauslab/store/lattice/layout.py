@@ -46,7 +46,7 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         "tauslab_version": __version__,
         BITS: BITS_VERSION,
         "method": "rdme",
-        "engine": str(task.engine) if task.sweep is None else task.options.engine,
+        "engine": _engine_of(task),
         "storage": "plain",
         **attributes_of(replace(task.options, count_every=task.count_every)),
         "seed": np.uint64(seed),
@@ -59,6 +59,12 @@ def lattice_attributes(task: LatticeTask, seed: int) -> dict[str, Any]:
         **{f"set_{name}": value for name, value in task.options.set.items()},
         **_sweep_attributes(task),
     }
+
+
+def _engine_of(task: LatticeTask) -> str:
+    """The engine of all points, or `auto`: each has what its model says. Hooks are for slots."""
+    alike = task.sweep is None or task.options.hooks
+    return str(task.engine) if alike else task.options.engine
 
 
 def _sweep_attributes(task: LatticeTask) -> dict[str, Any]:

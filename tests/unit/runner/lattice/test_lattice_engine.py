@@ -51,3 +51,17 @@ def test_a_run_goes_on_with_the_engine_that_it_began_with(tmp_path):
         run(path, resume=True, engine="planes")
     run(path, resume=True).close()
     assert digest(path) == digest(whole)
+
+
+def test_a_sweep_goes_on_with_the_engines_that_it_began_with(tmp_path):
+    points, hooks = {"sweep": {"k": [100.0, 800.0]}}, [(60, lambda _: None)]
+    whole, hooked, plain = (tmp_path / f"{name}.h5" for name in ("whole", "hooked", "plain"))
+    run(whole, hooks=hooks, **points).close()
+    for path, given in ((hooked, hooks), (plain, ())):
+        asked = iter(range(100))
+        with pytest.raises(StoppedEarly):
+            run(path, hooks=given, stop=lambda asked=asked: next(asked) > 8, **points)
+    run(hooked, resume=True, **points).close()
+    assert (engine_in(hooked), digest(hooked)) == ("slots", digest(whole))
+    with pytest.raises(ConfigError, match="begun without hooks"):
+        run(plain, resume=True, hooks=hooks, **points)
