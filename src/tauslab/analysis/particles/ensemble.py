@@ -612,7 +612,8 @@ class Ensemble:
         alike = {
             name: float(row[0])
             for name, row in stored.rows.items()
-            if np.ndim(row) and name in self._model.parameters and (row == row[0]).all()
+            if isinstance(row, np.ndarray) and name in self._model.parameters
+            if row.ndim and (row == row[0]).all()
         }
         self._motion.read_apart(alike)
         alike = {name: value for name, value in alike.items() if name in self._motion.apart}
@@ -681,7 +682,7 @@ class Ensemble:
         apart = {  # which kernels read there too, so that no bit changes
             name: np.full(self.n, row)
             for name, number in self._motion.apart.items()
-            if not np.ndim(row := self._rows.get(name, number)) and row is not None
+            if (row := self._rows.get(name, number)) is not None and not np.ndim(row)
         }
         return {**given, **self._rows, **apart}
 
