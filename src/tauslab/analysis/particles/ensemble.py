@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -548,6 +549,12 @@ class Ensemble:
         rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
         self._require_names(rows, "parameters")
         rows = dict(self._options.set) | rows
+        for name, row in rows.items():
+            if np.ndim(row) and np.shape(row) != (self.n,):
+                raise ConfigError(
+                    f"{name}: give one value or one per particle ({self.n}), not an array of shape "
+                    f"{np.shape(row)}"
+                )
         self.seed = self.seed if seed is None else seed_of(seed)
         self._motion.prepare(rows, self.n)
         self._begin(rows)
@@ -601,9 +608,20 @@ class Ensemble:
         """Take up what was read from a file, with as many particles and their values."""
         if len(stored.status) != self.n:
             raise InputFileError(f"{path} is damaged: its arrays do not belong together")
+        # One value for all was `set`, and is one for any number of particles.
+        alike = {
+            name: float(row[0])
+            for name, row in stored.rows.items()
+            if isinstance(row, np.ndarray) and name in self._model.parameters
+            if row.ndim and (row == row[0]).all()
+        }
+        self._motion.read_apart(alike)
+        alike = {name: value for name, value in alike.items() if name in self._motion.apart}
+        rows = {**stored.rows, **alike}
         if any(np.ndim(row) for row in stored.rows.values()):
-            self._motion.prepare(stored.rows, self.n)
-        self._rows = {k: v for k, v in stored.rows.items() if not self._motion.holds(k)}
+            self._motion.prepare(rows, self.n)
+        self._options = replace(self._options, set={**self._options.set, **alike})
+        self._rows = {k: v for k, v in rows.items() if not self._motion.holds(k)}
         self._motion.take_up(stored.state)
         self.time, self.round, self._resampled = stored.time, stored.round, stored.resamplings
         self._logs, self.status = stored.log_weights, stored.status
@@ -663,8 +681,8 @@ class Ensemble:
         }
         apart = {  # which kernels read there too, so that no bit changes
             name: np.full(self.n, row)
-            for name, row in self._rows.items()
-            if name in self._motion.apart and not np.ndim(row)
+            for name, number in self._motion.apart.items()
+            if (row := self._rows.get(name, number)) is not None and not np.ndim(row)
         }
         return {**given, **self._rows, **apart}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.given import Given, number_of
+from tauslab.analysis.particles.motions.given import Given, behind_exponents, number_of
 from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
 from tauslab.base.arrays import Array, FloatArray, IntArray
@@ -62,6 +62,7 @@ class OdeMotion(Motion):
         self.solver = ""
         self._key: Any = None
         self._given: Given | None = None
+        self.in_kernels = behind_exponents(network)
         self._at_start: dict[str, Any] = {}  # amounts with which particles began
         self.task: OdeTask
         self.prepare(rows, options.n)
@@ -134,7 +135,7 @@ class OdeMotion(Motion):
 
     def read_apart(self, names: Iterable[str]) -> None:
         """Let kernels read these values from now on, so that a new one needs no new kernel."""
-        new = [name for name in names if name not in self.apart]
+        new = [name for name in names if name not in self.apart and name not in self.in_kernels]
         self.apart |= {name: number_of(self._network, name) for name in new}
 
     def _inputs_alone(self, given: Given) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,7 +10,14 @@ import numpy as np
 
 from tauslab.analysis.particles.motions.motion import beside
 from tauslab.base.arrays import FloatArray
-from tauslab.model.expressions.expression import Number, symbols
+from tauslab.kernels.network.lowering import as_event
+from tauslab.model.expressions.expression import (
+    Call,
+    Expression,
+    Number,
+    arguments_first,
+    symbols,
+)
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 
@@ -81,7 +88,28 @@ def behind_amounts(network: Network) -> frozenset[str]:
     """Names of all species, and of what their initial amounts use."""
     trees = {**network.rule_expressions(), **network.parameters}
     trees |= {name: species.initial for name, species in network.species.items()}
-    found, waiting = set(network.species), set(network.species)
+    return _used_by(network.species, trees)
+
+
+def behind_exponents(network: Network) -> frozenset[str]:
+    """Names of what exponents use: a whole one that is a number has other bits than a power."""
+    trees = {**network.rule_expressions(), **network.parameters}
+    each = [*trees.values(), *network.rates.values(), *(r.law for r in network.reactions)]
+    for event in map(as_event, network.events):
+        each += [event.trigger, *event.assignments.values()]
+        each += [tree for tree in (event.delay, event.priority) if tree is not None]
+    powers = (
+        part.arguments[1]
+        for tree in each
+        for part in arguments_first(tree)
+        if isinstance(part, Call) and part.function == "pow"
+    )
+    return _used_by(set().union(*map(symbols, powers)), trees)
+
+
+def _used_by(names: Iterable[str], trees: Mapping[str, Expression]) -> frozenset[str]:
+    """`names`, and all that their trees use."""
+    found, waiting = set(names), set(names)
     while waiting:
         waiting = set().union(*(symbols(trees[name]) for name in waiting if name in trees)) - found
         found |= waiting

@@ -32,9 +32,12 @@ class Motion(ABC):
     apart
         Parameters that kernels read also where all particles have one value, with the number that
         the model has for them.
+    in_kernels
+        Names whose values stay numbers of the kernels where all particles have one value.
     """
 
     missing = -1.0
+    in_kernels: frozenset[str] = frozenset()
 
     def __init__(self, n: int, backend: Backend, comm: Communicator) -> None:
         self._backend, self._comm = backend, comm

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.analysis.particles.motions.given import Given, behind_amounts, number_of
+from tauslab.analysis.particles.motions.given import (
+    Given,
+    behind_amounts,
+    behind_exponents,
+    number_of,
+)
 from tauslab.analysis.particles.motions.held import counts_anew, held_alike, held_amounts
 from tauslab.analysis.particles.motions.motion import Motion, beside, own_rows, require_each
 from tauslab.analysis.particles.shares import Shares
@@ -60,6 +65,7 @@ class NetworkMotion(Motion):
         self._network, self._options, self._drawn = network, options, drawn
         self._unchanged = frozenset(network.constant_species())
         self._behind_amounts = behind_amounts(network)
+        self.in_kernels = behind_exponents(network)
         self._given: Given | None = None
         super().__init__(options.n, backend, comm)
         self._engine: Engine | None = None
@@ -135,7 +141,7 @@ class NetworkMotion(Motion):
 
     def read_apart(self, names: Iterable[str]) -> None:
         """Let kernels read these parameters from now on, so that a new value needs no new one."""
-        new = [name for name in names if name not in self.apart]
+        new = [name for name in names if name not in self.apart and name not in self.in_kernels]
         parameters = self._network.parameters
         self.apart |= {n: number_of(self._network, n) for n in new if n in parameters}
 
