@@ -56,6 +56,9 @@ from tauslab.runner.ensemble.breaks import breaks_of
 from tauslab.store.results.approximation import approximation
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
+_MOST_PARAMETERS = (
+    256  # of a model, of which those that follow others are looked for again and again
+)
 _MOST_CONSTANTS = 16  # that a trajectory loads in place of literals: registers hold them
 
 CountArray = npt.NDArray[np.int32]
@@ -372,7 +375,8 @@ def _may_load_constants(options: Options, network: Network) -> bool:
     if not options.set or not isinstance(method, SSA) or method.selector not in (None, "linear"):
         return False
     unrolled = not has_dynamics(network) and len(network.reactions) <= LARGEST_UNROLLED
-    return unrolled and not options.common
+    few = len(network.parameters) <= _MOST_PARAMETERS
+    return unrolled and few and not options.common
 
 
 def _unless_written_out(lowered: LoweredNetwork) -> LoweredNetwork | None:
