@@ -57,8 +57,6 @@ from tauslab.store.results.approximation import approximation
 
 DEFAULT_TRAJECTORY_BYTES = 1 << 30  # samples are kept by default while they stay below this
 _MOST_PARAMETERS = 256  # which follow one another: their dependence takes quadratic time
-    256  # of a model, of which those that follow others are looked for again and again
-)
 _MOST_CONSTANTS = 16  # that a trajectory loads in place of literals: registers hold them
 
 CountArray = npt.NDArray[np.int32]
