@@ -19,7 +19,7 @@ from tauslab.model.portable import portable_exp, rounded_log
 SCHEMES = ("systematic", "stratified", "multinomial")
 _LEAST = -700.0  # logarithm of a relative weight that counts as 0
 
-# What words are drawn for, in any analysis: high words of a key beside the seed, never used twice.
+# Purposes of the random words of analyses: high words of a key beside the seed, each used once.
 ROUNDS, RESAMPLING, START = 1, 2, 3  # of ensembles and filters
 DIVISIONS, THINNING, FRACTIONS, SIDES = 4, 5, 6, 9  # of cells
 CHAINS, FILTER_SEEDS = 7, 8

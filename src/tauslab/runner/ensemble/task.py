@@ -306,15 +306,14 @@ def prepare(network: Network, options: Options, *, shares_kernel: bool = False) 
     _refuse_negative(counts)
     _warn_of_net_laws(network)
     initial = np.array([list(counts.values())], np.int32)
-    varying = dict(rows)
-    if rows:
-        varying |= columns
-        whole = {n: _rounded(n, column) for n, column in columns.items() if n not in reals}
-        initial = np.repeat(initial, n_rows if whole else 1, axis=0)
-        for index, name in enumerate(counts):
-            if name in whole:
-                initial[:, index] = whole[name]
-                varying[name] = whole[name].astype(np.float64)
+    varying = {**rows, **columns}
+    whole = {n: _rounded(n, column) for n, column in columns.items() if n not in reals}
+    if whole:
+        initial = np.repeat(initial, n_rows, axis=0)
+    for index, name in enumerate(counts):
+        if name in whole:
+            initial[:, index] = whole[name]
+            varying[name] = whole[name].astype(np.float64)
     recorded = recorded_names(network, options)
     if pasts:  # which take their first counts from what they hold
         initial = np.pad(initial, ((0, 0), (0, len(pasts))))
