@@ -134,7 +134,7 @@ def host_compiler() -> Compiler:
     if best is None:
         raise DeviceError(
             "the cpu device needs a C++ compiler: install g++ or clang++, "
-            f"or `{installing('zig')}`, which brings one"
+            f"or `{installing('ziglang')}`, which brings one"
         )
     return best
 
