@@ -2,7 +2,7 @@
 
     python examples/snapshots.py
 
-Needs SciPy (pip install "tauslab[cme]"). Each cell is counted once, as by smFISH.
+Each cell is counted once, as by smFISH.
 """
 
 from __future__ import annotations

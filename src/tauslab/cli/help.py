@@ -242,7 +242,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     try:
         import shtab
     except ImportError:
-        raise ConfigError(f"completion needs shtab: {installing('completion')}") from None
+        raise ConfigError(f"completion needs shtab: {installing('shtab')}") from None
     _name_files(parser, shtab.FILE)
     script: str = shtab.complete(parser, shell=shell)
     return script

@@ -205,7 +205,7 @@ COMMANDS: Mapping[str, Command] = {
         "say what a result file holds", "commands.results:process_info", (_RESULT, _JSON)
     ),
     "plot": Command(
-        "draw a result file (needs the plot extra)", "commands.results:process_plot", _PICTURES
+        "draw a result file", "commands.results:process_plot", _PICTURES
     ),
     "report": Command(
         "write a page of HTML about a result, with pictures", "commands.results:process_report",

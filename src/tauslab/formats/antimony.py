@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.files.extras import installing
 from tauslab.formats.limited import Limits, run_limited
 from tauslab.formats.sbml.reader import read_sbml_text
 from tauslab.formats.sbml.text import read_text
@@ -46,8 +47,7 @@ def import_antimony() -> Any:
         return importlib.import_module("antimony")
     except ImportError:
         raise ConfigError(
-            "Antimony needs the package antimony, which is not installed: "
-            'pip install "tauslab[antimony]"'
+            f"Antimony needs the package antimony, which is not installed: {installing('antimony')}"
         ) from None
 
 

@@ -50,9 +50,16 @@ class DaskOptions:
 
     def __post_init__(self) -> None:
         """Check that the packages are there and that the choices go together."""
-        _require("distributed", f"{opt('executor', 'dask')} needs dask and distributed", "dask")
+        _require(
+            "distributed",
+            f"{opt('executor', 'dask')} needs dask and distributed",
+            "dask",
+            "distributed",
+        )
         if self.scheduler == "slurm":
-            _require("dask_jobqueue", f"{opt('scheduler', 'slurm')} needs dask-jobqueue", "slurm")
+            _require(
+                "dask_jobqueue", f"{opt('scheduler', 'slurm')} needs dask-jobqueue", "dask-jobqueue"
+            )
             if self.workers is None:
                 raise ConfigError(
                     f"{opt('scheduler', 'slurm')} needs {opt('workers')}, for example "
@@ -148,9 +155,9 @@ def _range(workers: int | str | None) -> tuple[int, int] | None:
     return fewest, most
 
 
-def _require(module: str, sentence: str, extra: str) -> None:
+def _require(module: str, sentence: str, *packages: str) -> None:
     if importlib.util.find_spec(module) is None:
-        raise ConfigError(f"{sentence}: {installing(extra)}")
+        raise ConfigError(f"{sentence}: {installing(*packages)}")
 
 
 def sbatch_words(text: str) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Design:
         try:
             from scipy.stats import qmc
         except ImportError:
-            raise ConfigError(f"{opt('design')} needs SciPy: {installing('design')}") from None
+            raise ConfigError(f"{opt('design')} needs SciPy: {installing('scipy')}") from None
         generator, dimensions = np.random.default_rng(seed), len(self.ranges)
         if self.kind == "sobol":
             # Whole powers of two keep the sequence balanced; what is too much is cut off.
@@ -289,7 +289,7 @@ def _parquet(path: Path) -> dict[str, Values]:
         from pyarrow import parquet
     except ImportError:
         raise ConfigError(
-            f"{opt('table', path)}: Parquet needs pyarrow: {installing('parquet')}"
+            f"{opt('table', path)}: Parquet needs pyarrow: {installing('pyarrow')}"
         ) from None
     try:
         names = parquet.read_schema(path).names

@@ -114,7 +114,7 @@ def plot_style() -> AbstractContextManager[None]:
     try:
         from matplotlib import rc_context
     except ImportError:
-        raise ConfigError(f"plots need matplotlib: {installing('plot')}") from None
+        raise ConfigError(f"plots need matplotlib: {installing('matplotlib')}") from None
     return rc_context(_STYLE)
 
 

@@ -116,7 +116,7 @@ def draw_scene(
     try:
         from plotly import graph_objects as go
     except ImportError:
-        raise ConfigError(f"a view needs plotly: {installing('view')}") from None
+        raise ConfigError(f"a view needs plotly: {installing('plotly')}") from None
     figure = go.Figure()
     remarks = []
     unit = spacing * 1e6

@@ -14,6 +14,14 @@ from tauslab.kernels.backends import BackendOptions, compilers, cpu
 from tauslab.kernels.backends.base import KernelSource
 from tauslab.kernels.backends.cache import cache_directory, compiled
 
+CXX_VERSIONS = {
+    "x86_64-conda-linux-gnu-g++ (conda-forge gcc 14.2.0) 14.2.0": "g++",
+    "g++-12 (SUSE Linux) 12.3.0": "g++",
+    "Debian clang version 14.0.6": "clang++",
+    "Cray clang version 17.0.1": "clang++",
+    "Intel(R) oneAPI DPC++/C++ Compiler 2025.0.0 (2025.0.0.20241008)": "icpx",
+}
+
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
@@ -89,12 +97,46 @@ def test_only_the_compiler_that_is_used_is_asked_for_its_version(monkeypatch):
     asked = []
     monkeypatch.setattr(compilers, "_version", lambda command: asked.append(command) or "1")
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.delenv("CXX", raising=False)
     compilers.host_compiler.cache_clear()
     try:
         assert compilers.host_compiler().name == "g++"
     finally:
         compilers.host_compiler.cache_clear()
     assert asked == [("/bin/g++", "--version")]
+
+
+@pytest.mark.parametrize("version", CXX_VERSIONS)
+def test_the_compiler_of_the_environment_comes_first_with_the_flags_of_its_family(
+    version, monkeypatch
+):
+    monkeypatch.setattr(compilers, "_version", lambda _: version)
+    monkeypatch.setattr("shutil.which", lambda name: f"/opt/{name}")
+    monkeypatch.setenv("CXX", "CC -m64")
+    first = next(compilers._each_compiler())
+    assert (first.name, first.command) == (CXX_VERSIONS[version], ("/opt/CC", "-m64"))
+    assert ("-fp-model=precise" in first.flags()) == (first.name == "icpx")
+
+
+def test_a_compiler_of_the_environment_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler -m64")
+    with pytest.raises(DeviceError, match="no program 'no-such-compiler'"):
+        next(compilers._each_compiler())
+
+
+def test_kernels_of_a_site_are_taken_and_never_written(tmp_path, monkeypatch):
+    """Files of a folder that other users may write are refused, since their code would run."""
+    site, own, key = tmp_path / "site", tmp_path / "own", "0" * 64
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(site))
+    made, _ = compiled(key, ".so", lambda out: out.write_text("binary"))
+    monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(own))
+    monkeypatch.setenv("TAUSLAB_SITE_CACHE", str(site))
+    assert compiled(key, ".so", lambda _: pytest.fail("compiled again")) == (made, True)
+    other, _ = compiled("1" * 64, ".so", lambda out: out.write_text("another"))
+    assert other.is_relative_to(own)
+    site.chmod(0o777)
+    with pytest.raises(OutputError, match="other users may write there"):
+        compiled(key, ".so", lambda out: out.touch())
 
 
 def test_flags_of_the_environment_come_last_and_make_another_library(monkeypatch):

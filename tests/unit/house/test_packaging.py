@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -124,4 +125,30 @@ def test_metadata(installed, tmp_path):
     version, extras, path = json.loads(done.stdout)
     assert Path(path).parent == installed
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    assert {"mpi", "cuda12", "cuda13", "dask", "plot", "zig", "test"} <= set(extras)
+    assert {"all", "mpi", "cuda12", "cuda13", "dask", "formats", "view", "zig", "test"} <= set(
+        extras
+    )
+
+
+def test_the_source_distribution_holds_what_packagers_need(tmp_path):
+    """Tests, pages, examples and job scripts, so that a packager can test what is built."""
+    source = tmp_path / "source"
+    ignored = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "data", "reference")
+    shutil.copytree(ROOT, source, ignore=ignored, symlinks=True)
+    build = "from setuptools.build_meta import build_sdist; print(build_sdist('..'))"
+    done = run(sys.executable, "-c", build, cwd=source)
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(tmp_path / done.stdout.split()[-1]) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    needed = {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "docs/index.md",
+        "examples/minde.toml",
+        "scripts/test",
+        "src/tauslab/kernels/csrc/ensemble/ssa.cc",
+        "tests/conftest.py",
+    }
+    assert needed <= inside, needed - inside
+    assert any(name.startswith("slurm/") for name in inside)

@@ -19,7 +19,6 @@ import numpy as np
 
 from tauslab.analysis.cme.states import OUTSIDE, StateSet
 from tauslab.base.arrays import FloatArray
-from tauslab.base.errors import ConfigError
 
 UNIT = 2.0**-53  # relative rounding of one operation
 CUT = 2e-17  # what the series leaves out of a distribution at most
@@ -34,19 +33,9 @@ _SOON, _PATIENCE = 1.0, 60.0  # seconds of the series, for which nothing is squa
 
 
 def require_scipy() -> Any:
-    """`scipy.sparse`.
+    """`scipy.sparse`, which takes a tenth of a second to load."""
+    from scipy import sparse
 
-    Raises
-    ------
-    ConfigError
-        SciPy is not installed.
-    """
-    try:
-        from scipy import sparse
-    except ImportError:
-        raise ConfigError(
-            'master equations need SciPy, which is not installed: pip install "tauslab[cme]"'
-        ) from None
     return sparse
 
 

@@ -1,4 +1,4 @@
-"""Commands that install the packages of an extra."""
+"""Commands that install packages that tauslab can do without."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 from tauslab.base.errors import ConfigError
 
 _PACKAGE = "tauslab"
-_MARKER = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def require_h5py(what: object) -> None:
@@ -19,14 +19,14 @@ def require_h5py(what: object) -> None:
         raise ConfigError(f"{what}: HDF5 files need h5py, which is not installed: pip install h5py")
 
 
-def installing(extra: str) -> str:
-    """The command that installs the packages of an extra.
+def installing(*packages: str) -> str:
+    """The command that installs packages, in the versions that tauslab asks for.
 
-    It names the packages and not the extra: so it also works where tauslab was installed from a
-    checkout, whose name no index may know.
+    It names the packages and not an extra of tauslab: so it also works where tauslab was installed
+    from a checkout, whose name no index may know.
 
-    >>> installing("plot")
-    "pip install 'matplotlib>=3.8'"
+    >>> installing("plotly")
+    "pip install 'plotly>=5.18'"
     """
     from importlib import metadata  # which loads what reads mail
 
@@ -34,10 +34,5 @@ def installing(extra: str) -> str:
         required = metadata.requires(_PACKAGE) or []
     except metadata.PackageNotFoundError:
         required = []
-    parts = (line.partition(";") for line in required)
-    words = [
-        shlex.quote(name.strip())
-        for name, _, marker in parts
-        if (found := _MARKER.search(marker)) and found[1] == extra
-    ]
-    return f"pip install {' '.join(words) or shlex.quote(f'.[{extra}]')}"
+    wanted = {m[0]: line.partition(";")[0].strip() for line in required if (m := _NAME.match(line))}
+    return f"pip install {' '.join(shlex.quote(wanted.get(name, name)) for name in packages)}"

@@ -145,7 +145,10 @@ def _compilers() -> Facts:
 
 def _cuda() -> Facts:
     if importlib.util.find_spec("cupy") is None:
-        return {"devices": [], "note": f"no CuPy ({installing('cuda13')}, of CUDA 12 cupy-cuda12x)"}
+        return {
+            "devices": [],
+            "note": f"no CuPy ({installing('cupy-cuda13x')}, of CUDA 12 cupy-cuda12x)",
+        }
     import cupy
 
     facts: Facts = {"devices": [], "cupy": cupy.__version__}
@@ -176,7 +179,7 @@ def _cuda_version(number: int) -> str:
 def _mpi() -> Facts:
     """Facts of mpi4py without starting MPI, which fails on some login nodes."""
     if importlib.util.find_spec("mpi4py") is None:
-        return {"note": f"no mpi4py ({installing('mpi')})"}
+        return {"note": f"no mpi4py ({installing('mpi4py', 'mpich')})"}
     import mpi4py
 
     starts = mpi4py.rc.initialize
@@ -281,7 +284,7 @@ _LINES: dict[str, tuple[str, Callable[[Facts], list[str]]]] = {
         "compilers",
         lambda f: (
             [f"{c['name']}: {c['version']}" for c in f["found"]]
-            or [f"none: install g++ or clang++, or {installing('zig')}"]
+            or [f"none: install g++ or clang++, or {installing('ziglang')}"]
         ),
     ),
     "cuda": ("CUDA", _cuda_lines),

@@ -372,7 +372,7 @@ def world() -> Communicator:
         if importlib.util.find_spec("mpi4py") is None:
             raise ConfigError(
                 "this process was started by an MPI launcher but mpi4py is not installed: "
-                f"{installing('mpi')}"
+                f"{installing('mpi4py', 'mpich')}"
             )
         mpi = start_mpi()
         meet(mpi.COMM_WORLD, mpi, "tauslab")

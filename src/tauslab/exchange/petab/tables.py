@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tauslab.base.errors import ConfigError, ModelError, reason_of
+from tauslab.base.files.extras import installing
 from tauslab.exchange.petab.formulas import require_bounded
 from tauslab.exchange.petab.likelihood import NOISES, SCALES, check_prior
 from tauslab.formats.sbml.reader import read_sbml_text
@@ -99,7 +100,7 @@ def petab_version_1() -> Any:
             return importlib.import_module("petab.v1")
     except ImportError:
         raise ConfigError(
-            'PEtab needs the package petab, which is not installed: pip install "tauslab[petab]"'
+            f"PEtab needs the package petab, which is not installed: {installing('petab')}"
         ) from None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tauslab.base.errors import ConfigError, ModelError
+from tauslab.base.files.extras import installing
 from tauslab.base.interrupts import ends_at_once
 from tauslab.formats.sbml.text import read_text, scan
 
@@ -130,7 +131,8 @@ def read_experiment(path: Path, label: str) -> Experiment:
         libsedml = importlib.import_module("libsedml")
     except ImportError:
         raise ConfigError(
-            'SED-ML needs python-libsedml, which is not installed: pip install "tauslab[sedml]"'
+            "SED-ML needs python-libsedml, which is not installed: "
+            f"{installing('python-libsedml', 'python-libcombine')}"
         ) from None
     text = read_text(path)
     scan(text, label)

@@ -74,18 +74,40 @@ def _temporary_folder() -> Path:
     return _own(folder)
 
 
+def site_cache() -> Path | None:
+    """``$TAUSLAB_SITE_CACHE``: kernels that a site compiled for all its users, only read here.
+
+    Raises
+    ------
+    OutputError
+        It belongs neither to root nor to this user, or others may write there.
+    """
+    given = os.environ.get("TAUSLAB_SITE_CACHE", "")
+    if not given or not Path(given).is_dir():
+        return None
+    return _trusted(Path(given), {0, os.getuid()})
+
+
 def _own(folder: Path) -> Path:
     """The folder, made if it is not there, which nobody else may write."""
     try:
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.stat()
     except OSError as error:
         raise _unusable(folder, error.strerror) from None
-    if found.st_uid != os.getuid():
+    return _trusted(folder, {os.getuid()})
+
+
+def _trusted(folder: Path, owners: set[int]) -> Path:
+    """The folder, which belongs to one of `owners`, and which nobody else may write."""
+    try:
+        status = folder.stat()
+    except OSError as error:
+        raise _unusable(folder, error.strerror) from None
+    if status.st_uid not in owners:
         raise _unusable(folder, "it belongs to another user, whose code would run here")
-    if found.st_mode & _OTHERS_WRITE:
+    if status.st_mode & _OTHERS_WRITE:
         raise OutputError(
             f"compiled kernels cannot be kept in {folder}: other users may write there, and their "
             f"code would run here; take that away (chmod go-w {shlex.quote(str(folder))}), or set "
@@ -158,18 +180,24 @@ def require_room(folder: Path) -> None:
 def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
     """Path of the entry `key`, and whether it was there.
 
-    `build` writes the binary to the path it is given. Where the user's cache folder has no space
-    for it, as in a home over quota, the one under the temporary folder takes it.
+    An entry of the site's cache comes first. `build` writes the binary to the path it is given.
+    Where the user's cache folder has no space for it, as in a home over quota, the one under the
+    temporary folder takes it.
 
     Raises
     ------
     OutputError
-        The folder of the cache cannot be written.
+        The folder of the cache cannot be written, or the site's cannot be trusted.
     """
+    site = site_cache()
+    if site is not None:
+        path, there = _entry(site, key, suffix, {0, os.getuid()})
+        if there:
+            return path, True
     root = cache_directory()
-    found, there = _entry(root, key, suffix)
+    path, there = _entry(root, key, suffix, {os.getuid()})
     if there:
-        return found, True
+        return path, True
     try:
         require_room(root)
     except OSError as error:
@@ -179,18 +207,21 @@ def compiled(key: str, suffix: str, build: Callable[[Path], None]) -> tuple[Path
     return _compiled_in(root, key, suffix, build)
 
 
-def _entry(root: Path, key: str, suffix: str) -> tuple[Path, bool]:
-    """Path of an entry in a cache, and whether it is there."""
+def _entry(root: Path, key: str, suffix: str, owners: set[int]) -> tuple[Path, bool]:
+    """Path of an entry in a cache of `owners`, and whether it is there."""
     folder = root / key[:2]
     path = folder / f"{key}{suffix}"
-    return path, folder.is_dir() and _intact(_own(folder) / path.name, path.with_suffix(".sha256"))
+    there = folder.is_dir() and _intact(
+        _trusted(folder, owners) / path.name, path.with_suffix(".sha256")
+    )
+    return path, there
 
 
 def _compiled_in(
     root: Path, key: str, suffix: str, build: Callable[[Path], None]
 ) -> tuple[Path, bool]:
     """`compiled`, of one cache."""
-    path, there = _entry(root, key, suffix)
+    path, there = _entry(root, key, suffix, {os.getuid()})
     if there:
         return path, True
     folder, check = path.parent, path.with_suffix(".sha256")

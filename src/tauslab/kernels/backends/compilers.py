@@ -38,6 +38,7 @@ FLAGS = ("-std=c++17", "-O3", NATIVE, "-ffp-contract=off", "-fno-exceptions", "-
 # For our tests.  A user's compiler may know warnings that ours does not; they must not stop a run.
 STRICT = ("-Wall", "-Wextra", "-Werror")
 _CLANG_FLAGS = ("-Wno-pass-failed",)  # "loop not unrolled" is advice, not a fault
+_INTEL_FLAGS = (*_CLANG_FLAGS, "-fp-model=precise")  # icpx reorders sums by default
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Compiler:
 
     def flags(self) -> tuple[str, ...]:
         """All flags, without input and output."""
-        extra = () if self.name == "g++" else _CLANG_FLAGS
+        extra = {"g++": (), "icpx": _INTEL_FLAGS}.get(self.name, _CLANG_FLAGS)
         language = ("-x", "c++") if self.name == "zig" else ()
         return (*FLAGS, *extra, *language, *chosen_flags())
 
@@ -72,11 +73,18 @@ def chosen_flags() -> tuple[str, ...]:
 
 @cache
 def find_compilers() -> tuple[Compiler, ...]:
-    """Usable compilers, best first: g++, clang++, then the compiler of the ``zig`` extra."""
+    """Usable compilers, best first: ``$CXX``, g++, clang++, the compiler of the ``zig`` extra.
+
+    Raises
+    ------
+    DeviceError
+        ``$CXX`` names a program that is not there.
+    """
     return tuple(_each_compiler())
 
 
 def _each_compiler() -> Iterator[Compiler]:
+    yield from _compiler_of_environment()
     for name in ("g++", "clang++"):
         path = shutil.which(name)
         if path is not None:
@@ -88,6 +96,31 @@ def _each_compiler() -> Iterator[Compiler]:
         yield Compiler("zig", zig, _version((*zig, "--version")))
 
 
+def _compiler_of_environment() -> Iterator[Compiler]:
+    """``$CXX``, which conda's compilers, Cray's and Intel's modules set; with its arguments."""
+    given = os.environ.get("CXX", "").strip()
+    if not given:
+        return
+    try:
+        program, *arguments = shlex.split(given)
+    except ValueError:
+        raise ConfigError(f"CXX = {given!r}: a quotation has no end") from None
+    path = shutil.which(program)
+    if path is None:
+        raise DeviceError(
+            f"CXX = {given!r}, but there is no program {program!r}: correct or unset CXX"
+        )
+    version = _version((path, *arguments, "--version"))
+    yield Compiler(_family(version), (path, *arguments), version)
+
+
+def _family(version: str) -> str:
+    """The family of a compiler, whose flags it takes, by the first line of its ``--version``."""
+    if "intel" in version.lower():
+        return "icpx"
+    return "clang++" if "clang" in version.lower() else "g++"
+
+
 @cache
 def host_compiler() -> Compiler:
     """The best compiler of this machine.
@@ -95,13 +128,13 @@ def host_compiler() -> Compiler:
     Raises
     ------
     DeviceError
-        There is none.
+        There is none, or ``$CXX`` names a program that is not there.
     """
     best = next(_each_compiler(), None)
     if best is None:
         raise DeviceError(
             "the cpu device needs a C++ compiler: install g++ or clang++, "
-            f"or `{installing('zig')}`, which brings one"
+            f"or `{installing('ziglang')}`, which brings one"
         )
     return best
 

@@ -464,7 +464,7 @@ def _what_is_there(available: int) -> str:
     if available:
         return f"this process sees {available} ({', '.join(map(str, range(available)))})"
     if importlib.util.find_spec("cupy") is None:
-        return f"CuPy is not installed ({installing('cuda13')}, of CUDA 12 cupy-cuda12x)"
+        return f"CuPy is not installed ({installing('cupy-cuda13x')}, of CUDA 12 cupy-cuda12x)"
     return "no CUDA device or driver was found"
 
 

@@ -163,7 +163,7 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise ConfigError(
-            f"reading this kind of label volume needs {name}: {installing('labels')}"
+            f"reading this kind of label volume needs {name}: {installing(name)}"
         ) from None
 
 

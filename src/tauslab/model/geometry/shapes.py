@@ -188,7 +188,7 @@ def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
         from scipy import ndimage
     except ImportError:
         raise ConfigError(
-            f"growing and shrinking masks needs scipy: {installing('geometry')}"
+            f"growing and shrinking masks needs scipy: {installing('scipy')}"
         ) from None
     if neighbours not in (6, 18, 26):
         raise ModelError(f"neighbours = {neighbours}: a site has 6, 18 or 26")

@@ -9,23 +9,23 @@ import pytest
 from tauslab.base.files import extras
 
 
-def test_an_extra_becomes_its_packages():
-    assert extras.installing("plot") == "pip install 'matplotlib>=3.8'"
-    assert extras.installing("mpi") == "pip install 'mpi4py>=4.1' 'mpich>=4.3'"
+def test_packages_are_named_with_the_versions_that_are_needed():
+    assert extras.installing("plotly") == "pip install 'plotly>=5.18'"
+    assert extras.installing("mpi4py", "mpich") == "pip install 'mpi4py>=4.1' 'mpich>=4.3'"
 
 
 @pytest.mark.parametrize("known", [None, ["numpy>=1"], ['x>=1; python_version < "4"']])
-def test_what_nothing_is_known_of_comes_from_the_checkout(monkeypatch, known):
+def test_a_package_of_which_nothing_is_known_is_named_alone(monkeypatch, known):
     def requires(name):
         if known is None:
             raise metadata.PackageNotFoundError(name)
         return known
 
     monkeypatch.setattr(metadata, "requires", requires)
-    assert extras.installing("plot") == "pip install '.[plot]'"
+    assert extras.installing("plotly") == "pip install plotly"
 
 
-def test_markers_of_other_extras_are_left_out(monkeypatch):
+def test_options_and_markers_of_a_requirement(monkeypatch):
     lines = ["a; extra == 'one'", 'b[c]>=2; python_version > "3" and extra == "two"', "d"]
     monkeypatch.setattr(metadata, "requires", lambda _: lines)
-    assert extras.installing("two") == "pip install 'b[c]>=2'"
+    assert extras.installing("a", "b") == "pip install a 'b[c]>=2'"
