@@ -58,7 +58,7 @@ class RunFunction(Protocol[P, Q]):
         device: Device = ...,
         output: Name | Output | None = ...,
         resume: bool = ...,
-        quiet: bool = ...,
+        quiet: bool | None = ...,
         comm: Any = ...,
     ) -> Result | LatticeResult: ...
 

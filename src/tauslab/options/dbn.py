@@ -70,7 +70,7 @@ class DbnChoices:
         False, "go on with a stopped build", flag="--resume", group="output",
         action="store_true", doc="Go on with a build that was stopped.",
     )  # fmt: skip
-    quiet: bool = quiet_option()
+    quiet: bool | None = quiet_option()
     counting: Counts = option(
         "auto", "on a GPU: in the blocks that integrate", flag="--counting", choices=COUNTINGS,
         check=word(*COUNTINGS),

@@ -116,7 +116,7 @@ class CommonChoices:
         check=whole(1, 2**31 - 1),
         doc="Trajectories in a storage block, the unit of writing and resuming.",
     )  # fmt: skip
-    quiet: bool = quiet_option()
+    quiet: bool | None = quiet_option()
 
 
 @declared

@@ -136,7 +136,7 @@ class LatticeChoices:
         False, "complete an unfinished file", flag="--resume", group="output",
         action="store_true", doc="Complete a file that a run left unfinished.",
     )  # fmt: skip
-    quiet: bool = quiet_option()
+    quiet: bool | None = quiet_option()
 
 
 @declared

@@ -141,7 +141,7 @@ def test_other_libraries_see_summaries(tmp_path):
     for result in (swept, memory):
         with result.to_xarray() as dataset:
             array = dataset["first-passage:X:20"]
-            assert array.dims == ("point", "trajectory")
+            assert array.dims == ("k", "trajectory")
             assert np.array_equal(array.values, result.summary("first-passage:X:20"))
         lazy = result.to_dask("summary/maximum:Y")
         assert np.array_equal(lazy.compute(), result.summary("maximum"))

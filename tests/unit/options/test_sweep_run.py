@@ -200,15 +200,17 @@ def test_results_of_a_sweep_by_species_and_time(run):
         result.grid(np.zeros(5))
 
 
-def test_xarray_has_the_swept_values_along_the_points(run, tmp_path):
+def test_xarray_has_a_dimension_for_each_swept_name(run, tmp_path):
     kinds = "trajectories,statistics,final"
     memory = run(n=20, sweep=GRID, record=kinds)
     dataset = memory.to_xarray()
-    assert dataset["counts"].dims == ("point", "trajectory", "time", "species")
-    assert dataset["mean"].dims == ("point", "time", "species")
-    assert dataset["k"].dims == ("point",)
+    assert dataset["counts"].dims == ("k", "X", "trajectory", "time", "species")
+    assert dataset["mean"].dims == ("k", "X", "time", "species")
     # X is a species; as a coordinate it keeps its name.
-    assert dataset["X"].values.tolist() == [0, 10] * 3
+    assert dataset["X"].values.tolist() == [0, 10]
+    for point in range(6):
+        values = {name: column[point] for name, column in memory.points.items()}
+        assert np.array_equal(dataset["counts"].sel(values), memory.counts()[point])
     with run(n=20, sweep=GRID, record=kinds, output=tmp_path / "a.h5") as result:
         stored = result.to_xarray()
         for name in ("counts", "final", "mean"):
@@ -216,6 +218,9 @@ def test_xarray_has_the_swept_values_along_the_points(run, tmp_path):
             assert np.array_equal(stored[name].values, dataset[name].values)
         assert np.array_equal(stored["k"].values, dataset["k"].values)
         stored.close()
+        assert result.digest() == memory.digest()
+    repeated = run(n=2, sweep={"k": [1.0, 1.0], "X": [0, 1]})
+    assert repeated.to_xarray()["counts"].dims[0] == "point"
 
 
 def test_dask_reads_a_sweep(run, tmp_path):

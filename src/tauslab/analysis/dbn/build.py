@@ -91,10 +91,10 @@ def _build(
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
         each = -(-options.samples // comm.size)
-        with telling_of_compilers(quiet=options.quiet or comm.rank > 0):
+        with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
             engine = in_turn(comm, lambda: engine_of(task, backend, each, task.counting))
         agree(comm, lambda: _require_counting(options, engine))
-        if comm.rank == 0 and not options.quiet:
+        if comm.rank == 0 and options.quiet is False:
             for layout in layout_row(engine).values():
                 print(f"layout {layout}", flush=True)  # noqa: T201
         plan = on_root(comm, lambda: plan_of(task, engine, held[0], comm.size))

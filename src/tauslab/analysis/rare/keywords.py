@@ -115,7 +115,7 @@ class RareKeywords:
     output: Name | None = output_option(
         "File to write, which must be new; or `RareResult.save` it later."
     )
-    quiet: bool = quiet_option()
+    quiet: bool | None = quiet_option()
     comm: Any = comm_option()
 
 

@@ -151,7 +151,7 @@ class SensitivityKeywords(DerivativeKeywords):
     output: Name | None = output_option(
         "File to write, which must be new; or `SensitivityResult.save` it later."
     )
-    quiet: bool = quiet_option()
+    quiet: bool | None = quiet_option()
 
 
 @declared

@@ -51,7 +51,7 @@ def _job(arguments: argparse.Namespace) -> tuple[Network, DbnOptions]:
     network = read_telling(arguments.model, ignored if arguments.quiet else print)
     options = _options(arguments, network)
     if options.output is not None:
-        tell_what_begins(options.output, resume=options.resume, quiet=options.quiet)
+        tell_what_begins(options.output, resume=options.resume, quiet=bool(options.quiet))
     return network, options
 
 

@@ -37,7 +37,7 @@ def process_rdme(arguments: argparse.Namespace) -> None:
     with telling_warnings(comm.rank):
         model, options = agree(comm, lambda: _lattice_job(arguments))
         if comm.rank == 0 and options.output is not None:
-            tell_what_begins(options.output, resume=options.resume, quiet=options.quiet)
+            tell_what_begins(options.output, resume=options.resume, quiet=bool(options.quiet))
         tell = ignored if arguments.quiet else print
         result = run_lattice(model, options, comm, stop, tell)
     if comm.rank == 0 and not arguments.quiet:

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from html import escape, unescape
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
@@ -66,6 +67,9 @@ class _State:
     def percent(self) -> int:
         """Whole per cent, rounded down: 100 only when all is done."""
         return 100 * self.done // self.total if self.total else 100
+
+
+PATIENCE = 2.0  # seconds that a program waits without a word
 
 
 class _LogLines:
@@ -167,6 +171,16 @@ def in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
+def _display(stream: TextIO | None, description: str, total: int, interval: float) -> _Display:
+    """A bar in a notebook and on a terminal, else lines."""
+    out = sys.stderr if stream is None else stream
+    if stream is None and in_notebook():
+        return _NotebookBar(description)
+    if out.isatty():
+        return _Bar(out, description, total)
+    return _LogLines(out, description, interval)
+
+
 class Progress:
     """Shows how many of `total` trajectories are done; a context manager.
 
@@ -179,7 +193,8 @@ class Progress:
     comm_rank
         Rank of this process.
     quiet
-        Show nothing.
+        True: show nothing. None: show nothing in the first two seconds, and nothing at all of what
+        is done by then. False: show it from the start.
     description
         Put before the figures: the model's name.
     unit
@@ -200,7 +215,7 @@ class Progress:
         total: int,
         comm_rank: int = 0,
         *,
-        quiet: bool = False,
+        quiet: bool | None = False,
         description: str = "run",
         unit: str = "trajectories",
         work: str = "events",
@@ -213,21 +228,16 @@ class Progress:
         self._state, self._clock = _State(total, started_at, unit, work), clock
         self._began = clock()
         self._display: _Display | None = None
-        if comm_rank == 0 and not quiet:
-            out = sys.stderr if stream is None else stream
-            if stream is None and in_notebook():
-                self._display = _NotebookBar(description)
-            elif out.isatty():
-                self._display = _Bar(out, description, total)
-            else:
-                self._display = _LogLines(out, description, interval)
+        self._opening: Callable[[], _Display] | None = None
+        if comm_rank == 0 and quiet is not True:
+            self._opening = partial(_display, stream, description, total, interval)
+            self._after = self._began + (PATIENCE if quiet is None else 0.0)
+            self._open_display()
 
     def update(self, done: int, events: int) -> None:
         """Say how many trajectories are done in all, and how many events this run has fired."""
         self._state.done, self._state.events, self._state.running = done, events, 0
-        self._state.seconds = self._clock() - self._began
-        if self._display is not None:
-            self._display.show(self._state)
+        self._show()
 
     def expect(self, events: float, last_time: float) -> None:
         """Say how many events the run may have (0: not known), and its last sample time."""
@@ -236,16 +246,24 @@ class Progress:
     def running(self, events: int, reached: float) -> None:
         """Say how many events launches that run have fired, and the latest time they reached."""
         self._state.running, self._state.reached = events, reached
-        self._state.seconds = self._clock() - self._began
-        if self._display is not None:
-            self._display.show(self._state)
+        self._show()
 
     def close(self) -> None:
         """Show the last figures; a second call does nothing."""
         self._state.seconds = self._clock() - self._began
         if self._display is not None:
             self._display.finish(self._state)
-            self._display = None
+        self._display = self._opening = None
+
+    def _show(self) -> None:
+        self._state.seconds = self._clock() - self._began
+        self._open_display()
+        if self._display is not None:
+            self._display.show(self._state)
+
+    def _open_display(self) -> None:
+        if self._opening is not None and self._clock() >= self._after:
+            self._display, self._opening = self._opening(), None
 
     def __enter__(self) -> Self:
         """Use as a context."""

@@ -11,11 +11,13 @@ from tauslab.options.values.definition import option
 from tauslab.options.values.texts import assignments, by_name
 
 
-def quiet_option() -> bool:
-    """Silence of a job: the default in Python, where the command line shows progress."""
+def quiet_option() -> bool | None:
+    """Silence of a job; in Python by default of one that is over within two seconds."""
     return option(
-        True, "no progress and no summary", flag="--quiet", group="output", action="store_true",
-        command_default=False, doc="Show no progress.",
+        None, "no progress and no summary", flag="--quiet", group="output", action="store_true",
+        command_default=False,
+        doc="``True``: show no progress. ``False``: show progress and choices from the start, as "
+        "the command does. By default progress is shown after two seconds.",
     )  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def open_workers(options: Options, stop: Callable[[], bool]) -> Iterator[Workers
             cluster.adapt(minimum=fewest, maximum=most)
         queued = chosen.scheduler == "slurm"
         workers = Workers(client, stop, most=most if scaled else 0, queued=queued)
-        if not options.quiet and client.dashboard_link:
+        if options.quiet is False and client.dashboard_link:
             print(f"dashboard: {client.dashboard_link}", file=sys.stderr, flush=True)
         workers.wait_for_one()
         yield workers

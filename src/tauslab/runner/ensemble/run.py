@@ -63,7 +63,7 @@ def opened(network: Network, options: Options, comm: Communicator) -> Iterator[S
     task = agreed_task(lambda: prepare_task(network, options), comm)
     began = time.perf_counter()
     with devices(options.device, options.threads, comm) as backend:
-        with telling_of_compilers(quiet=options.quiet or comm.rank > 0):
+        with telling_of_compilers(quiet=options.quiet is not False or comm.rank > 0):
             task, engine = ready(task, backend, comm)
             reductions = in_turn(comm, lambda: build_reductions(task, backend))
         compiled = time.perf_counter() - began
@@ -105,7 +105,7 @@ def ready(task: Task, backend: Backend, comm: Communicator) -> tuple[Task, Engin
 
         task = with_solver(task, backend, comm)
     engine = in_turn(comm, lambda: task.engine(backend, pilot, comm.size))
-    tell = task.options.verbose and not task.options.quiet
+    tell = task.options.verbose and task.options.quiet is False
     if comm.rank == 0 and tell:
         for layout in layout_row(engine).values():
             print(f"layout {layout}", flush=True)

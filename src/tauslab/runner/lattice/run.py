@@ -211,7 +211,7 @@ def _run(
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
     assert options.seed is not None
-    share, quiet = options.share_gpu, options.quiet or comm.rank > 0
+    share, quiet = options.share_gpu, options.quiet is not False or comm.rank > 0
     with devices(options.device, options.threads, comm, share=share) as backend:
         agree(comm, lambda: _check_devices(backend, comm, options))
         on_host = not backend.identity()

@@ -22,7 +22,7 @@ from tauslab.options.record import quantity_of
 from tauslab.store.format.flat import FlatRows
 from tauslab.store.results import columns
 from tauslab.store.results.columns import texts
-from tauslab.store.results.result import Result
+from tauslab.store.results.recorded import Recorded
 
 # The version of the file format whose fields are covered: later ones are not, so that
 # the digest of a run stays what it was.
@@ -63,7 +63,7 @@ _DERIVED = ("mean", "variance")
 Lines = list[tuple[str, str]]
 
 
-def digest_lines(result: Result, species: Sequence[str] | None = None) -> Lines:
+def digest_lines(result: Recorded, species: Sequence[str] | None = None) -> Lines:
     """Name and SHA-256 of every dataset that counts.
 
     Parameters
@@ -107,7 +107,7 @@ def digest_total(lines: Lines) -> str:
     ).hexdigest()
 
 
-def _choose(result: Result, species: Sequence[str] | None) -> list[str]:
+def _choose(result: Recorded, species: Sequence[str] | None) -> list[str]:
     """Chosen species in the order of the file, which does not depend on how they were named."""
     for name in species or ():
         if name not in result.species:
@@ -118,7 +118,7 @@ def _choose(result: Result, species: Sequence[str] | None) -> list[str]:
     return [name for name in result.species if species is None or name in species]
 
 
-def _names(result: Result, chosen: list[str], *, species_only: bool) -> Iterator[str]:
+def _names(result: Recorded, chosen: list[str], *, species_only: bool) -> Iterator[str]:
     for covered in _COVERED:
         if covered == "statistics/histogram":
             for key in [f"{covered}/{species}" for species in chosen]:

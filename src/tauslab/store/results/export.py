@@ -194,7 +194,16 @@ def _with_points(dataset: xarray.Dataset, result: Recorded) -> xarray.Dataset:
     taken = set(map(str, (*dataset.variables, *dataset.dims)))
     points = tuple(result.points)
     names = dict(zip(points, columns.apart(points, taken, "swept"), strict=True))
-    return dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})
+    dataset = dataset.assign_coords({names[k]: ("point", v) for k, v in result.points.items()})
+    axes = list(names.values())
+    if "grid" not in result.attributes:
+        return dataset
+    index = dataset.set_index(point=axes)
+    if index.indexes["point"].has_duplicates:
+        return dataset
+    if len(axes) == 1:
+        return dataset.swap_dims({"point": axes[0]})
+    return index.unstack("point").transpose(*axes, ...)
 
 
 def _open(result: Recorded) -> xarray.Dataset:

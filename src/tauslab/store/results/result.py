@@ -59,14 +59,33 @@ class Result(EnsembleData):
         at = float(self.times[-1]) if t is None else t
         return modes_at(self, name, at, alpha)
 
+    def digest(self) -> str:
+        """SHA-256 of the samples and sums, the total that ``tauslab digest`` prints of the file.
+
+        Equal if and only if two results are equal, on any device and number of ranks.
+
+        Raises
+        ------
+        InputFileError
+            The result is unfinished.
+        """
+        from tauslab.store.results.digest import digest_lines, digest_total
+
+        return digest_total(digest_lines(self))
+
     # --- other libraries ---
 
     def to_xarray(self, *, chunked: bool = False) -> xarray.Dataset:
         """All of it as an `xarray.Dataset` with dimensions trajectory, time, species, observable.
 
-        From a file nothing is read before it is used. With `chunked`, what has a row per
-        trajectory comes as dask arrays, so that computing with it needs not all of it in memory;
-        a result in memory stays as it is. Close the dataset when done with it.
+        A sweep over all combinations of distinct values has a dimension per swept name, so that
+        ``dataset.sel(k_on=0.01, k_off=0.1)`` takes a point; another sweep has the dimension
+        ``point``, with the swept values as coordinates on it.
+
+        From a file nothing is read before it is used, except that a sweep over several names is
+        read at once unless `chunked`. With `chunked`, what has a row per trajectory comes as dask
+        arrays, so that computing with it needs not all of it in memory; a result in memory stays
+        as it is. Close the dataset when done with it.
         """
         from tauslab.store.results import export
 

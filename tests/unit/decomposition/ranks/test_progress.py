@@ -71,6 +71,18 @@ def test_silence(clock, options):
     assert log.getvalue() == ""
 
 
+def test_a_program_sees_progress_after_two_seconds_and_none_of_a_short_run(clock):
+    log = io.StringIO()
+    with Progress(10, quiet=None, stream=log, clock=clock, interval=0.0) as progress:
+        clock.now += 1.9
+        progress.update(5, 5)
+    assert log.getvalue() == ""
+    with Progress(10, quiet=None, stream=log, clock=clock, interval=0.0) as progress:
+        clock.now += 2.1
+        progress.update(5, 5)
+    assert [line.split()[1] for line in log.getvalue().splitlines()] == ["5/10", "5/10"]
+
+
 def test_close_twice_writes_one_last_line(clock):
     log = io.StringIO()
     progress = Progress(10, stream=log, clock=clock)

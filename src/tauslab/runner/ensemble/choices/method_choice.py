@@ -98,7 +98,7 @@ def with_method(task: NetworkTask, backend: Backend, comm: Communicator) -> Netw
 def with_choice(task: NetworkTask, choice: MethodChoice, *, tell: bool) -> NetworkTask:
     """The task with the chosen method in place of ``auto``; says so with `tell`."""
     options = task.options
-    if tell and not options.quiet:
+    if tell and options.quiet is False:
         why = f": {choice.reason}" if options.verbose else ""
         print(f"method: {_NAMES[choice.method]}{why}", flush=True)
     chosen = replace(options, method=turned_into(choice.method, options.method))

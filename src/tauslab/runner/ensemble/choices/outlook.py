@@ -150,7 +150,7 @@ def sentence(task: Task, found: Outlook) -> str:
 
 def _tell(task: Task, text: str) -> None:
     """Print it as progress, or warn a program that asked for none."""
-    if not task.options.quiet:
+    if task.options.quiet is False:
         sys.stderr.write(f"tauslab: {text}\n")
         sys.stderr.flush()
     elif task.options.from_python:

@@ -70,7 +70,7 @@ def with_pilot(task: NetworkTask, pilot: Pilot | None, *, tell: bool) -> Network
     selector = selector_after(task.lowered, task.selector, pilot)
     if selector == task.selector:
         return task
-    if tell and options.verbose and not options.quiet:
+    if tell and options.verbose and options.quiet is False:
         candidates, bounds = pilot.work
         counted = f"{candidates:.3g} candidates and {bounds:.2g} bounds an event in the pilot"
         print(f"selector: {selector} ({counted})", flush=True)

@@ -80,7 +80,7 @@ def wants_solver(task: OdeTask) -> bool:
 def with_chosen_solver(task: OdeTask, choice: MethodChoice, *, tell: bool) -> OdeTask:
     """The task with the solver in place of ``auto``; says so with `tell`."""
     options = task.options
-    if tell and not options.quiet:
+    if tell and options.quiet is False:
         why = f" ({choice.reason})" if options.verbose else ""
         print(f"solver: {choice.method}{why}", flush=True)
     method = with_choices(options.method, solver=choice.method)

@@ -19,6 +19,8 @@ from tauslab.options.values.definition import values_in
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.checking.opening import METHOD_OF_LATTICES, kind_of, open_hdf5
 from tauslab.store.hdf5.disk import Disk, publish
+from tauslab.store.results.digest import digest_total
+from tauslab.store.results.lattice.digest import lattice_digest_lines
 from tauslab.store.results.lattice.recorded import FloatArray, IntArray, RecordedLattice
 from tauslab.store.results.lattice.tables import (
     ensemble_of,
@@ -213,6 +215,16 @@ class LatticeResult(RecordedLattice):
                 "output= to use its result in another process"
             )
         return LatticeResult, (self.path.absolute(), self.replica, self.point)
+
+    def digest(self) -> str:
+        """SHA-256 of all replicas and points, the total that ``tauslab digest`` prints.
+
+        Raises
+        ------
+        InputFileError
+            The result is unfinished.
+        """
+        return digest_total(lattice_digest_lines(self.path))
 
     # ---------------------------------------------------------------- other libraries
 
