@@ -156,37 +156,36 @@ def _parameter(parameter: inspect.Parameter) -> str:
 # ---------------------------------------------------------------- the command line
 
 _INTRO = """\
-`tauslab COMMAND --help` tells the same. What stands in brackets is the default. Exit codes: 0 done,
-1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted before there was
-anything to resume.
+`tauslab COMMAND --help` prints the same. Defaults are in parentheses. Exit codes: 0 done,
+1 failure, 2 bad input, 75 stopped early and can be resumed, 130 interrupted with nothing to
+resume.
 
 Under `mpirun` or `srun` a command runs on all ranks. In Python, `run` and `rdme` are
-[`tauslab.run`]({run}): its keywords are the options, with `_` for `-`; options of a method, a device,
-an output file and of Dask are fields of the objects `tauslab.SSA`, `tauslab.TauLeaping`,
+[`tauslab.run`]({run}), whose keywords are the options with `_` for `-`. Options of a method, a
+device, an output file and Dask are fields of `tauslab.SSA`, `tauslab.TauLeaping`,
 `tauslab.Auto`, `tauslab.ODE`, `tauslab.CPU`, `tauslab.GPU`, `tauslab.Output` and `tauslab.Dask`.
 `--molecules` is [`tauslab.in_molecules`]({molecules}), `dbn` is
-[`tauslab.dbn.build`]({build}). `--max-time` has no counterpart."""
+[`tauslab.dbn.build`]({build}). `--max-time` has no keyword."""
 _COMMAND_PAGES = {
-    "run": ("tau-leaping", "ode", "sweeps", "summaries", "large-networks", "convergence",
-            "clusters", "dask"),
-    "rdme": ("lattices", "rdme", "halo"),
+    "run": ("run", "sweeps", "tau-leaping", "ode", "large-networks", "clusters"),
+    "rdme": ("lattices", "rdme"),
     "dbn": ("dbn", "ode"),
     "rare": ("rare-events",),
-    "filter": ("particles",),
+    "filter": ("inference",),
     "petab": ("petab",),
     "sensitivity": ("sensitivities",),
     "population": ("populations",),
     "info": ("file-format",),
-    "plot": ("summaries",),
-    "report": ("tables", "file-format"),
-    "export": ("tables", "lattices", "dbn"),
-    "digest": ("file-format",),
+    "plot": ("results",),
+    "report": ("results",),
+    "export": ("results", "lattices", "dbn"),
+    "digest": ("concepts",),
     "merge": ("clusters",),
     "check": ("sbml", "model-toml", "lattices"),
     "doctor": ("clusters",),
-    "slurm": ("slurm",),
-    "bench": ("benchmarks/README",),
-    "completion": ("tutorial",),
+    "slurm": ("clusters",),
+    "bench": ("speed",),
+    "completion": ("install",),
     "help": ("index",),
 }  # fmt: skip
 
