@@ -34,7 +34,36 @@ def written() -> dict[str, str]:
         for name, place in _places(page):
             places.setdefault(name, place)
     pages = {f"{page.stem}.md": _page(page, places) for page in PAGES}
-    return pages | {"command-line.md": _commands_page(places)}
+    return said_once(pages) | {"command-line.md": _commands_page(places)}
+
+
+_ITEM = re.compile(r"- \*\*(`.*?`)\*\*: (.*)")
+_LONG = 60  # characters of a description that is worth a link instead
+
+
+def said_once(pages: Mapping[str, str]) -> dict[str, str]:
+    """Replace what is said of a parameter by a link where another entry has said the same."""
+    first: dict[tuple[str, str], tuple[str, str, str]] = {}
+
+    def once(line: str, page: str, title: str) -> str:
+        item = _ITEM.fullmatch(line)
+        if item is None or len(item[2]) < _LONG:
+            return line
+        key = (item[1], re.sub(r"\]\([^)]*\)", "]", item[2]))
+        home, stem, heading = first.setdefault(key, (title, page, title))
+        if (stem, heading) == (page, title):
+            return line
+        place = f"{'' if stem == page else stem}#{anchor(heading)}"
+        return f"- **{item[1]}**: As for [`{home}`]({place})."
+
+    def shortened(page: str, text: str) -> str:
+        title, lines = "", []
+        for line in text.split("\n"):
+            title = line.lstrip("# ") if re.match(r"##+ ", line) else title
+            lines.append(once(line, page, title))
+        return "\n".join(lines)
+
+    return {page: shortened(page, text) for page, text in pages.items()}
 
 
 def _places(page: Page) -> Iterator[tuple[str, str]]:
@@ -63,8 +92,10 @@ def _page(page: Page, places: dict[str, str]) -> str:
         parts += [f"## {entry.title}"]
         if inspect.isclass(entry.object):
             parts += _class(entry, shown)
-        else:
+        elif entry.parameters:
             parts += [_signature(entry.call, entry.object), shown(_doc(entry.object), entry.title)]
+        else:
+            parts += [shown(_without_parameters(_doc(entry.object)), entry.title)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -109,6 +140,11 @@ def _members(made: type) -> Iterator[tuple[str, Any]]:
             member = member.__func__  # noqa: PLW2901 - what it wraps has the docstring
         if isinstance(member, property | cached_property) or inspect.isfunction(member):
             yield name, member
+
+
+def _without_parameters(docstring: str) -> str:
+    """The docstring of a function whose parameters other entries have."""
+    return re.sub(r"(?ms)^Parameters\n-+\n.*?(?=^\w+\n-+\n)", "", docstring)
 
 
 def _doc(thing: Any) -> str:

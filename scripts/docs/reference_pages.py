@@ -22,7 +22,7 @@ class Entry:
 
     `title` is its heading and `call` what a user types, `signature` all of it where not every
     parameter is for users; `made_by_user` False leaves out how a class is made that only tauslab
-    makes.
+    makes, `parameters` False what other entries of the page say of parameters.
     """
 
     object: Any
@@ -30,6 +30,7 @@ class Entry:
     call: str
     made_by_user: bool = True
     signature: str = ""
+    parameters: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
     "Lattice": ("type_number",),
     "Structure": ("families",),
     "DynamicNetwork": ("known",),
+    "RareResult": ("told",),
 }  # fmt: skip
 
 PAGES = (
@@ -81,7 +83,8 @@ PAGES = (
         "shapes are given as `[trajectory, time]`. `tauslab.Model` is a `Network` or a `Lattice`, `tauslab.AnyResult` a "
         "`Result`, a `LatticeResult`, a `DynamicNetwork`, a `RareResult`, a `FilterResult`, a `SensitivityResult` or a `PopulationResult`. The [command line](command-line.md) has the same options.",
         (
-            *_entries(ts.read, ts.run),
+            *_entries(ts.read),
+            Entry(ts.run, "tauslab.run", "tauslab.run", parameters=False),
             Entry(api.run_ensemble, "tauslab.run of a network", "tauslab.run"),
             Entry(run_on_lattice, "tauslab.run of a lattice", "tauslab.run"),
             *_entries(

@@ -136,8 +136,8 @@ class EnsembleChoices:
         0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
         metavar="N", stored=Stored(absent=0),
         check=unless_none(whole(0, MOST_POINTS - 1)),
-        doc="Number of the first point of a sweep: points 0 to 9 of a table of 100, and those from "
-        "10 on as a run with ``first_point=10``, are together those of one run.",
+        doc="Number of the first point of a sweep: a run of points 0 to 9 of a table of 100, and "
+        "one of the others with ``first_point=10``, have together the bits of one run.",
     )  # fmt: skip
     note: str = option(
         "", "remark to store in the file", flag="--note", group="output", metavar="TEXT",
@@ -159,7 +159,7 @@ class EnsembleChoices:
         type=count, metavar="N",
         doc="Add so many trajectories, at each point, to the finished result in `output`, as one "
         "run with all of them would have given it. `n` is not used; times, species, points of a "
-        "sweep and options of the method that are not given are those of the file.",
+        "sweep and options of the method that are not given are taken from the file.",
     )  # fmt: skip
     append_to: int | None = option(
         None, "add trajectories until a finished file has N", flag="--append-to", group="sampling",

@@ -164,7 +164,7 @@ class LatticeKeywords(PointsKeywords, LatticeChoices):
     )  # fmt: skip
     stop: Callable[[], bool] | None = option(
         None, doc="Asked twice a second; True, on any rank, ends the run with a checkpoint and "
-        "`StoppedEarly`, and ``resume=True`` goes on; without `output` nothing is left.",
+        "`StoppedEarly`, and ``resume=True`` continues; without `output` nothing is left.",
     )  # fmt: skip
     comm: Any = comm_option()
 

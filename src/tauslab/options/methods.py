@@ -106,7 +106,7 @@ class _Leaps(_Checked):
         flag="--post-leap-check", group="method",
         action="store_true", stored=Stored(),
         elsewhere="has nothing to check with {method}: use it with tau or auto",
-        doc="Check every leap after it was made, and shorten those in which a species changed by "
+        doc="Check every leap after it was made, and shorten leaps in which a species changed by "
         "more than `epsilon` allows. More accurate, and slower.",
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ class SSA(_Pilot):
         None, "how ssa selects the next reaction", flag="--selector", group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
-        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is found; "
+        doc="``linear``, ``tree``, ``pdm`` or ``rssa``, how the next reaction is selected; "
         "all draw from the same distribution. By default the network decides, or its pilot: see "
         "docs/large-networks.md.",
     )  # fmt: skip

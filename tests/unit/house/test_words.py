@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import reference
 from places import ROOT
 
 from tauslab.cli import main as cli
@@ -33,6 +34,10 @@ PAGES = sorted(
 def used(text: str) -> list[str]:
     """Words of the list in a text, outside of code and addresses."""
     return WORDS.findall(CODE.sub("", text))
+
+
+def test_words_of_the_reference():
+    assert {name: used(text) for name, text in reference.written().items() if used(text)} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -103,7 +103,7 @@ class HiddenKeywords(DataKeywords):
     )  # fmt: skip
     checkpoint: Name | None = checkpoint_option(
         ", after a row of data or a step of a chain, and at the end. Where it is there already, "
-        "the call goes on from it, with the bits of one that was never ended; one of another call "
+        "the call continues from it, with the bits of an uninterrupted one; one of another call "
         "is refused."
     )
     checkpoint_every: float = checkpoint_every_option()
@@ -175,7 +175,7 @@ class ChainKeywords(HiddenKeywords):
     )  # fmt: skip
     warm_up: int = option(
         500, type=count, check=whole(0, _MOST),
-        doc="Steps before those, in which the proposal adapts.",
+        doc="Steps before these, in which the proposal adapts.",
     )  # fmt: skip
     chains: int | None = option(
         None, type=count, check=whole(1, 10**6),

@@ -109,8 +109,7 @@ class RareKeywords:
     )  # fmt: skip
     device: Device = device_option()
     checkpoint: Name | None = checkpoint_option(
-        ", and at the end. The same call again goes on from there, with the same bits; it needs a "
-        "seed."
+        ", and at the end. The same call continues from it, with the same bits; it needs a seed."
     )
     checkpoint_every: float = checkpoint_every_option()
     output: Name | None = output_option(
@@ -165,8 +164,8 @@ class KillChoices:
     kill: float = option(
         0.1, "fraction of paths replaced per iteration of splitting (0.1)", flag="--kill",
         group="method", type=float, metavar="PART", check=_SHARE,
-        doc="The part of the paths that give way in an iteration, at least one path; those that "
-        "came equally far give way together.",
+        doc="Fraction of the paths that are replaced in an iteration, at least one path; paths "
+        "that came equally far are replaced together.",
     )  # fmt: skip
 
 

@@ -106,7 +106,7 @@ class DerivativeKeywords:
         DEFAULT_STEP, "fraction of every value (0.02), or a step by name; may be repeated",
         flag="--step", group="method", action="append", metavar="PART|NAME=STEP", read=parse_steps,
         doc="Of differences: a part of each parameter's value; of initial amounts at least one "
-        "molecule. Or steps by name, in the parameter's unit; those not named take 2 %.",
+        "molecule. Or steps by name, in the parameter's unit; others take 2 %.",
     )  # fmt: skip
     seed: int | None = seed_option()
     set: Mapping[str, float] | None = set_option(
