@@ -60,4 +60,4 @@ def test_the_site_builds(tmp_path):
     assert "<math " in formulas
     assert "arithmatex" not in formulas, "a formula was left as it was"
     options = (tmp_path / "reference" / "command-line.html").read_text()
-    assert "<code>--method auto|ssa|tau|ode</code>" in options
+    assert "<code>--method ssa|tau|auto|ode</code>" in options
